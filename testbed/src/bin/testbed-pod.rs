@@ -1,0 +1,2 @@
+//! What runs inside the test-bed's pods.
+fn main() {}

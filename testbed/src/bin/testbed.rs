@@ -1,0 +1,54 @@
+//! Builds the test-bed's parts, cleans what killed runs left, and runs the demo.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use testbed::{Part, Result, site};
+
+/// The real world for Outrigger's tests and its demo.
+#[derive(Parser)]
+#[command(name = "testbed", version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build parts into the cache, those that it lacks.
+    Build {
+        /// The parts: kubernetes, dns, cert-manager, s3, seid.
+        #[arg(required = true)]
+        parts: Vec<Part>,
+    },
+    /// Remove what killed runs left on this machine; live runs are not touched.
+    Clean,
+}
+
+fn main() -> ExitCode {
+    let Args { command } = Args::parse();
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("testbed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Build { parts } => {
+            for part in parts {
+                let folder = part.ensure()?;
+                println!("testbed: {part} is in {}", folder.display());
+            }
+        }
+        Command::Clean => {
+            for number in site::sweep_abandoned()? {
+                println!("testbed: removed what a killed run left of site {number}");
+            }
+        }
+    }
+    Ok(())
+}

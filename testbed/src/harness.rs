@@ -1,0 +1,192 @@
+//! Runs the tests of one binary against the real world. It owns the process, which the usual runner does not let one
+//! do: what tests share is stopped at the end, a signal removes everything, and a failed test shows the ends of its logs.
+
+use std::fs;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::OnceCell;
+
+use crate::control_plane::ControlPlane;
+use crate::error::{Error, IoContext, Result};
+use crate::logs;
+use crate::site::{self, Site};
+
+/// How many lines of each log a failed test shows.
+const TAIL_LINES: usize = 15;
+
+/// The result of a test: `?` works on every error that can be displayed.
+pub type TestResult = std::result::Result<(), Failed>;
+
+type TestFuture = Pin<Box<dyn Future<Output = TestResult>>>;
+
+/// The tests of one binary.
+pub struct Suite {
+    name: &'static str,
+    tests: Vec<(&'static str, fn(Context) -> TestFuture)>,
+}
+
+/// What one test works with.
+#[derive(Clone)]
+pub struct Context {
+    name: &'static str,
+    logs: PathBuf,
+    shared: Arc<Shared>,
+}
+
+/// What the tests of one binary have in common: started by the first that asks for it.
+struct Shared {
+    control_plane: OnceCell<ControlPlane>,
+    logs: PathBuf,
+}
+
+impl Context {
+    /// The test's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
+    /// The test's own folder for logs.
+    #[must_use]
+    pub fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    /// A site of the test's own.
+    pub fn site(&self) -> Result<Arc<Site>> {
+        Site::claim(&self.logs)
+    }
+
+    /// The control plane that the tests of this binary share: etcd and kube-apiserver, no controllers. Each test keeps
+    /// to a namespace of its own.
+    pub async fn control_plane(&self) -> Result<&ControlPlane> {
+        self.shared
+            .control_plane
+            .get_or_try_init(|| async { ControlPlane::on(&Site::claim(&self.shared.logs)?).start().await })
+            .await
+    }
+
+    /// A namespace of the test's own on the shared control plane.
+    pub async fn namespace(&self) -> Result<String> {
+        self.control_plane().await?.namespace(self.name).await
+    }
+}
+
+impl Suite {
+    /// A suite; its name is the folder of its logs.
+    #[must_use]
+    pub fn new(name: &'static str) -> Self {
+        Self { name, tests: Vec::new() }
+    }
+
+    /// Adds a test.
+    #[must_use]
+    pub fn test(mut self, name: &'static str, test: fn(Context) -> TestFuture) -> Self {
+        self.tests.push((name, test));
+        self
+    }
+
+    /// Runs what the command line asks for (the flags are those of `cargo test`) and removes everything it started.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        if let Err(error) = remove_on_signal() {
+            eprintln!("testbed: {error}");
+            return ExitCode::from(2);
+        }
+        let shared =
+            Arc::new(Shared { control_plane: OnceCell::new(), logs: logs::folder(self.name, "shared") });
+        let trials = self
+            .tests
+            .into_iter()
+            .map(|(name, test)| {
+                let shared = shared.clone();
+                let suite = self.name;
+                Trial::test(name, move || {
+                    let logs = logs::folder(suite, name);
+                    run_one(test, Context { name, logs, shared })
+                })
+            })
+            .collect();
+        let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+        drop(shared);
+        conclusion.exit_code()
+    }
+}
+
+/// Removes everything this process owns when it is told to end, and ends it as the signal would have.
+pub fn remove_on_signal() -> Result<()> {
+    let mut signals =
+        Signals::new([SIGHUP, SIGINT, SIGTERM]).context(|| "listening for signals".to_owned())?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            eprintln!("testbed: ended by signal {signal}; removing what was started");
+            site::end_all();
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+/// A runtime for one test: a test that blocks or leaks tasks harms only itself.
+fn runtime() -> Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|source| Error::Io { what: "starting a runtime".into(), source })
+}
+
+fn run_one(test: fn(Context) -> TestFuture, context: Context) -> TestResult {
+    let runtime = runtime()?;
+    let folders = [context.logs.clone(), context.shared.logs.clone()];
+    match catch_unwind(AssertUnwindSafe(|| runtime.block_on(test(context)))) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(failed)) => {
+            print_tails(&folders);
+            Err(failed)
+        }
+        Err(panic) => {
+            print_tails(&folders);
+            resume_unwind(panic)
+        }
+    }
+}
+
+/// Shows the end of every log that the failed test could be explained by.
+fn print_tails(folders: &[PathBuf]) {
+    for folder in folders {
+        let Ok(entries) = fs::read_dir(folder) else { continue };
+        // The audit log is for counting: its lines are long and explain no failure.
+        let mut paths: Vec<PathBuf> = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.is_file() && !path.ends_with("audit.log"))
+            .collect();
+        paths.sort();
+        for path in paths {
+            eprintln!("--- the end of {}\n{}", path.display(), logs::tail(&path, TAIL_LINES));
+        }
+    }
+}
+
+/// Writes `main` for a test binary: `testbed::suite![first_test, second_test];`. A test that is written but not listed
+/// is dead code, which the lints deny.
+#[macro_export]
+macro_rules! suite {
+    ($($test:ident),* $(,)?) => {
+        fn main() -> std::process::ExitCode {
+            $crate::harness::Suite::new(env!("CARGO_CRATE_NAME"))
+                $(.test(stringify!($test), |context| Box::pin($test(context))))*
+                .run()
+        }
+    };
+}

@@ -1,0 +1,59 @@
+//! Where logs are kept, and their ends.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// How much of a log is looked at for its end.
+const TAIL_BYTES: u64 = 64 * 1024;
+
+/// The folder for the logs of one test, emptied from its last run. Below the build folder, so that it stays after the
+/// test and is found by who reads the failure.
+#[must_use]
+pub fn folder(suite: &str, test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/testbed").join(suite).join(test);
+    // Missing is as good as emptied.
+    let _ = fs::remove_dir_all(&folder);
+    folder
+}
+
+/// The last lines of a log, or why they cannot be read.
+#[must_use]
+pub fn tail(log: &Path, lines: usize) -> String {
+    let read = || -> std::io::Result<String> {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    match read() {
+        Ok(text) => {
+            let all: Vec<&str> = text.lines().collect();
+            all[all.len().saturating_sub(lines)..].join("\n")
+        }
+        Err(error) => format!("({}: {error})", log.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("a.log");
+        let text: String = (0..10_000).map(|n| format!("line {n} {}\n", "x".repeat(20))).collect();
+        fs::write(&log, text).unwrap();
+        let tail = tail(&log, 2);
+        assert_eq!(tail.lines().count(), 2);
+        assert!(tail.contains("line 9998 ") && tail.contains("line 9999 "), "{tail}");
+    }
+
+    #[test]
+    fn a_missing_log_says_so() {
+        assert!(tail(Path::new("/nowhere/a.log"), 2).contains("/nowhere/a.log"));
+    }
+}

@@ -1,0 +1,239 @@
+//! A long-lived process of the test-bed: started with the site's marker, its output in a log of its own, ended with its
+//! owner.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::error::{Error, IoContext, Result};
+use crate::site::{self, Site};
+use crate::{logs, sweep};
+
+/// How often a process that should end is looked at.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// Where a program runs.
+#[derive(Debug)]
+enum Place {
+    Host,
+    Netns(String),
+    /// Inside the namespaces of this process: network, mounts and processes.
+    Inside(u32),
+}
+
+/// A program that is about to be started.
+#[derive(Debug)]
+pub struct Program {
+    name: String,
+    path: PathBuf,
+    args: Vec<OsString>,
+    envs: Vec<(OsString, OsString)>,
+    place: Place,
+}
+
+impl Program {
+    /// A program and the name its log gets.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self { name: name.into(), path: path.into(), args: Vec::new(), envs: Vec::new(), place: Place::Host }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Adds `--name=value`.
+    #[must_use]
+    pub fn flag(self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        let mut arg = OsString::from(format!("--{name}="));
+        arg.push(value);
+        self.arg(arg)
+    }
+
+    /// Adds an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.envs.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Runs it in a network namespace.
+    #[must_use]
+    pub fn in_netns(mut self, name: impl Into<String>) -> Self {
+        self.place = Place::Netns(name.into());
+        self
+    }
+
+    /// Runs it inside the network, mount and process namespaces of another process.
+    #[must_use]
+    pub fn inside(mut self, pid: u32) -> Self {
+        self.place = Place::Inside(pid);
+        self
+    }
+
+    /// Starts it on a site. Its environment holds the marker and what was asked for, and nothing of ours: a proxy
+    /// setting or a KUBECONFIG of the person who runs the tests must not reach it.
+    pub fn start(self, site: &Site) -> Result<Process> {
+        if site::is_ending() {
+            return Err(Error::Refused(format!("not starting {}: this process is being ended", self.name)));
+        }
+        let log = site.logs().join(format!("{}.log", self.name));
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .context(|| format!("opening {}", log.display()))?;
+        let errors = output.try_clone().context(|| format!("opening {}", log.display()))?;
+        let (marker, number) = site.marker();
+        let mut command = self.command();
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("HOME", site.dir())
+            .env(marker, number)
+            .envs(self.envs.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors);
+        let child = command.spawn().context(|| format!("starting {}", self.path.display()))?;
+        let forks = matches!(self.place, Place::Inside(_));
+        Ok(Process { name: self.name, child: Mutex::new(child), log, forks })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = match &self.place {
+            Place::Host => {
+                let mut command = Command::new(&self.path);
+                command.args(&self.args);
+                return command;
+            }
+            Place::Netns(name) => {
+                let mut command = Command::new("nsenter");
+                command.arg(format!("--net=/run/netns/{name}"));
+                command
+            }
+            Place::Inside(pid) => {
+                let mut command = Command::new("nsenter");
+                command.arg(format!("--target={pid}")).args(["--net", "--mount", "--pid"]);
+                command
+            }
+        };
+        command.arg("--").arg(&self.path).args(&self.args);
+        command
+    }
+}
+
+/// A running process; killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Mutex<Child>,
+    log: PathBuf,
+    /// Entering a process namespace takes a fork, so that the program is the child of the process we started.
+    forks: bool,
+}
+
+impl Process {
+    /// The name it was started with.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its log.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The program's own process id on this machine.
+    pub fn pid(&self) -> Result<u32> {
+        let direct = self.with_child(|child| child.id());
+        if !self.forks {
+            return Ok(direct);
+        }
+        let path = format!("/proc/{direct}/task/{direct}/children");
+        let children = fs::read_to_string(&path).context(|| format!("reading {path}"))?;
+        children
+            .split_whitespace()
+            .next()
+            .and_then(|pid| pid.parse().ok())
+            .ok_or_else(|| Error::Refused(format!("{} has not started yet, or has ended", self.name)))
+    }
+
+    /// Fails when the process has ended.
+    pub fn check_alive(&self) -> Result<()> {
+        let ended =
+            self.with_child(Child::try_wait).context(|| format!("asking for the state of {}", self.name))?;
+        match ended {
+            None => Ok(()),
+            Some(status) => Err(Error::Died {
+                name: self.name.clone(),
+                status,
+                log: self.log.clone(),
+                tail: logs::tail(&self.log, 20),
+            }),
+        }
+    }
+
+    /// Sends a signal to the program.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = self.pid()?;
+        sweep::signal(pid, signal).context(|| format!("sending a signal to {}", self.name))
+    }
+
+    /// Asks it to end, and kills it when it has not done so in time. Returns how it ended.
+    pub fn stop(&self, grace: Duration) -> Result<ExitStatus> {
+        // The program may have ended already: then there is nothing to ask.
+        let _ = self.signal(Signal::TERM);
+        let deadline = Instant::now() + grace;
+        while Instant::now() < deadline {
+            let ended = self.with_child(Child::try_wait).context(|| format!("waiting for {}", self.name))?;
+            if let Some(status) = ended {
+                return Ok(status);
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        self.kill()
+    }
+
+    /// Kills it and waits for its end.
+    pub fn kill(&self) -> Result<ExitStatus> {
+        if self.forks
+            && let Ok(pid) = self.pid()
+        {
+            let _ = sweep::signal(pid, Signal::KILL);
+        }
+        self.with_child(|child| {
+            // Refused only when it has ended already.
+            let _ = child.kill();
+            child.wait()
+        })
+        .context(|| format!("waiting for the end of {}", self.name))
+    }
+
+    fn with_child<T>(&self, access: impl FnOnce(&mut Child) -> T) -> T {
+        access(&mut self.child.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nothing to be done about a failure here; the site's sweep finds the process by its marker.
+        let _ = self.kill();
+    }
+}

@@ -1,0 +1,185 @@
+//! The control plane itself: real, guarded, counted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec, TokenReview, TokenReviewSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use kube::api::{Api, ListParams, ObjectMeta, PostParams};
+use testbed::{Context, ControlPlane, TestResult};
+
+testbed::suite![
+    is_ready_in_under_ten_seconds_and_reports_its_version,
+    rbac_lets_a_user_do_what_it_was_given_and_nothing_else,
+    service_account_tokens_are_issued_and_reviewed,
+    the_audit_log_counts_requests_per_client,
+    three_run_side_by_side,
+    the_api_server_restarts_with_its_storage,
+    controllers_work_on_request,
+    kubectl_speaks_to_it,
+];
+
+async fn is_ready_in_under_ten_seconds_and_reports_its_version(cx: Context) -> TestResult {
+    let plane = cx.control_plane().await?;
+    let version = plane.client().await?.apiserver_version().await?;
+    assert_eq!(version.git_version, "v1.36.3");
+    println!("control plane: ready in {:.1} s", plane.started_in().as_secs_f64());
+    assert!(plane.started_in() < Duration::from_secs(10), "took {:?}", plane.started_in());
+    Ok(())
+}
+
+async fn rbac_lets_a_user_do_what_it_was_given_and_nothing_else(cx: Context) -> TestResult {
+    let plane = cx.control_plane().await?;
+    let ns = cx.namespace().await?;
+    let reader = plane.user("reader", Some("readers"))?.client("rbac-test").await?;
+    let maps: Api<ConfigMap> = Api::namespaced(reader, &ns);
+    let refused = maps.list(&ListParams::default()).await.expect_err("nothing was granted yet");
+    assert!(refused.to_string().contains("is forbidden: User \"reader\""), "{refused}");
+
+    let admin = plane.client().await?;
+    let name = |name: &str| ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+    let rule = PolicyRule {
+        api_groups: Some(vec![String::new()]),
+        resources: Some(vec!["configmaps".into()]),
+        verbs: vec!["list".into()],
+        ..PolicyRule::default()
+    };
+    let role = Role { metadata: name("lister"), rules: Some(vec![rule]) };
+    Api::<Role>::namespaced(admin.clone(), &ns).create(&PostParams::default(), &role).await?;
+    let binding = RoleBinding {
+        metadata: name("lister"),
+        role_ref: RoleRef {
+            api_group: "rbac.authorization.k8s.io".into(),
+            kind: "Role".into(),
+            name: "lister".into(),
+        },
+        subjects: Some(vec![Subject { kind: "Group".into(), name: "readers".into(), ..Subject::default() }]),
+    };
+    Api::<RoleBinding>::namespaced(admin, &ns).create(&PostParams::default(), &binding).await?;
+
+    let everything = ListParams::default();
+    testbed::wait::until("the grant to take effect", Duration::from_secs(5), || maps.list(&everything))
+        .await?;
+    let own = ConfigMap { metadata: name("own"), ..ConfigMap::default() };
+    let refused = maps.create(&PostParams::default(), &own).await.expect_err("only list was granted");
+    assert!(refused.to_string().contains("cannot create resource \"configmaps\""), "{refused}");
+    Ok(())
+}
+
+async fn service_account_tokens_are_issued_and_reviewed(cx: Context) -> TestResult {
+    let plane = cx.control_plane().await?;
+    let ns = cx.namespace().await?;
+    let client = plane.client().await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &ns);
+    let metadata = ObjectMeta { name: Some("node".into()), ..ObjectMeta::default() };
+    accounts
+        .create(&PostParams::default(), &ServiceAccount { metadata, ..ServiceAccount::default() })
+        .await?;
+    let wanted = TokenRequest {
+        spec: TokenRequestSpec { audiences: vec!["sidecar".into()], ..TokenRequestSpec::default() },
+        ..TokenRequest::default()
+    };
+    let issued = accounts.create_token_request("node", &PostParams::default(), &wanted).await?;
+    let token = issued.status.ok_or("the API server issued no token")?.token;
+
+    let reviews: Api<TokenReview> = Api::all(client);
+    for (audience, expected) in [("sidecar", true), ("somebody-else", false)] {
+        let spec = TokenReviewSpec { token: Some(token.clone()), audiences: Some(vec![audience.into()]) };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let status =
+            reviews.create(&PostParams::default(), &review).await?.status.ok_or("a review without status")?;
+        assert_eq!(
+            status.authenticated.unwrap_or(false),
+            expected,
+            "audience {audience}: {:?}",
+            status.error
+        );
+        if expected {
+            assert_eq!(
+                status.user.and_then(|user| user.username),
+                Some(format!("system:serviceaccount:{ns}:node"))
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn the_audit_log_counts_requests_per_client(cx: Context) -> TestResult {
+    let plane = cx.control_plane().await?;
+    let ns = cx.namespace().await?;
+    let agent = "audit-test/1";
+    let maps: Api<ConfigMap> = Api::namespaced(plane.admin().client(agent).await?, &ns);
+    for n in 0..3 {
+        let metadata = ObjectMeta { name: Some(format!("map-{n}")), ..ObjectMeta::default() };
+        maps.create(&PostParams::default(), &ConfigMap { metadata, ..ConfigMap::default() }).await?;
+    }
+    maps.list(&ListParams::default()).await?;
+    let requests =
+        plane.audit().wait_for(4, Duration::from_secs(5), |request| request.user_agent == agent).await?;
+    let mut by_verb = BTreeMap::<&str, usize>::new();
+    for request in &requests {
+        assert_eq!((request.user.as_str(), request.namespace.as_str()), ("admin", ns.as_str()));
+        *by_verb.entry(&request.verb).or_default() += 1;
+    }
+    assert_eq!(by_verb, BTreeMap::from([("create", 3), ("list", 1)]));
+    assert_eq!(requests.iter().filter(|request| request.is_write()).count(), 3);
+    assert_eq!(requests[0].code, 201);
+    Ok(())
+}
+
+async fn three_run_side_by_side(cx: Context) -> TestResult {
+    let start = || async { ControlPlane::on(&cx.site()?).start().await };
+    let (a, b, c) = tokio::try_join!(start(), start(), start())?;
+    for (n, plane) in [&a, &b, &c].into_iter().enumerate() {
+        let name = plane.namespace(&format!("only-in-{n}")).await?;
+        for other in [&a, &b, &c].into_iter().filter(|other| other.url() != plane.url()) {
+            let found = Api::<Namespace>::all(other.client().await?).get_opt(&name).await?;
+            assert!(found.is_none(), "{name} of {} is seen at {}", plane.url(), other.url());
+        }
+    }
+    // Each trusts its own authority only: a certificate of one cluster opens nothing in another.
+    let stranger = a.admin().at(b.url()).client("stranger").await?;
+    let refused = stranger.apiserver_version().await.expect_err("another cluster's certificate was accepted");
+    assert!(format!("{refused:?}").contains("UnknownIssuer"), "{refused:?}");
+    for plane in [&a, &b, &c] {
+        plane.check_alive()?;
+    }
+    Ok(())
+}
+
+async fn the_api_server_restarts_with_its_storage(cx: Context) -> TestResult {
+    let plane = ControlPlane::on(&cx.site()?).start().await?;
+    let ns = plane.namespace("kept").await?;
+    plane.stop_api_server()?;
+    plane.client().await?.apiserver_version().await.expect_err("a stopped API server answered");
+    plane.start_api_server().await?;
+    Api::<Namespace>::all(plane.client().await?).get(&ns).await?;
+    let stored =
+        plane.stored(&format!("/registry/namespaces/{ns}")).await?.ok_or("etcd has no such namespace")?;
+    assert!(stored.starts_with(b"k8s\0"), "stored as {:?}", &stored[..stored.len().min(16)]);
+    assert!(plane.stored("/registry/namespaces/none").await?.is_none());
+    Ok(())
+}
+
+async fn controllers_work_on_request(cx: Context) -> TestResult {
+    let plane = ControlPlane::on(&cx.site()?).controllers().scheduler().start().await?;
+    let ns = plane.namespace("watched").await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(plane.client().await?, &ns);
+    testbed::wait::until("the namespace's default service account", Duration::from_secs(30), || {
+        accounts.get("default")
+    })
+    .await?;
+    plane.check_alive()?;
+    Ok(())
+}
+
+async fn kubectl_speaks_to_it(cx: Context) -> TestResult {
+    let plane = cx.control_plane().await?;
+    let ns = cx.namespace().await?;
+    let output =
+        plane.kubectl()?.args(["get", "namespace", &ns, "-o", "jsonpath={.status.phase}"]).output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Active");
+    Ok(())
+}
