@@ -8,6 +8,7 @@
 //! | no two sites share a network, and none leaves the ranges reserved for tests | `address::tests::no_two_sites_share_a_network_and_none_leaves_the_reserved_range` |
 
 pub mod address;
+pub mod cert_manager;
 mod cgroup;
 pub mod control_plane;
 pub mod error;
@@ -16,7 +17,9 @@ mod lan;
 pub mod logs;
 pub mod parts;
 pub mod pki;
+mod probe;
 pub mod process;
+pub mod s3;
 pub mod site;
 mod sweep;
 mod tls;

@@ -1,6 +1,6 @@
 //! Building one Go module, with a word now and then for who waits.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{Kubernetes, Part};
 use crate::error::{Error, IoContext, Result};
-use crate::logs;
+use crate::{logs, tool};
 
 /// How often a running build says that it runs.
 const BETWEEN_WORDS: Duration = Duration::from_secs(30);
@@ -61,7 +61,25 @@ pub(super) fn build(part: Part, module: &Path, out: &Path, log: &Path) -> Result
                 .context(|| format!("linking {}", link.display()))?;
         }
     }
+    if part == Part::CertManager {
+        copy_crds(module, &out.join("crds"))?;
+    }
     eprintln!("testbed: built {part} in {} s", begin.elapsed().as_secs());
+    Ok(())
+}
+
+/// Keeps cert-manager's CRDs beside its program: the module cache that holds them may be emptied at any time.
+fn copy_crds(module: &Path, out: &Path) -> Result<()> {
+    let mut ask = Command::new("go");
+    ask.args(["list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager"]).current_dir(module);
+    let from = Path::new(tool::output_of(ask)?.trim()).join("deploy/crds");
+    fs::create_dir_all(out).context(|| format!("making {}", out.display()))?;
+    let entries = fs::read_dir(&from).context(|| format!("reading {}", from.display()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|kind| kind == "yaml")) {
+            fs::copy(&path, out.join(name)).context(|| format!("copying {}", path.display()))?;
+        }
+    }
     Ok(())
 }
 

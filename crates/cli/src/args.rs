@@ -1,0 +1,57 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::completion;
+
+/// Runs nodes that have privileged sidecars on Kubernetes, and tells the truth about them.
+///
+/// One binary; the role is the subcommand.
+#[derive(Debug, Parser)]
+#[command(
+    name = "outrigger",
+    version,
+    after_help = "Examples:\n  \
+        outrigger --version\n  \
+        outrigger completion bash > /etc/bash_completion.d/outrigger\n\n\
+        Exit codes: 0 done, 1 failed (one line on standard error says why), 2 wrong usage."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What the binary can be.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print a shell's completion script for this binary.
+    Completion(completion::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_shows_an_example() {
+        let mut command = Args::command();
+        command.build();
+        let mut seen = 0;
+        for subcommand in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
+            let help = subcommand.render_long_help().to_string();
+            assert!(
+                help.contains("Examples:\n  outrigger "),
+                "{} shows none:\n{help}",
+                subcommand.get_name()
+            );
+            seen += 1;
+        }
+        assert!(seen > 0, "there is no subcommand");
+    }
+}

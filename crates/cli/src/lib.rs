@@ -1,0 +1,38 @@
+//! Arguments of the `outrigger` binary, one thin file per subcommand.
+//!
+//! # Invariants
+//!
+//! | what always holds | guarded by |
+//! |---|---|
+//! | the argument structs are sound (no flag twice, every default parses) | `args::tests::the_arguments_are_sound` |
+//! | every subcommand has an example in its help | `args::tests::every_subcommand_shows_an_example` |
+//! | wrong usage ends with code 2 and names the wrong word; help and version end with 0 | `tests/binary.rs` |
+//! | the binary needs no shared library | `tests/binary.rs::it_is_static` |
+//! | bash completes with the script we print, and every other shell gets one | `tests/binary.rs` |
+
+mod args;
+mod completion;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+
+/// Reads the command line, does what it says, and returns how it went: 0 done, 1 failed, 2 wrong usage.
+#[must_use]
+pub fn run() -> ExitCode {
+    let Args { command } = Args::parse();
+    let done = match command {
+        Command::Completion(args) => completion::run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output has seen enough (`outrigger completion bash | head`).
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("outrigger: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The real S3 server, asked by the client library that the product uses.
+
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::path::Path;
+use object_store::{ObjectStoreExt, PutPayload};
+use testbed::s3::S3;
+use testbed::{Context, TestResult};
+
+testbed::suite![takes_and_returns_an_object, refuses_a_wrong_secret];
+
+fn client(s3: &S3, secret: &str) -> object_store::Result<AmazonS3> {
+    AmazonS3Builder::new()
+        .with_endpoint(s3.endpoint())
+        .with_allow_http(true)
+        .with_region(S3::REGION)
+        .with_bucket_name("snapshots")
+        .with_access_key_id(S3::ACCESS_KEY_ID)
+        .with_secret_access_key(secret)
+        .build()
+}
+
+async fn takes_and_returns_an_object(cx: Context) -> TestResult {
+    let s3 = S3::on(&cx.site()?).await?;
+    s3.bucket("snapshots")?;
+    let store = client(&s3, S3::SECRET_ACCESS_KEY)?;
+    let path = Path::from("chain/height-1000.tar");
+    // Larger than one part of a multipart upload, with content that differs at every place.
+    let content: Vec<u8> = (0..6_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    store.put(&path, PutPayload::from(content.clone())).await?;
+    let read = store.get(&path).await?.bytes().await?;
+    assert!(read == content, "the object came back changed: {} bytes of {}", read.len(), content.len());
+    let range = store.get_range(&path, 1_000_000..1_000_010).await?;
+    assert_eq!(range, content[1_000_000..1_000_010]);
+    store.delete(&path).await?;
+    let gone = store.get(&path).await.expect_err("a deleted object was returned");
+    assert!(matches!(gone, object_store::Error::NotFound { .. }), "{gone}");
+    s3.check_alive()?;
+    Ok(())
+}
+
+async fn refuses_a_wrong_secret(cx: Context) -> TestResult {
+    let s3 = S3::on(&cx.site()?).await?;
+    s3.bucket("snapshots")?;
+    let refused = client(&s3, "wrong")?.put(&Path::from("a"), PutPayload::from_static(b"a")).await;
+    let error = refused.expect_err("a wrong secret was accepted");
+    assert!(error.to_string().contains("SignatureDoesNotMatch"), "{error}");
+    Ok(())
+}
