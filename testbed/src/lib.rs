@@ -12,6 +12,7 @@ pub mod cert_manager;
 mod cgroup;
 pub mod control_plane;
 pub mod error;
+pub mod footprint;
 pub mod harness;
 mod lan;
 pub mod logs;

@@ -52,7 +52,8 @@ impl S3 {
         let started = Self { process, data, site: site.clone() };
         wait::until("a ready S3 server", READY_WITHIN, || async {
             started.check_alive()?;
-            probe::http_ok((started.site.addresses().control_plane(), PORT).into(), "/minio/health/ready").await
+            probe::http_ok((started.site.addresses().control_plane(), PORT).into(), "/minio/health/ready")
+                .await
         })
         .await?;
         Ok(started)

@@ -127,6 +127,12 @@ pub fn end_all() {
     }
 }
 
+/// True while a live process owns the site, this one or another.
+#[must_use]
+pub fn is_live(number: u8) -> bool {
+    number < SITES && matches!(try_lock(number), Ok(None))
+}
+
 /// True once [`end_all`] was called.
 pub(crate) fn is_ending() -> bool {
     ENDING.load(Ordering::SeqCst)

@@ -76,18 +76,21 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> std::io::Result<()> {
 
 /// Every process that carries the site's marker. Zombies have no environment and are not listed.
 pub(crate) fn marked_processes(site: u8) -> Vec<u32> {
-    let wanted = format!("{MARKER}={site}");
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|pid: &u32| {
-            *pid != std::process::id()
-                && fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| {
-                    environ.split(|byte| *byte == 0).any(|pair| pair == wanted.as_bytes())
-                })
-        })
+        .filter(|pid| *pid != std::process::id() && site_of_process(*pid) == Some(site))
         .collect()
+}
+
+/// The site whose marker a process carries.
+pub(crate) fn site_of_process(pid: u32) -> Option<u8> {
+    let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    environ
+        .split(|byte| *byte == 0)
+        .find_map(|pair| pair.strip_prefix(MARKER.as_bytes())?.strip_prefix(b"="))
+        .and_then(|number| std::str::from_utf8(number).ok()?.parse().ok())
 }
 
 /// Mount points below a folder, deepest first.
