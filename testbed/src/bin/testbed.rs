@@ -40,7 +40,10 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Build { parts } => {
             for part in parts {
-                let folder = part.ensure()?;
+                let folder = match part {
+                    Part::Kubernetes => Part::kubernetes()?.folder().to_owned(),
+                    part => part.ensure()?,
+                };
                 println!("testbed: {part} is in {}", folder.display());
             }
         }

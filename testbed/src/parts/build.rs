@@ -87,7 +87,9 @@ fn copy_crds(module: &Path, out: &Path) -> Result<()> {
 fn go(part: Part, module: &Path, args: &[String], log: &Path) -> Result<()> {
     let output = File::create(log).context(|| format!("opening {}", log.display()))?;
     let errors = output.try_clone().context(|| format!("opening {}", log.display()))?;
-    let mut child = Command::new("go")
+    // Killed with us: a compiler that outlives its parent writes into a folder that somebody else has cleaned.
+    let mut child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "--", "go"])
         .args(args)
         .current_dir(module)
         .env("GOFLAGS", "-mod=readonly")

@@ -121,6 +121,12 @@ impl Kubernetes {
         )))
     }
 
+    /// The folder that holds them.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.bin
+    }
+
     /// Where a program is.
     #[must_use]
     pub fn program(&self, name: &str) -> PathBuf {
