@@ -14,6 +14,7 @@ pub mod control_plane;
 pub mod error;
 pub mod footprint;
 pub mod harness;
+pub mod kms_plugin;
 mod lan;
 pub mod logs;
 pub mod parts;

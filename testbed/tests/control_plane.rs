@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec, TokenReview, TokenReviewSpec};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::api::{Api, ListParams, ObjectMeta, PostParams};
+use testbed::kms_plugin::KmsPlugin;
 use testbed::{Context, ControlPlane, TestResult};
 
 testbed::suite![
@@ -18,6 +19,7 @@ testbed::suite![
     the_api_server_restarts_with_its_storage,
     controllers_work_on_request,
     kubectl_speaks_to_it,
+    secrets_are_encrypted_by_a_kms_plugin_on_request,
 ];
 
 async fn is_ready_in_under_ten_seconds_and_reports_its_version(cx: Context) -> TestResult {
@@ -181,5 +183,30 @@ async fn kubectl_speaks_to_it(cx: Context) -> TestResult {
         plane.kubectl()?.args(["get", "namespace", &ns, "-o", "jsonpath={.status.phase}"]).output()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "Active");
+    Ok(())
+}
+
+async fn secrets_are_encrypted_by_a_kms_plugin_on_request(cx: Context) -> TestResult {
+    let site = cx.site()?;
+    let plugin = KmsPlugin::start("vault", site.dir())?;
+    let plane = ControlPlane::on(&site).encrypted_by(plugin.provider()).start().await?;
+    let ns = plane.namespace("encrypted").await?;
+    let secrets: Api<Secret> = Api::namespaced(plane.client().await?, &ns);
+    let metadata = ObjectMeta { name: Some("key".into()), ..ObjectMeta::default() };
+    let string_data = Some(BTreeMap::from([("password".into(), "hunter2".into())]));
+    secrets.create(&PostParams::default(), &Secret { metadata, string_data, ..Secret::default() }).await?;
+
+    let stored =
+        plane.stored(&format!("/registry/secrets/{ns}/key")).await?.ok_or("etcd has no such secret")?;
+    assert!(stored.starts_with(b"k8s:enc:kms:v2:vault:"), "stored as {:?}", String::from_utf8_lossy(&stored));
+    assert!(!stored.windows(7).any(|window| window == b"hunter2"), "the secret is stored in the clear");
+    assert!(plugin.encrypted() > 0);
+    // An API server that has just started has no data key in memory: what it reads was decrypted by the plugin.
+    let before = plugin.decrypted();
+    plane.restart_api_server().await?;
+    let secrets: Api<Secret> = Api::namespaced(plane.client().await?, &ns);
+    let read = secrets.get("key").await?.data.ok_or("the secret has no data")?;
+    assert_eq!(read["password"].0, b"hunter2");
+    assert!(plugin.decrypted() > before, "the plugin was not asked to decrypt");
     Ok(())
 }
