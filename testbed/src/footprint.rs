@@ -1,10 +1,11 @@
 //! What the test-bed has on this machine, to be compared before and after: processes, mounts, interfaces, namespaces,
-//! cgroups, firewall tables, and files in places that the container runtime shares machine-wide.
+//! cgroups, firewall tables, kernel settings, and files in places that the container runtime shares machine-wide.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use crate::pod::KERNEL_SETTINGS;
 use crate::{site, sweep, tool};
 
 /// Programs that a run starts; one without its marker (a container's process has its own environment) is still found.
@@ -24,9 +25,17 @@ const PROGRAMS: [&str; 9] = [
 const SHARED_FOLDERS: [&str; 5] =
     ["/run/containerd", "/run/cni", "/var/lib/cni", "/var/log/pods", "/var/lib/outrigger-testbed"];
 
-/// Everything there is now, one line each, without what belongs to live runs: those come and go as they like.
+/// What there is now, one line each, without what belongs to live runs: those come and go as they like.
 #[must_use]
 pub fn now() -> BTreeSet<String> {
+    let mut found = everything();
+    found.retain(|line| !belongs_to_a_live_run(line));
+    found
+}
+
+/// What there is now, one line each, with what belongs to live runs, except their files: those are many.
+#[must_use]
+pub fn everything() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     found.extend(processes());
     found.extend(mounts());
@@ -34,10 +43,10 @@ pub fn now() -> BTreeSet<String> {
     found.extend(names_in("/run/netns", "network namespace"));
     found.extend(cgroups());
     found.extend(firewall_tables());
+    found.extend(kernel_settings());
     for folder in SHARED_FOLDERS {
         found.extend(files(Path::new(folder)));
     }
-    found.retain(|line| !belongs_to_a_live_run(line));
     found
 }
 
@@ -47,17 +56,15 @@ fn processes() -> Vec<String> {
     pids.filter_map(|pid| {
         let exe = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
         let name = exe.file_name()?.to_string_lossy().into_owned();
-        let marker = sweep::site_of_process(pid);
         let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let place = match marker {
-            Some(site) => format!("outrigger-{site}"),
-            None => cgroup
-                .lines()
-                .find_map(|line| line.split_once("/outrigger-"))
-                .map_or_else(String::new, |(_, rest)| {
-                    format!("outrigger-{}", rest.split('-').next().unwrap_or_default())
-                }),
-        };
+        // A container's process carries no marker, but sits in a cgroup of its node.
+        let node = cgroup
+            .lines()
+            .find_map(|line| line.split('/').find(|part| part.starts_with("outrigger-")))
+            .map(str::to_owned);
+        let place = node
+            .or_else(|| sweep::site_of_process(pid).map(|site| format!("outrigger-{site}")))
+            .unwrap_or_default();
         let ours = !place.is_empty() || PROGRAMS.contains(&name.as_str());
         ours.then(|| format!("process {pid} {name} {place}"))
     })
@@ -100,6 +107,12 @@ fn firewall_tables() -> Vec<String> {
         .lines()
         .map(|table| format!("nft {table}"))
         .collect()
+}
+
+/// Settings of the whole machine that a kubelet would change.
+fn kernel_settings() -> Vec<String> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    KERNEL_SETTINGS.into_iter().map(|path| format!("setting {path} = {}", read(path).trim())).collect()
 }
 
 fn files(folder: &Path) -> Vec<String> {

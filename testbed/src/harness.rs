@@ -1,7 +1,6 @@
 //! Runs the tests of one binary against the real world. It owns the process, which the usual runner does not let one
 //! do: what tests share is stopped at the end, a signal removes everything, and a failed test shows the ends of its logs.
 
-use std::fs;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -10,28 +9,32 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OnceCell;
 
+use crate::cluster::Cluster;
 use crate::control_plane::ControlPlane;
-use crate::error::{Error, IoContext, Result};
-use crate::logs;
-use crate::site::{self, Site};
+use crate::error::{Error, Result};
+use crate::site::Site;
+use crate::{logs, signals};
 
 /// How many lines of each log a failed test shows.
 const TAIL_LINES: usize = 15;
+
+/// As many as show that something works beyond one neighbour.
+const SHARED_NODES: usize = 3;
 
 /// The result of a test: `?` works on every error that can be displayed.
 pub type TestResult = std::result::Result<(), Failed>;
 
 type TestFuture = Pin<Box<dyn Future<Output = TestResult>>>;
 
+type Test = fn(Context) -> TestFuture;
+
 /// The tests of one binary.
 pub struct Suite {
     name: &'static str,
-    tests: Vec<(&'static str, fn(Context) -> TestFuture)>,
+    tests: Vec<(&'static str, Test)>,
 }
 
 /// What one test works with.
@@ -45,6 +48,7 @@ pub struct Context {
 /// What the tests of one binary have in common: started by the first that asks for it.
 struct Shared {
     control_plane: OnceCell<ControlPlane>,
+    cluster: OnceCell<Cluster>,
     logs: PathBuf,
 }
 
@@ -75,6 +79,15 @@ impl Context {
             .await
     }
 
+    /// The cluster that the tests of this binary share: three nodes with our image, and DNS. Each test keeps to a
+    /// namespace of its own, and breaks nothing that others use.
+    pub async fn cluster(&self) -> Result<&Cluster> {
+        self.shared
+            .cluster
+            .get_or_try_init(|| async { Cluster::on(&Site::claim(&self.shared.logs)?, SHARED_NODES).await })
+            .await
+    }
+
     /// A namespace of the test's own on the shared control plane.
     pub async fn namespace(&self) -> Result<String> {
         self.control_plane().await?.namespace(self.name).await
@@ -90,7 +103,7 @@ impl Suite {
 
     /// Adds a test.
     #[must_use]
-    pub fn test(mut self, name: &'static str, test: fn(Context) -> TestFuture) -> Self {
+    pub fn test(mut self, name: &'static str, test: Test) -> Self {
         self.tests.push((name, test));
         self
     }
@@ -98,12 +111,15 @@ impl Suite {
     /// Runs what the command line asks for (the flags are those of `cargo test`) and removes everything it started.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        if let Err(error) = remove_on_signal() {
+        if let Err(error) = signals::remove_on_signal(|signal| 128 + signal) {
             eprintln!("testbed: {error}");
             return ExitCode::from(2);
         }
-        let shared =
-            Arc::new(Shared { control_plane: OnceCell::new(), logs: logs::folder(self.name, "shared") });
+        let shared = Arc::new(Shared {
+            control_plane: OnceCell::new(),
+            cluster: OnceCell::new(),
+            logs: logs::folder(self.name, "shared"),
+        });
         let trials = self
             .tests
             .into_iter()
@@ -122,20 +138,6 @@ impl Suite {
     }
 }
 
-/// Removes everything this process owns when it is told to end, and ends it as the signal would have.
-pub fn remove_on_signal() -> Result<()> {
-    let mut signals =
-        Signals::new([SIGHUP, SIGINT, SIGTERM]).context(|| "listening for signals".to_owned())?;
-    std::thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            eprintln!("testbed: ended by signal {signal}; removing what was started");
-            site::end_all();
-            std::process::exit(128 + signal);
-        }
-    });
-    Ok(())
-}
-
 /// A runtime for one test: a test that blocks or leaks tasks harms only itself.
 fn runtime() -> Result<Runtime> {
     Builder::new_multi_thread()
@@ -145,7 +147,7 @@ fn runtime() -> Result<Runtime> {
         .map_err(|source| Error::Io { what: "starting a runtime".into(), source })
 }
 
-fn run_one(test: fn(Context) -> TestFuture, context: Context) -> TestResult {
+fn run_one(test: Test, context: Context) -> TestResult {
     let runtime = runtime()?;
     let folders = [context.logs.clone(), context.shared.logs.clone()];
     match catch_unwind(AssertUnwindSafe(|| runtime.block_on(test(context)))) {
@@ -163,16 +165,9 @@ fn run_one(test: fn(Context) -> TestFuture, context: Context) -> TestResult {
 
 /// Shows the end of every log that the failed test could be explained by.
 fn print_tails(folders: &[PathBuf]) {
-    for folder in folders {
-        let Ok(entries) = fs::read_dir(folder) else { continue };
+    for path in folders.iter().flat_map(|folder| logs::files(folder)) {
         // The audit log is for counting: its lines are long and explain no failure.
-        let mut paths: Vec<PathBuf> = entries
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| path.is_file() && !path.ends_with("audit.log"))
-            .collect();
-        paths.sort();
-        for path in paths {
+        if !path.ends_with("audit.log") {
             eprintln!("--- the end of {}\n{}", path.display(), logs::tail(&path, TAIL_LINES));
         }
     }

@@ -17,6 +17,22 @@ pub fn folder(suite: &str, test: &str) -> PathBuf {
     folder
 }
 
+/// Every log below a folder, those of pods too. Links are not followed: nodes keep each pod's log under two names.
+#[must_use]
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => found.extend(files(&entry.path())),
+            Ok(kind) if kind.is_file() => found.push(entry.path()),
+            _ => {}
+        }
+    }
+    found.sort();
+    found
+}
+
 /// The last lines of a log, or why they cannot be read.
 #[must_use]
 pub fn tail(log: &Path, lines: usize) -> String {

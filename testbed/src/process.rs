@@ -17,12 +17,15 @@ use crate::{logs, sweep};
 /// How often a process that should end is looked at.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
+/// How long the kernel may take to end all that a killed process takes with it.
+const KERNEL_GRACE: Duration = Duration::from_secs(10);
+
 /// Where a program runs.
 #[derive(Debug)]
 enum Place {
     Host,
     Netns(String),
-    /// Inside the namespaces of this process: network, mounts and processes.
+    /// Inside the namespaces of this process: network, mounts, processes and host name.
     Inside(u32),
 }
 
@@ -34,12 +37,20 @@ pub struct Program {
     args: Vec<OsString>,
     envs: Vec<(OsString, OsString)>,
     place: Place,
+    forks: bool,
 }
 
 impl Program {
     /// A program and the name its log gets.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self { name: name.into(), path: path.into(), args: Vec::new(), envs: Vec::new(), place: Place::Host }
+        Self {
+            name: name.into(),
+            path: path.into(),
+            args: Vec::new(),
+            envs: Vec::new(),
+            place: Place::Host,
+            forks: false,
+        }
     }
 
     /// Adds an argument.
@@ -78,10 +89,18 @@ impl Program {
         self
     }
 
-    /// Runs it inside the network, mount and process namespaces of another process.
+    /// Runs it inside the network, mount, process and host-name namespaces of another process.
     #[must_use]
-    pub fn inside(mut self, pid: u32) -> Self {
+    pub(crate) fn inside(mut self, pid: u32) -> Self {
         self.place = Place::Inside(pid);
+        // Entering a process namespace takes a fork.
+        self.forks()
+    }
+
+    /// The program proper is the child of what is started, which waits for it.
+    #[must_use]
+    pub(crate) fn forks(mut self) -> Self {
+        self.forks = true;
         self
     }
 
@@ -110,8 +129,7 @@ impl Program {
             .stdout(output)
             .stderr(errors);
         let child = command.spawn().context(|| format!("starting {}", self.path.display()))?;
-        let forks = matches!(self.place, Place::Inside(_));
-        Ok(Process { name: self.name, child: Mutex::new(child), log, forks })
+        Ok(Process { name: self.name, child: Mutex::new(child), log, forks: self.forks })
     }
 
     fn command(&self) -> Command {
@@ -128,7 +146,7 @@ impl Program {
             }
             Place::Inside(pid) => {
                 let mut command = Command::new("nsenter");
-                command.arg(format!("--target={pid}")).args(["--net", "--mount", "--pid"]);
+                command.arg(format!("--target={pid}")).args(["--net", "--mount", "--pid", "--uts"]);
                 command
             }
         };
@@ -143,7 +161,7 @@ pub struct Process {
     name: String,
     child: Mutex<Child>,
     log: PathBuf,
-    /// Entering a process namespace takes a fork, so that the program is the child of the process we started.
+    /// The program is the child of the process we started.
     forks: bool,
 }
 
@@ -200,15 +218,10 @@ impl Process {
     pub fn stop(&self, grace: Duration) -> Result<ExitStatus> {
         // The program may have ended already: then there is nothing to ask.
         let _ = self.signal(Signal::TERM);
-        let deadline = Instant::now() + grace;
-        while Instant::now() < deadline {
-            let ended = self.with_child(Child::try_wait).context(|| format!("waiting for {}", self.name))?;
-            if let Some(status) = ended {
-                return Ok(status);
-            }
-            std::thread::sleep(BETWEEN_LOOKS);
+        match self.ended_within(grace)? {
+            Some(status) => Ok(status),
+            None => self.kill(),
         }
-        self.kill()
     }
 
     /// Kills it and waits for its end.
@@ -217,6 +230,10 @@ impl Process {
             && let Ok(pid) = self.pid()
         {
             let _ = sweep::signal(pid, Signal::KILL);
+            // Who waits for the program ends when all of it is gone: every process of a box, for its first one.
+            if let Some(status) = self.ended_within(KERNEL_GRACE)? {
+                return Ok(status);
+            }
         }
         self.with_child(|child| {
             // Refused only when it has ended already.
@@ -224,6 +241,17 @@ impl Process {
             child.wait()
         })
         .context(|| format!("waiting for the end of {}", self.name))
+    }
+
+    fn ended_within(&self, limit: Duration) -> Result<Option<ExitStatus>> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let ended = self.with_child(Child::try_wait).context(|| format!("waiting for {}", self.name))?;
+            if ended.is_some() || Instant::now() > deadline {
+                return Ok(ended);
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
     }
 
     fn with_child<T>(&self, access: impl FnOnce(&mut Child) -> T) -> T {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::address::{Addresses, SITES};
+use crate::address::{Addresses, NODES_PER_SITE, SITES};
 use crate::error::{Error, IoContext, Result};
 use crate::{lan, sweep};
 
@@ -28,6 +28,8 @@ pub struct Site {
     number: u8,
     dir: PathBuf,
     logs: PathBuf,
+    /// Numbers of its nodes.
+    nodes: Mutex<BTreeSet<u8>>,
     /// Held, not read: the kernel releases it when this process ends.
     _lock: File,
 }
@@ -43,7 +45,7 @@ impl Site {
                 return Err(Error::Refused("this process is being ended by a signal".into()));
             }
             let Some(lock) = try_lock(number)? else { continue };
-            let site = Self { number, dir: dir_of(number), logs, _lock: lock };
+            let site = Self { number, dir: dir_of(number), logs, nodes: Mutex::default(), _lock: lock };
             owned(|sites| sites.insert(number));
             fs::create_dir_all(&site.dir).context(|| format!("making {}", site.dir.display()))?;
             lan::create(number)?;
@@ -82,6 +84,16 @@ impl Site {
         &self.logs
     }
 
+    /// A number for a node, not given twice as long as it is held.
+    pub(crate) fn node_number(self: &Arc<Self>) -> Result<NodeNumber> {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = (1..=NODES_PER_SITE).find(|number| !nodes.contains(number)).ok_or_else(|| {
+            Error::Refused(format!("a site has addresses for {NODES_PER_SITE} nodes, and all are in use"))
+        })?;
+        nodes.insert(free);
+        Ok(NodeNumber { number: free, site: self.clone() })
+    }
+
     /// The environment variable that every process of the site carries, so that it is found when its owner has died.
     #[must_use]
     pub fn marker(&self) -> (&'static str, String) {
@@ -98,6 +110,29 @@ impl Drop for Site {
             );
         }
         owned(|sites| sites.remove(&self.number));
+    }
+}
+
+/// The number of a node, counted from 1; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct NodeNumber {
+    number: u8,
+    site: Arc<Site>,
+}
+
+impl NodeNumber {
+    pub(crate) fn get(&self) -> u8 {
+        self.number
+    }
+
+    pub(crate) fn site(&self) -> &Arc<Site> {
+        &self.site
+    }
+}
+
+impl Drop for NodeNumber {
+    fn drop(&mut self) {
+        self.site.nodes.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
     }
 }
 

@@ -21,9 +21,6 @@ pub(crate) const MARKER: &str = "OUTRIGGER_TESTBED_SITE";
 /// How long the kernel may take to end killed processes and to let go of what they held.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where the container runtime keeps answers of network plugins; the place is compiled into it.
-const CNI_RESULTS: &str = "/var/lib/cni/results";
-
 /// True when a site has anything on this machine. Cheap: it reads no process table.
 pub(crate) fn has_traces(site: u8, dir: &Path) -> bool {
     dir.exists()
@@ -38,7 +35,6 @@ pub(crate) fn site(site: u8, dir: &Path) -> Result<()> {
     cgroup::remove(site)?;
     unmount_below(dir)?;
     lan::remove(site)?;
-    remove_cni_results(site);
     remove_tree(dir)
 }
 
@@ -114,17 +110,6 @@ fn unmount_below(dir: &Path) -> Result<()> {
             .context(|| format!("unmounting {}", mount.display()))?;
     }
     Ok(())
-}
-
-fn remove_cni_results(site: u8) {
-    let prefix = format!("{}-", lan::netns_of(site));
-    let Ok(entries) = fs::read_dir(CNI_RESULTS) else { return };
-    for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            // A cache entry that stays is a few bytes; it must not keep the rest from being removed.
-            let _ = fs::remove_file(entry.path());
-        }
-    }
 }
 
 /// Removes a folder, but never through a mount: that would delete what is mounted.

@@ -1,2 +1,16 @@
-//! What runs inside the test-bed's pods.
-fn main() {}
+//! Runs inside the test-bed's pods, and as the first process of its nodes.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use testbed::pod::{self, Args};
+
+fn main() -> ExitCode {
+    match pod::run(Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("testbed-pod: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

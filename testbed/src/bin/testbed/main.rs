@@ -1,5 +1,7 @@
 //! Builds the test-bed's parts, cleans what killed runs left, and runs the demo.
 
+mod demo;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -23,6 +25,12 @@ enum Command {
     },
     /// Remove what killed runs left on this machine; live runs are not touched.
     Clean,
+    /// A real cluster with pods of our image, shown with kubectl.
+    Demo {
+        /// End when everything is shown, instead of waiting for Ctrl-C.
+        #[arg(long)]
+        exit: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -47,6 +55,7 @@ fn run(command: Command) -> Result<()> {
                 println!("testbed: {part} is in {}", folder.display());
             }
         }
+        Command::Demo { exit } => demo::run_demo(exit)?,
         Command::Clean => {
             for number in site::sweep_abandoned()? {
                 println!("testbed: removed what a killed run left of site {number}");

@@ -1,0 +1,115 @@
+//! A web client for tests inside pods. It verifies servers as every real client does.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+
+use crate::error::{Error, IoContext, Result};
+use crate::tls;
+
+/// Fetches a URL; anything but 2xx is an error that holds the answer.
+pub(super) fn get(
+    url: &Uri,
+    authority: Option<&Path>,
+    token: Option<&Path>,
+    within: Duration,
+) -> Result<String> {
+    let host = url.host().ok_or_else(|| Error::Refused(format!("{url} names no host")))?.to_owned();
+    let secure = url.scheme_str() == Some("https");
+    let port = url.port_u16().unwrap_or(if secure { 443 } else { 80 });
+    let stream = connect(&host, port, within).context(|| format!("connecting to {host}:{port}"))?;
+    let request = request(url, &host, token)?;
+    let answer = if secure {
+        let authority = authority.ok_or_else(|| Error::Refused("https needs --authority FILE".into()))?;
+        let pem = read(authority)?;
+        let name = ServerName::try_from(host.clone())
+            .map_err(|error| Error::Refused(format!("{host} cannot be verified: {error}")))?;
+        let session = ClientConnection::new(Arc::new(tls::client(&pem, None)?), name)?;
+        exchange(StreamOwned::new(session, stream), &request)
+    } else {
+        exchange(stream, &request)
+    };
+    body_of(&answer.context(|| format!("asking {url}"))?, url)
+}
+
+fn connect(host: &str, port: u16, within: Duration) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::other("the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, within) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(within))?;
+                stream.set_write_timeout(Some(within))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn request(url: &Uri, host: &str, token: Option<&Path>) -> Result<String> {
+    let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    // HTTP/1.0, so that the answer ends with the connection and is never chunked.
+    let mut request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json, */*\r\n");
+    if let Some(token) = token {
+        request.push_str(&format!("Authorization: Bearer {}\r\n", read(token)?.trim()));
+    }
+    request.push_str("\r\n");
+    Ok(request)
+}
+
+fn exchange(mut stream: impl Read + Write, request: &str) -> std::io::Result<String> {
+    stream.write_all(request.as_bytes())?;
+    stream.flush()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+fn body_of(answer: &str, url: &Uri) -> Result<String> {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+    let status = head.lines().next().unwrap_or_default();
+    let code = status.split_whitespace().nth(1).unwrap_or_default();
+    if code.starts_with('2') {
+        return Ok(body.to_owned());
+    }
+    Err(Error::Refused(format!("{url} answers {status:?}: {}", body.trim())))
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).context(|| format!("reading {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_its_body_or_an_error_with_it() {
+        let url = "http://a/b".parse().unwrap();
+        assert_eq!(
+            body_of("HTTP/1.0 200 OK\r\nA: b\r\n\r\nhello\r\n\r\nagain", &url).unwrap(),
+            "hello\r\n\r\nagain"
+        );
+        let error = body_of("HTTP/1.0 403 Forbidden\r\n\r\nnot you", &url).unwrap_err().to_string();
+        assert_eq!(error, "http://a/b answers \"HTTP/1.0 403 Forbidden\": not you");
+        assert!(body_of("", &url).is_err());
+    }
+
+    #[test]
+    fn a_request_carries_the_token_of_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = dir.path().join("token");
+        fs::write(&token, "secret\n").unwrap();
+        let request = request(&"https://a:1/b?c=d".parse().unwrap(), "a", Some(&token)).unwrap();
+        assert!(request.starts_with("GET /b?c=d HTTP/1.0\r\nHost: a\r\n"), "{request}");
+        assert!(request.ends_with("\r\nAuthorization: Bearer secret\r\n\r\n"), "{request}");
+    }
+}
