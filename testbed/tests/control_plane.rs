@@ -1,5 +1,7 @@
 //! The control plane itself: real, guarded, counted.
 
+#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Nodes: real containers of our image that find each other, on several machines in boxes.
 
+#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+
 use std::time::Duration;
 
 use futures_util::{AsyncBufReadExt, TryStreamExt};
@@ -256,7 +258,7 @@ async fn a_static_pod_runs_without_being_asked_for(cx: Context) -> TestResult {
     });
     let node = Node::on(&plane).image(&image).static_pod(manifest).start().await?;
     let client = reach(node.address(), 8080);
-    let answer = wait::until("an answer of the static pod", SOON, || client()).await?;
+    let answer = wait::until("an answer of the static pod", SOON, client).await?;
     assert!(answer.ends_with(&format!("hello from {}\n", node.name())), "{answer}");
     // The kubelet shows it to the API server under the node's name.
     let pods: Api<Pod> = Api::namespaced(plane.client().await?, "kube-system");

@@ -1,5 +1,12 @@
 //! The cache of built parts, with a real module (the smallest one), its real compiler and a cache of the test's own.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests may panic as tests may"
+)]
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,5 +1,7 @@
 //! The real S3 server, asked by the client library that the product uses.
 
+#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};

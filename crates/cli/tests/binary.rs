@@ -1,5 +1,12 @@
 //! The binary as a user meets it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests may panic as tests may"
+)]
+
 use std::process::{Command, Output, Stdio};
 
 fn outrigger(args: &[&str]) -> Output {

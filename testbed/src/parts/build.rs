@@ -1,7 +1,7 @@
 //! Building one Go module, with a word now and then for who waits.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -16,8 +16,22 @@ const BETWEEN_WORDS: Duration = Duration::from_secs(30);
 /// The version that the Kubernetes programs report; without it they say v0.0.0-master.
 const KUBERNETES_VERSION: &str = "v1.36.3";
 
-/// The arguments of `go` that build a part into a folder.
-pub(super) fn recipe(part: Part, out: &Path) -> Vec<String> {
+/// How a part is built into a folder: everything beside the module's own files that decides what comes out.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    args: Vec<String>,
+    environment: [(&'static str, &'static str); 3],
+}
+
+impl Recipe {
+    /// One text that differs when the recipe does.
+    pub(super) fn text(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// The recipe of a part. Settings of the person who builds must not change what is built.
+pub(super) fn recipe(part: Part, out: &Path) -> Recipe {
     let output = out.join("bin").join(program(part)).display().to_string();
     let mut flags = String::from("-s -w");
     if part == Part::Kubernetes {
@@ -30,9 +44,15 @@ pub(super) fn recipe(part: Part, out: &Path) -> Vec<String> {
             flags.push_str(&format!(" -X {variable}={value}"));
         }
     }
-    ["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o", &output, "."]
+    if part == Part::Seid {
+        // Its libraries are looked for beside it, in a pod's image as here.
+        flags.push_str(" -extldflags=-Wl,-rpath,$ORIGIN/../lib");
+    }
+    let args = ["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o", &output, "."]
         .map(String::from)
-        .to_vec()
+        .to_vec();
+    let cgo = if part == Part::Seid { "1" } else { "0" };
+    Recipe { args, environment: [("GOFLAGS", "-mod=readonly"), ("GOWORK", "off"), ("CGO_ENABLED", cgo)] }
 }
 
 fn program(part: Part) -> &'static str {
@@ -61,8 +81,10 @@ pub(super) fn build(part: Part, module: &Path, out: &Path, log: &Path) -> Result
                 .context(|| format!("linking {}", link.display()))?;
         }
     }
-    if part == Part::CertManager {
-        copy_crds(module, &out.join("crds"))?;
+    match part {
+        Part::CertManager => copy_crds(module, &out.join("crds"))?,
+        Part::Seid => copy_libraries(module, &out.join("lib"))?,
+        Part::Kubernetes | Part::Dns | Part::S3 => {}
     }
     eprintln!("testbed: built {part} in {} s", begin.elapsed().as_secs());
     Ok(())
@@ -70,31 +92,54 @@ pub(super) fn build(part: Part, module: &Path, out: &Path, log: &Path) -> Result
 
 /// Keeps cert-manager's CRDs beside its program: the module cache that holds them may be emptied at any time.
 fn copy_crds(module: &Path, out: &Path) -> Result<()> {
-    let mut ask = Command::new("go");
-    ask.args(["list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager"]).current_dir(module);
-    let from = Path::new(tool::output_of(ask)?.trim()).join("deploy/crds");
-    fs::create_dir_all(out).context(|| format!("making {}", out.display()))?;
-    let entries = fs::read_dir(&from).context(|| format!("reading {}", from.display()))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|kind| kind == "yaml")) {
-            fs::copy(&path, out.join(name)).context(|| format!("copying {}", path.display()))?;
-        }
+    let from = module_folder(module, "github.com/cert-manager/cert-manager")?.join("deploy/crds");
+    copy_files(&from, out, &|name| name.ends_with(".yaml")).map(drop)
+}
+
+/// Keeps seid's libraries beside it, for the same reason, and for images.
+fn copy_libraries(module: &Path, out: &Path) -> Result<()> {
+    let from = module_folder(module, "github.com/sei-protocol/sei-chain")?;
+    let ending = format!(".{}.so", std::env::consts::ARCH);
+    let copied = copy_files(&from, out, &|name| name.starts_with("libwasmvm") && name.ends_with(&ending))?;
+    if copied == 0 {
+        return Err(Error::Refused(format!("{} has no libwasmvm*{ending}", from.display())));
     }
     Ok(())
 }
 
-/// Runs `go` to its end. Settings of the person who builds must not change what is built.
-fn go(part: Part, module: &Path, args: &[String], log: &Path) -> Result<()> {
+/// Where the module cache holds a dependency of a module.
+fn module_folder(module: &Path, dependency: &str) -> Result<PathBuf> {
+    let mut ask = Command::new("go");
+    ask.args(["list", "-m", "-f", "{{.Dir}}", dependency]).current_dir(module);
+    Ok(PathBuf::from(tool::output_of(ask)?.trim()))
+}
+
+/// Copies the files below a folder whose names are wanted into another, flat; returns how many.
+fn copy_files(from: &Path, out: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<usize> {
+    fs::create_dir_all(out).context(|| format!("making {}", out.display()))?;
+    let mut copied = 0;
+    for entry in fs::read_dir(from).context(|| format!("reading {}", from.display()))?.flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() {
+            copied += copy_files(&path, out, wanted)?;
+        } else if wanted(&name.to_string_lossy()) {
+            fs::copy(&path, out.join(&name)).context(|| format!("copying {}", path.display()))?;
+            copied += 1;
+        }
+    }
+    Ok(copied)
+}
+
+/// Runs `go` to its end.
+fn go(part: Part, module: &Path, recipe: &Recipe, log: &Path) -> Result<()> {
     let output = File::create(log).context(|| format!("opening {}", log.display()))?;
     let errors = output.try_clone().context(|| format!("opening {}", log.display()))?;
     // Killed with us: a compiler that outlives its parent writes into a folder that somebody else has cleaned.
     let mut child = Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "--", "go"])
-        .args(args)
+        .args(&recipe.args)
         .current_dir(module)
-        .env("GOFLAGS", "-mod=readonly")
-        .env("GOWORK", "off")
-        .env("CGO_ENABLED", "0")
+        .envs(recipe.environment)
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)

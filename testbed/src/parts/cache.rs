@@ -73,7 +73,7 @@ fn fingerprint(part: Part) -> Result<String> {
         add(&mut hash, name.as_bytes());
         add(&mut hash, &bytes);
     }
-    add(&mut hash, build::recipe(part, Path::new("OUT")).join("\n").as_bytes());
+    add(&mut hash, build::recipe(part, Path::new("OUT")).text().as_bytes());
     add(&mut hash, tool::run("go", ["version"])?.as_bytes());
     Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
