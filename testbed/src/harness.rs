@@ -35,6 +35,7 @@ type Test = fn(Context) -> TestFuture;
 pub struct Suite {
     name: &'static str,
     tests: Vec<(&'static str, Test)>,
+    alone: bool,
 }
 
 /// What one test works with.
@@ -98,13 +99,20 @@ impl Suite {
     /// A suite; its name is the folder of its logs.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        Self { name, tests: Vec::new() }
+        Self { name, tests: Vec::new(), alone: false }
     }
 
     /// Adds a test.
     #[must_use]
     pub fn test(mut self, name: &'static str, test: Test) -> Self {
         self.tests.push((name, test));
+        self
+    }
+
+    /// Runs one test at a time: for those that look at the whole machine.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
         self
     }
 
@@ -132,7 +140,11 @@ impl Suite {
                 })
             })
             .collect();
-        let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+        let mut arguments = Arguments::from_args();
+        if self.alone {
+            arguments.test_threads = Some(1);
+        }
+        let conclusion = libtest_mimic::run(&arguments, trials);
         drop(shared);
         conclusion.exit_code()
     }
