@@ -6,9 +6,9 @@
 //! |---|---|
 //! | the argument structs are sound (no flag twice, every default parses) | `args::tests::the_arguments_are_sound` |
 //! | every subcommand has an example in its help | `args::tests::every_subcommand_shows_an_example` |
-//! | wrong usage ends with code 2 and names the wrong word; help and version end with 0 | `tests/binary.rs` |
-//! | the binary needs no shared library | `tests/binary.rs::it_is_static` |
-//! | bash completes with the script we print, and every other shell gets one | `tests/binary.rs` |
+//! | wrong usage ends with code 2 and names the wrong word; help and version end with 0 | `binary::wrong_usage_ends_with_two_and_names_the_word`, `binary::version_is_one_line_with_the_crate_version` |
+//! | the binary needs no shared library | `binary::it_is_static` |
+//! | bash completes with the script we print, and every other shell gets one | `binary::bash_completes_our_subcommands_with_the_printed_script`, `binary::every_shell_gets_a_script_that_names_our_commands` |
 
 mod args;
 mod completion;
