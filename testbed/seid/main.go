@@ -5,9 +5,8 @@
 //
 // It is the one part that needs cgo, and three shared libraries of sei-chain's
 // contract engine with it. The linker is told to look for them in
-// $ORIGIN/../lib before anything else; otherwise the program would find them
-// only in the module cache of the machine that built it, which a pod's image
-// does not have.
+// $ORIGIN/../lib too; otherwise the program would find them only in the module
+// cache of the machine that built it, which a pod's image does not have.
 //
 // The optional executor (giga_executor.enabled) cannot be used with this build:
 // it opens its library by the path of a source file, which exists only where
