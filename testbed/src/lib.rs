@@ -12,6 +12,10 @@
 //! | a failed test shows the ends of its logs | `cleanup::a_panic_shows_the_ends_of_logs_and_leaves_nothing` |
 //! | two builds of one part do not disturb each other, and half a build is never used | `parts::two_builds_at_once_do_not_disturb_each_other`, `parts::a_killed_build_leaves_nothing_that_looks_whole` |
 //! | a machine that cannot run the tests is told so before anything is changed | `prepare::without_root`, `prepare::without_go`, `prepare::with_too_little_disk` and the others there |
+//! | the fault proxy speaks for the holder of a verified certificate and for nobody else | `fault_proxy::rbac_and_the_audit_log_see_who_really_asked`, `fault_proxy::a_token_is_passed_on_for_the_api_server_to_judge`, `fault_proxy::identity::tests::nobody_can_say_who_he_is_but_by_his_certificate` |
+//! | nothing that a process asks after its fatal write reaches the API server | `fault_proxy::nothing_of_a_dying_client_gets_through`, `fault_proxy::a_process_killed_after_it_heard_of_its_write` |
+//! | a frozen view delivers what it withheld, in its order, and opens nothing that is forbidden | `fault_proxy::a_frozen_view_shows_the_past_and_thaws_in_order`, `fault_proxy::a_frozen_view_opens_nothing_that_is_forbidden` |
+//! | the fault proxy serves nothing that it cannot record, and records no secrets | `fault_proxy::a_journal_that_cannot_be_written_stops_everything`, `fault_proxy::the_journal_tells_what_happened_and_no_secrets` |
 //! | each crate's invariants name tests that exist | `invariants::every_invariant_names_a_test_that_exists` |
 //! | crates use only those they may know | `architecture::no_crate_uses_one_it_may_not_know` |
 //! | every wait has a deadline, and its error says what was seen last | `wait::tests::the_last_thing_seen_is_in_the_error`, `wait::tests::a_look_that_hangs_is_cut` |
@@ -24,6 +28,7 @@ pub mod cluster;
 pub mod control_plane;
 pub mod dns;
 pub mod error;
+pub mod fault_proxy;
 pub mod footprint;
 pub mod harness;
 pub mod image;
