@@ -39,6 +39,16 @@ pub enum Error {
         /// What the last look found.
         last: String,
     },
+    /// Something that must hold did so only for a while.
+    #[error("{what} did not hold: after {after:?} {seen}")]
+    Broken {
+        /// What must hold.
+        what: String,
+        /// How long it did.
+        after: Duration,
+        /// What was seen instead.
+        seen: String,
+    },
     /// A process that must live has ended.
     #[error("{name} ended by itself ({status}); its log is {}; it ends with:\n{tail}", log.display())]
     Died {

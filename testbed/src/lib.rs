@@ -30,6 +30,7 @@ pub mod dns;
 pub mod error;
 pub mod fault_proxy;
 pub mod footprint;
+pub mod generated;
 pub mod harness;
 pub mod image;
 pub mod kms_plugin;

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 /// How much of a log is looked at for its end.
 const TAIL_BYTES: u64 = 64 * 1024;
 
-/// The folder for the logs of one test, emptied from its last run. Below the build folder, so that it stays after the
+/// The folder for the logs of one test, empty: those of its last run are removed. Below the build folder, so that it stays after the
 /// test and is found by who reads the failure.
 #[must_use]
 pub fn folder(suite: &str, test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/testbed").join(suite).join(test);
-    // Missing is as good as emptied.
+    // Missing is as good as emptied; and who opens a log in a folder that could not be made is told so.
     let _ = fs::remove_dir_all(&folder);
+    let _ = fs::create_dir_all(&folder);
     folder
 }
 

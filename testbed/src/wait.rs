@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// Time between two looks: short, since most conditions come true within a second.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
+/// What is looked at throughout a time is often large, like a log.
+const BETWEEN_LOOKS_THROUGHOUT: Duration = Duration::from_secs(1);
+
 /// Looks again and again until `look` returns a value, and fails with its last error when `limit` has passed.
 /// A single look that hangs is cut at the deadline too.
 pub async fn until<T, E, F, Fut>(what: impl Display, limit: Duration, mut look: F) -> Result<T>
@@ -34,6 +37,29 @@ where
     Err(Error::Deadline { what: what.to_string(), limit, last })
 }
 
+/// Looks again and again for the whole of `time`, and fails as soon as a look does: for what must hold, not come true.
+pub async fn throughout<E, F, Fut>(what: impl Display, time: Duration, mut look: F) -> Result<()>
+where
+    E: Display,
+    F: FnMut() -> Fut,
+    Fut: Future<Output = std::result::Result<(), E>>,
+{
+    let begin = Instant::now();
+    loop {
+        if let Err(error) = look().await {
+            return Err(Error::Broken {
+                what: what.to_string(),
+                after: begin.elapsed(),
+                seen: error.to_string(),
+            });
+        }
+        if begin.elapsed() >= time {
+            return Ok(());
+        }
+        sleep(BETWEEN_LOOKS_THROUGHOUT.min(time)).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +77,22 @@ mod tests {
         .to_string();
         assert!(error.starts_with("the moon did not happen within 200ms: cloud "), "{error}");
         assert!(looks > 1, "looked only {looks} times");
+    }
+
+    #[tokio::test]
+    async fn what_holds_only_for_a_while_is_found() {
+        let mut looks = 0;
+        let mut look = |good: u32| {
+            looks += 1;
+            let seen = looks;
+            async move { if seen <= good { Ok(()) } else { Err(format!("look {seen} was bad")) } }
+        };
+        let error = throughout("calm", Duration::from_millis(300), || look(1)).await.unwrap_err().to_string();
+        assert!(
+            error.starts_with("calm did not hold: after ") && error.ends_with("look 2 was bad"),
+            "{error}"
+        );
+        throughout("calm", Duration::from_millis(300), || look(1_000)).await.unwrap();
     }
 
     #[tokio::test]

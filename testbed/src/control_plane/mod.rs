@@ -322,7 +322,9 @@ impl ControlPlane {
         use kube::api::{Api, ObjectMeta, PostParams};
 
         let api: Api<Namespace> = Api::all(self.client().await?);
-        let generate_name = format!("{}-", prefix.replace('_', "-"));
+        // A namespace's name has 63 characters at most, six of which the API server adds.
+        let prefix: String = prefix.replace('_', "-").chars().take(56).collect();
+        let generate_name = format!("{}-", prefix.trim_end_matches('-'));
         let metadata = ObjectMeta { generate_name: Some(generate_name), ..ObjectMeta::default() };
         let made =
             api.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await?;

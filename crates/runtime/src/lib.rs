@@ -1,0 +1,35 @@
+//! How any of our processes lives: supervised watches, a keyed queue, writers, a lease, an admin server, logs, metrics, and
+//! an orderly end. It knows nothing of nodes or KMS.
+//!
+//! # Invariants
+//!
+//! | what always holds | guarded by |
+//! |---|---|
+//! | a key is never worked on twice at once, none is lost, and no more than allowed run at once | `queue::line::tests::whatever_happens_no_key_is_lost_doubled_or_beyond_the_cap` |
+//! | what happened while a watch was away is found by the next listing | `watch::cache::tests::what_happened_while_a_watch_was_away_is_found_by_the_next_listing` |
+//! | an object that cannot be read harms only itself | `watch::cache::tests::an_object_that_cannot_be_read_harms_only_itself` |
+//! | Secrets of the whole cluster are never cached | `watch::tests::secrets_of_the_whole_cluster_are_never_cached` |
+//! | a status is written at most once in a pass (it does not compile otherwise), only when it differs and only onto what was read | `write::status::tests::only_what_differs_is_sent_and_what_is_gone_is_named`, `writes::a_stale_status_is_refused` |
+//! | a claim to lead ends by the clock, without being told | `lease::claim::tests::a_claim_ends_by_the_clock_without_being_told` |
+//! | other machines' clocks are not trusted | `lease::record::tests::a_lease_ends_when_it_was_not_renewed_while_we_looked_whatever_its_times_say` |
+//! | a process lives only as long as all of its tasks do | `tasks::tests::a_task_that_ends_by_itself_ends_the_process_and_is_named` |
+//! | a process ends within ten seconds | `tasks::tests::a_task_that_does_not_end_is_cut_off_in_less_than_ten_seconds` |
+//! | metrics are those that are described | `metrics::tests::what_is_registered_is_what_is_described` |
+
+pub mod admin;
+pub mod client;
+pub mod controller;
+pub mod key;
+mod lead;
+pub mod lease;
+pub mod metrics;
+pub mod own_writes;
+pub mod progress;
+pub mod queue;
+pub mod tasks;
+pub mod telemetry;
+pub mod watch;
+pub mod write;
+
+pub use self::key::Key;
+pub use self::lead::while_leading;
