@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::completion;
+use crate::{completion, crds};
 
 /// Runs nodes that have privileged sidecars on Kubernetes, and tells the truth about them.
 ///
@@ -13,7 +13,8 @@ use crate::completion;
     version,
     after_help = "Examples:\n  \
         outrigger --version\n  \
-        outrigger completion bash > /etc/bash_completion.d/outrigger\n\n\
+        outrigger completion bash > /etc/bash_completion.d/outrigger\n  \
+        outrigger crds | kubectl apply --server-side -f -\n\n\
         Exit codes: 0 done, 1 failed (one line on standard error says why), 2 wrong usage."
 )]
 pub(crate) struct Args {
@@ -26,6 +27,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Print a shell's completion script for this binary.
     Completion(completion::Args),
+    /// Print the definitions of our kinds.
+    Crds(crds::Args),
 }
 
 #[cfg(test)]

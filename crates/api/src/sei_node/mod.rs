@@ -1,0 +1,27 @@
+//! `SeiNode`: one node of a Sei chain.
+
+mod kind;
+mod peers;
+mod plan;
+mod rules;
+mod sidecar;
+mod snapshot;
+mod spec;
+mod status;
+mod validator;
+mod volume;
+
+pub use kind::{ArchiveSpec, FullNodeSpec, ReplayerSpec, ResultExport, ShadowResult};
+pub use peers::{Ec2TagsPeers, LabelPeers, PeerSource, StaticPeers};
+pub use plan::{FailedPlan, FailedTask, PlanKind, PlanPhase, PlannedTask, TaskPlan, TaskStatus, WaitingFor};
+pub use sidecar::{IssuerKind, SidecarConfig, SidecarTls};
+pub use snapshot::{
+    Publish, S3Snapshot, SnapshotGeneration, SnapshotSource, StateSync, TendermintSnapshotGeneration,
+};
+pub use spec::{Entrypoint, SeiNode, SeiNodeSpec};
+pub use status::{ObservedTls, Scheme, SeiNodePhase, SeiNodeStatus};
+pub use validator::{
+    DEFAULT_OPERATOR_KEY_NAME, GenesisCeremony, KeyringSecret, NodeKey, OperatorKeyring, PassphraseSecretRef,
+    SecretKeySource, SigningKey, ValidatorSpec,
+};
+pub use volume::{DataVolume, VolumeImport};

@@ -1,0 +1,37 @@
+//! What is spoken with a node's sidecar: JSON over HTTP, through the proxy.
+
+mod params;
+mod task;
+
+pub use params::{
+    AssembleGenesis, AwaitAction, AwaitCondition, AwaitedCondition, CeremonyAccount, CeremonyNode,
+    ConfigApply, ConfigMode, ConfigureGenesis, ConfigureStateSync, DiscoverPeers, GenerateGentx,
+    GenerateIdentity, PeerDiscovery, SnapshotRestore, UploadGenesisArtifacts,
+};
+pub use task::{
+    ErrorBody, NodeId, SidecarState, SidecarStatus, SubmittedTask, TaskRequest, TaskResult, TaskState,
+    TaskType,
+};
+
+/// Paths of the sidecar's API.
+pub mod path {
+    /// 200 once the node may start, else 503. Needs no authorization.
+    pub const HEALTHZ: &str = "/v0/healthz";
+    /// The same as [`HEALTHZ`].
+    pub const STARTUPZ: &str = "/v0/startupz";
+    /// 200 while the sidecar works, whether or not the node may start. Needs no authorization.
+    pub const LIVEZ: &str = "/v0/livez";
+    /// Metrics. Needs no authorization.
+    pub const METRICS: &str = "/v0/metrics";
+    /// A [`SidecarStatus`](super::SidecarStatus).
+    pub const STATUS: &str = "/v0/status";
+    /// A [`NodeId`](super::NodeId).
+    pub const NODE_ID: &str = "/v0/node-id";
+    /// POST a [`TaskRequest`](super::TaskRequest); GET the newest hundred [`TaskResult`](super::TaskResult)s.
+    pub const TASKS: &str = "/v0/tasks";
+    /// The paths that need no authorization.
+    pub const UNAUTHENTICATED: [&str; 4] = [HEALTHZ, STARTUPZ, LIVEZ, METRICS];
+}
+
+/// The header that names the authenticated caller. Only the proxy may set it.
+pub const USER_HEADER: &str = "x-remote-user";
