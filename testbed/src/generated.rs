@@ -30,11 +30,13 @@ fn check_at(file: &Path, path: &str, generated: &str, write: bool) -> Result<()>
     if present == generated {
         return Ok(());
     }
-    let lines = present.lines().map(Some).chain(std::iter::repeat(None));
-    let first = generated.lines().zip(lines).position(|(wanted, present)| Some(wanted) != present);
-    let line = first.unwrap_or_else(|| generated.lines().count()) + 1;
+    let line = present.lines().zip(generated.lines()).take_while(|(is, should_be)| is == should_be).count();
+    let at = |text: &str| text.lines().nth(line).map_or_else(|| "(nothing)".to_owned(), str::to_owned);
     Err(Error::Refused(format!(
-        "{path} is not what is generated now (from line {line} on): run the same test with {WRITE}=1, and commit the file"
+        "{path}:{}: is\n  {}\nand should be\n  {}\nIf that is wanted: run the same test with {WRITE}=1, and commit the file",
+        line + 1,
+        at(&present),
+        at(generated),
     )))
 }
 
@@ -49,15 +51,14 @@ mod tests {
         let check =
             |text: &str, write| check_at(&file, "docs/a.md", text, write).map_err(|error| error.to_string());
         let error = check("one\ntwo\n", false).unwrap_err();
-        assert!(
-            error.starts_with(
-                "docs/a.md is not what is generated now (from line 1 on): run the same test with"
-            ),
-            "{error}"
-        );
+        let cure =
+            "If that is wanted: run the same test with OUTRIGGER_WRITE_GENERATED=1, and commit the file";
+        assert_eq!(error, format!("docs/a.md:1: is\n  (nothing)\nand should be\n  one\n{cure}"));
         check("one\ntwo\n", true).unwrap();
         check("one\ntwo\n", false).unwrap();
-        assert!(check("one\nthree\n", false).unwrap_err().contains("from line 2 on"));
-        assert!(check("one\n", false).unwrap_err().contains("from line 2 on"), "a line too many");
+        let error = check("one\nthree\n", false).unwrap_err();
+        assert!(error.starts_with("docs/a.md:2: is\n  two\nand should be\n  three\n"), "{error}");
+        let error = check("one\n", false).unwrap_err();
+        assert!(error.starts_with("docs/a.md:2: is\n  two\nand should be\n  (nothing)\n"), "{error}");
     }
 }

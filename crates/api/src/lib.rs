@@ -21,7 +21,6 @@
 //! | an operator resource always gets a key id, which it requires | `kms::health::tests::an_operator_resource_always_gets_a_key_id_and_never_empty_text` |
 //! | the message of a reporter's condition fits, and is valid JSON | `kms::condition_form::tests::any_number_of_long_reports_fits_and_stays_json` |
 //! | names do not change unnoticed | `generated::names_are_as_they_were` |
-//! | `deploy/crds` is made from these types | `generated::the_definitions_in_deploy_are_those_of_the_types` |
 
 pub mod condition;
 pub mod crd;

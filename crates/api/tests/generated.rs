@@ -1,10 +1,8 @@
 //! Files that are made from the code and checked in.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests may panic as tests may")]
+#![allow(clippy::panic, reason = "helpers of tests may panic as tests may")]
 
 use std::fmt::Write;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use api::condition::{self, Entry};
 use api::names::{
@@ -13,29 +11,9 @@ use api::names::{
 };
 use api::sidecar_wire::{self, TaskType};
 
-/// Set to write the files anew.
-const REGENERATE: &str = "REGENERATE=1 cargo test --package outrigger-api --test generated";
-
-fn in_repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
-
-/// Compares a file with what it should be, or writes it when asked to.
+/// Fails the test when a file is not what is generated now.
 fn check(path: &str, now: &str) {
-    let file = in_repository(path);
-    if std::env::var_os("REGENERATE").is_some() {
-        fs::write(&file, now).expect("the file can be written");
-    }
-    let checked_in = fs::read_to_string(&file).unwrap_or_default();
-    if let Some((n, (was, is))) =
-        checked_in.lines().zip(now.lines()).enumerate().find(|(_, (was, is))| was != is)
-    {
-        panic!("{path}:{}: is\n  {was}\nand should be\n  {is}\nIf that is wanted: {REGENERATE}", n + 1);
-    }
-    assert!(
-        checked_in == now,
-        "{path} is longer or shorter than it should be; if that is wanted: {REGENERATE}"
-    );
+    testbed::generated::check(path, now).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
@@ -136,32 +114,4 @@ fn names_are_as_they_were() {
         );
     }
     check("crates/api/tests/names.golden", &golden);
-}
-
-/// The files themselves, byte for byte, are compared where they are written: in the command line's `tests/crds.rs`.
-#[test]
-fn the_definitions_in_deploy_are_those_of_the_types() {
-    for crd in api::crd::all() {
-        let path = format!("deploy/crds/{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
-        let text = fs::read_to_string(in_repository(&path)).unwrap_or_default();
-        let checked_in: serde_json::Value = serde_saphyr::from_str(&text).expect("a definition is YAML");
-        assert!(
-            same(&checked_in, &serde_json::to_value(&crd).expect("a definition is JSON")),
-            "{path} is not up to date; regenerate: cargo run --package outrigger -- crds --output-dir deploy/crds"
-        );
-    }
-}
-
-/// Equality of documents in which `1` and `1.0` are one number, as they are in YAML.
-fn same(a: &serde_json::Value, b: &serde_json::Value) -> bool {
-    use serde_json::Value::{Array, Number, Object};
-    match (a, b) {
-        (Number(a), Number(b)) => a.as_f64() == b.as_f64(),
-        (Array(a), Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
-        (Object(a), Object(b)) => {
-            a.len() == b.len()
-                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
-        }
-        _ => a == b,
-    }
 }

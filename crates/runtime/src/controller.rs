@@ -30,7 +30,10 @@ where
     /// A controller; `deadline` is the longest that one reconciliation may take.
     #[must_use]
     pub fn new(name: impl Into<String>, queue: Arc<Queue<K>>, deadline: Duration, metrics: &Metrics) -> Self {
-        Self { name: name.into(), queue, deadline, metrics: metrics.clone() }
+        let name = name.into();
+        let most = i64::try_from(queue.concurrency()).unwrap_or(i64::MAX);
+        metrics.max_concurrent.get_or_create(&ByController { controller: name.clone() }).set(most);
+        Self { name, queue, deadline, metrics: metrics.clone() }
     }
 
     /// Works until `stop`, then lets what has begun end. Dropped, it cuts off what has begun.

@@ -12,6 +12,7 @@
 //! | a status is written at most once in a pass (it does not compile otherwise), only when it differs and only onto what was read | `write::status::tests::only_what_differs_is_sent_and_what_is_gone_is_named`, `writes::a_stale_status_is_refused` |
 //! | a claim to lead ends by the clock, without being told | `lease::claim::tests::a_claim_ends_by_the_clock_without_being_told` |
 //! | other machines' clocks are not trusted | `lease::record::tests::a_lease_ends_when_it_was_not_renewed_while_we_looked_whatever_its_times_say` |
+//! | who fails for long is dead, who rests is not | `progress::tests::failing_for_long_is_death_and_resting_is_not`, `progress::tests::who_fails_once_and_is_silent_from_then_on_is_well` |
 //! | a process lives only as long as all of its tasks do | `tasks::tests::a_task_that_ends_by_itself_ends_the_process_and_is_named` |
 //! | a process ends within ten seconds | `tasks::tests::a_task_that_does_not_end_is_cut_off_in_less_than_ten_seconds` |
 //! | metrics are those that are described | `metrics::tests::what_is_registered_is_what_is_described` |

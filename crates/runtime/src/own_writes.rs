@@ -5,16 +5,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kube::Resource;
+use prometheus_client::metrics::counter::Counter;
 
 use crate::key::Key;
+use crate::metrics::{ByController, Metrics};
 
 /// After this time a cache that has not caught up is not waited for any more: the object is read from the API server.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What we wrote and the cache must come to see.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OwnWrites {
     expected: Mutex<HashMap<Key, Expected>>,
+    waits: Counter,
 }
 
 #[derive(Debug)]
@@ -35,6 +38,13 @@ pub enum Sight {
 }
 
 impl OwnWrites {
+    /// Nothing written yet, by this controller.
+    #[must_use]
+    pub fn new(controller: &str, metrics: &Metrics) -> Self {
+        let labels = ByController { controller: controller.to_owned() };
+        Self { expected: Mutex::default(), waits: metrics.stale_waits.get_or_create_owned(&labels) }
+    }
+
     /// We wrote this; what the API server answered.
     pub fn wrote<K: Resource>(&self, object: &K) {
         let Some(version) = object.meta().resource_version.clone() else { return };
@@ -48,7 +58,7 @@ impl OwnWrites {
     }
 
     fn sight_at<K: Resource>(&self, key: &Key, cached: Option<&K>, now: Instant) -> Sight {
-        self.with(|all| {
+        let sight = self.with(|all| {
             let Some(expected) = all.get(key) else { return Sight::Current };
             if cached.is_some_and(|cached| has_seen(expected, cached)) {
                 all.remove(key);
@@ -56,7 +66,11 @@ impl OwnWrites {
             }
             // The write may have been followed by a deletion that the cache has seen already: only reading tells.
             if now.saturating_duration_since(expected.since) < PATIENCE { Sight::Behind } else { Sight::Lost }
-        })
+        });
+        if sight != Sight::Current {
+            self.waits.inc();
+        }
+        sight
     }
 
     /// The object was read from the API server, or is known to be gone.
@@ -98,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_cache_is_trusted_once_it_has_seen_our_write() {
-        let own = OwnWrites::default();
+        let own = OwnWrites::new("test", &Metrics::new());
         let now = Instant::now();
         let key = Key::of(&map("u", "1"));
         let sight = |cached: Option<&ConfigMap>| own.sight_at(&key, cached, now);

@@ -175,7 +175,7 @@ impl Campaign {
                     );
                     break;
                 }
-                Err(why) => self.progress.failed(why),
+                Err(why) => drop(self.progress.failed(why)),
             }
         }
         let still_ours = claim.check().is_ok();

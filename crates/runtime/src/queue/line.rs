@@ -176,6 +176,11 @@ impl<K: Clone + Eq + Hash> Line<K> {
         self.delayed.keys().next().map(|(at, _)| *at)
     }
 
+    /// How many keys may be worked on at once.
+    pub(super) fn concurrency(&self) -> usize {
+        self.concurrency
+    }
+
     /// Keys that wait for their turn.
     pub(super) fn depth(&self) -> usize {
         self.waiting

@@ -64,6 +64,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
+    /// How many keys may be worked on at once.
+    #[must_use]
+    pub fn concurrency(&self) -> usize {
+        self.with(|line| line.concurrency())
+    }
+
     /// What is in it, for people.
     #[must_use]
     pub fn state(&self) -> State<K> {

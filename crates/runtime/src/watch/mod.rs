@@ -104,22 +104,15 @@ where
 
     /// Watches until it is dropped.
     pub async fn run(self) {
-        let mut failures = 0_u32;
         loop {
             let mut events = (self.events)();
             let mut listing = Listing::default();
             // The stream goes on by itself after an error, from where it was; it is made anew only if it ends.
             loop {
                 match events.try_next().await {
-                    Ok(Some(event)) => {
-                        failures = 0;
-                        self.take(event, &mut listing);
-                    }
+                    Ok(Some(event)) => self.take(event, &mut listing),
                     Ok(None) => break,
-                    Err(error) => {
-                        failures = failures.saturating_add(1);
-                        self.broke(&error, failures).await;
-                    }
+                    Err(error) => self.broke(&error).await,
                 }
             }
             self.wait(1).await;
@@ -180,11 +173,11 @@ where
         tracing::warn!(kind = self.kind, object = %key, why, "an object cannot be read and is left alone until it is mended");
     }
 
-    async fn broke(&self, error: &watcher::Error, failures: u32) {
+    async fn broke(&self, error: &watcher::Error) {
         let cause = cause::of(error);
         let labels = ByCause { kind: self.kind.clone(), cause: cause.to_owned() };
         self.metrics.watch_restarts.get_or_create(&labels).inc();
-        self.progress.failed(error.to_string());
+        let failures = self.progress.failed(error.to_string());
         // Once when it breaks, not at each of many tries: the counter tells how many these were.
         if failures == 1 {
             tracing::warn!(kind = self.kind, cause, %error, "a watch broke; trying again");

@@ -1,5 +1,6 @@
 //! The admin server of a living process.
 
+use runtime::metrics::catalogue::ALL;
 use testbed::{Context, Error, TestResult, wait};
 
 use crate::process::{Ground, LONG_LEASE, Process, SOON};
@@ -35,6 +36,16 @@ pub async fn it_tells_whether_it_lives_what_it_does_and_what_it_costs(cx: Contex
         Ok(())
     })
     .await?;
+
+    // A metric that is described and never counted would keep an alert from ever firing.
+    let text = process.ask("GET", "/metrics", "").await?.1;
+    let absent = ALL.iter().map(|metric| metric.name).filter(|name| !text.contains(&format!("\n{name}")));
+    let only_in_trouble = [
+        "controller_runtime_reconcile_errors_total",
+        "controller_runtime_reconcile_panics_total",
+        "outrigger_watch_restarts_total",
+    ];
+    assert_eq!(absent.collect::<Vec<_>>(), only_in_trouble);
 
     let state = process.state().await?;
     assert_eq!(state["leading"], true, "{state}");

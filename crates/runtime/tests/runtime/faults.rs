@@ -135,14 +135,9 @@ pub async fn an_api_server_that_restarts_is_found_again(cx: Context) -> TestResu
     ground.set("a", 1).await?;
     ground.settled("a", 1, SOON).await?;
     plane.restart_api_server().await?;
-    let ground = Ground { ..Ground::on(&cx, &plane).await? };
-    let process_namespace = ground.namespace.clone();
-    ground.set("b", 1).await?;
-    let took = ground.settled("b", 1, AFTER_HEALING).await?;
-    println!(
-        "first edit after the API server's restart, in {process_namespace}: {:.1} s",
-        took.as_secs_f64()
-    );
+    ground.set("a", 2).await?;
+    let took = ground.settled("a", 2, AFTER_HEALING).await?;
+    println!("first edit after the API server's restart: {:.1} s", took.as_secs_f64());
     assert_eq!(process.ask("GET", "/livez", "").await?.0, 200);
     Ok(())
 }

@@ -7,6 +7,7 @@ mod admin;
 mod ending;
 mod faults;
 mod leadership;
+mod metadata;
 mod process;
 mod scale;
 mod toy;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         faults::an_object_that_cannot_be_read_harms_only_itself,
         faults::an_api_server_that_refuses_for_a_while_is_not_flooded,
         faults::an_api_server_that_restarts_is_found_again,
+        metadata::secrets_are_watched_by_their_metadata,
         writes::nothing_is_sent_when_nothing_would_change,
         writes::a_field_that_is_no_longer_wanted_is_taken_away,
         writes::a_field_of_somebody_else_is_not_taken_from_them,

@@ -77,7 +77,7 @@ pub fn crd() -> Value {
 pub struct Orders {
     /// How to reach the API server.
     pub kubeconfig: PathBuf,
-    /// Where its Lease is.
+    /// Where its toys and its Lease are.
     pub namespace: String,
     /// Who it is, also as user agent.
     pub identity: String,
@@ -120,7 +120,7 @@ async fn live(orders: Orders) -> Result<(), String> {
     let mut tasks = Tasks::new();
 
     let config = watcher::Config { timeout: orders.watch_life, ..watcher::Config::default() };
-    let toys = Watch::<Toy>::of(Api::all(client.clone()), config.clone(), &metrics);
+    let toys = Watch::<Toy>::of(Api::namespaced(client.clone(), &orders.namespace), config.clone(), &metrics);
     let toys = toys.map_err(|error| error.to_string())?.tell({
         let queue = queue.clone();
         move |change| {
@@ -129,7 +129,7 @@ async fn live(orders: Orders) -> Result<(), String> {
         }
     });
     let ours = config.labels("toy=yes");
-    let maps = Watch::<ConfigMap>::of(Api::all(client.clone()), ours, &metrics);
+    let maps = Watch::<ConfigMap>::of(Api::namespaced(client.clone(), &orders.namespace), ours, &metrics);
     let maps = maps.map_err(|error| error.to_string())?.tell({
         let queue = queue.clone();
         move |change| {
@@ -138,7 +138,8 @@ async fn live(orders: Orders) -> Result<(), String> {
             }
         }
     });
-    let world = World { toys: toys.cache(), maps: maps.cache(), own: Arc::default() };
+    let world =
+        World { toys: toys.cache(), maps: maps.cache(), own: Arc::new(OwnWrites::new("toy", &metrics)) };
     for progress in [toys.progress(), maps.progress()] {
         admin.lives_by(progress);
     }
