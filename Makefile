@@ -8,11 +8,11 @@ EXIT ?=
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## A real cluster with pods of our image (2 minutes; the first time 12). EXIT=1: ends by itself
+demo: ## A real cluster with pods of our image (15 seconds; the first time 12 minutes). EXIT=1: ends by itself
 	@scripts/prepare
 	@scripts/demo $(if $(EXIT),--exit)
 
-test: ## Everything that must hold, on a real Kubernetes (5 minutes; the first time 25)
+test: ## Everything that must hold, on a real Kubernetes (6 minutes; the first time 30)
 	@scripts/prepare
 	@scripts/test
 

@@ -45,11 +45,11 @@ impl Part {
     #[must_use]
     pub fn usual_build(self) -> &'static str {
         match self {
-            Self::Kubernetes => "6 minutes",
+            Self::Kubernetes => "5 to 8 minutes",
             Self::Dns => "1 minute",
             Self::CertManager => "2 minutes",
-            Self::S3 => "3 minutes",
-            Self::Seid => "4 minutes",
+            Self::S3 => "3 to 4 minutes",
+            Self::Seid => "4 to 7 minutes",
         }
     }
 
