@@ -1,12 +1,13 @@
 //! A whole cluster: control plane with controllers and scheduler, DNS, and nodes that hold our image.
 
+use std::sync::Arc;
+
 use crate::control_plane::ControlPlane;
 use crate::dns::Dns;
 use crate::error::Result;
 use crate::image::Image;
 use crate::node::Node;
 use crate::site::Site;
-use std::sync::Arc;
 
 /// A running cluster; it ends when dropped.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ pub(super) fn hash(desired: &Value) -> String {
     if let Some(annotations) = desired["metadata"]["annotations"].as_object_mut() {
         annotations.remove(APPLIED_HASH);
     }
-    // Keys of a JSON object are kept sorted, so that the same wish gives the same text.
+    // The same types write their fields in the same order, so that the same wish gives the same text.
     Sha256::digest(desired.to_string()).iter().take(12).map(|byte| format!("{byte:02x}")).collect()
 }
 
