@@ -44,7 +44,9 @@ pub(crate) fn create(site: u8) -> Result<()> {
     let name = netns_of(site);
     ip(&["netns", "add", &name])?;
     ip(&["-n", &name, "link", "set", "lo", "up"])?;
-    ip(&["-n", &name, "link", "add", BRIDGE, "type", "bridge"])?;
+    // A bridge without an address of its own takes the lowest of its ports', which changes as nodes come and go: whoever
+    // remembers the former one loses the API server for up to a minute.
+    ip(&["-n", &name, "link", "add", BRIDGE, "address", &card(site, 0), "type", "bridge"])?;
     ip(&["-n", &name, "addr", "add", &format!("{}/24", plan.control_plane()), "dev", BRIDGE])?;
     ip(&["-n", &name, "link", "set", BRIDGE, "up"])?;
     ip(&["link", "add", &name, "type", "veth", "peer", "name", "host0", "netns", &name])?;
@@ -60,11 +62,15 @@ pub(crate) fn attach_node(site: u8, node: u8) -> Result<()> {
     let plan = Addresses::of_site(site);
     let lan = netns_of(site);
     let name = node_netns(site, node);
-    let port = format!("node{node}");
+    let port = port_of(node);
     let address = plan.node(node).to_string();
     ip(&["netns", "add", &name])?;
     ip(&["-n", &name, "link", "set", "lo", "up"])?;
-    ip(&["-n", &lan, "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &name])?;
+    // Always the same card: neighbours remember that of a node that was removed for a minute, and would not reach the one
+    // that has its number after it.
+    let card = card(site, node);
+    let cable = ["type", "veth", "peer", "name", "eth0", "address", &card, "netns", &name];
+    ip(&[&["-n", &lan, "link", "add", &port][..], &cable].concat())?;
     ip(&["-n", &lan, "link", "set", &port, "master", BRIDGE, "up"])?;
     ip(&["-n", &name, "addr", "add", &format!("{address}/24"), "dev", "eth0"])?;
     ip(&["-n", &name, "link", "set", "eth0", "up"])?;
@@ -73,8 +79,10 @@ pub(crate) fn attach_node(site: u8, node: u8) -> Result<()> {
     forward(&name)
 }
 
-/// Removes a node's namespace; its cables and firewall tables go with it.
+/// Removes a node's cable and namespace; its firewall tables go with it.
 pub(crate) fn detach_node(site: u8, node: u8) -> Result<()> {
+    // The kernel removes what a namespace held some time after the namespace, and the next node needs the port.
+    ip(&["-n", &netns_of(site), "link", "del", &port_of(node)])?;
     ip(&["netns", "del", &node_netns(site, node)])
 }
 
@@ -88,6 +96,16 @@ pub(crate) fn remove(site: u8) -> Result<()> {
         let _ = ip(&["link", "del", &netns_of(site)]);
     }
     Ok(())
+}
+
+/// The hardware address of a node's card, or with 0 that of the bridge; locally administered.
+fn card(site: u8, node: u8) -> String {
+    format!("02:00:00:00:{site:02x}:{node:02x}")
+}
+
+/// A node's port of the bridge.
+fn port_of(node: u8) -> String {
+    format!("node{node}")
 }
 
 fn forward(netns: &str) -> Result<()> {

@@ -310,5 +310,7 @@ async fn a_removed_node_leaves_nothing(cx: Context) -> TestResult {
     cluster.check_alive()?;
     let again = Node::on(plane).image(&image).start().await?;
     assert_eq!(again.name(), "node-2", "the number is free again");
+    println!("{} again: ready in {:.1} s", again.name(), again.started_in().as_secs_f64());
+    assert!(again.started_in() < SOON / 2, "neighbours kept the way to the node that was removed");
     Ok(())
 }

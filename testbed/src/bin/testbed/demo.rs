@@ -112,8 +112,9 @@ async fn show(narrator: &Narrator, exit: bool, waiting: &AtomicBool) -> Result<(
     if exit || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         narrator.say("Nobody is there to look around, or EXIT=1 was given: ending.");
     } else {
-        invite(&plane, &site)?;
+        // Before the invitation: who reads it may press the keys at once.
         waiting.store(true, Ordering::SeqCst);
+        invite(&plane, &site)?;
         // The signal's thread removes everything and ends the process.
         std::future::pending::<()>().await;
     }
