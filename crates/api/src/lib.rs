@@ -22,6 +22,8 @@
 //! | the message of a reporter's condition fits, and is valid JSON | `kms::condition_form::tests::any_number_of_long_reports_fits_and_stays_json` |
 //! | names do not change unnoticed | `generated::names_are_as_they_were` |
 
+pub mod applied;
+pub mod cert_manager;
 pub mod condition;
 pub mod crd;
 pub mod fleet;

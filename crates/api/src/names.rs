@@ -107,6 +107,10 @@ names! {
         MANAGED_BY_FLEET = "seinodedeployment";
         /// Hash of the proxy's configuration in the pod template: a change replaces the pod.
         PROXY_CONFIG_HASH = "outrigger.dev/proxy-config-hash";
+        /// Hash of what seid's configuration is made from, in the pod template: a change replaces the pod.
+        CONFIG_HASH = "outrigger.dev/config-hash";
+        /// Hash of what was last applied to an object: it tells what somebody else has changed since.
+        APPLIED_HASH = "outrigger.dev/applied-hash";
         /// Lets an object go although its cleanup cannot be done.
         SKIP_FINALIZER = "outrigger.dev/skip-finalizer";
     }

@@ -12,6 +12,8 @@ conditions! {
         PlanFailed => False, "A step failed for good.", "Read `status.lastFailedPlan`; an edit that removes the cause is taken up at once.";
         SidecarNotReady => False, "The sidecar holds seid back.", "Wait; it is told to let seid start.";
         SidecarUnreachable => Unknown, "The sidecar gives no answer.", "Look at the pod and at the logs of its containers sei-sidecar and kube-rbac-proxy.";
+        PodFailing => False, "A container of the pod does not run.", "The message says which and why; an edit of the spec is taken up at once.";
+        DataVolumeMissing => False, "The volume with the chain's data is gone, and the node may sign: an empty volume would let it sign again what it has signed.", "Restore the claim that the message names with its data; or delete the node and create it anew.";
         SpecNotApplied => False, "A part of the spec cannot be applied.", "See the condition SpecApplied.";
         Terminating => False, "The node is being deleted.", "Wait; `status.waitingFor` says for what.";
     }

@@ -24,6 +24,12 @@ pub fn sidecar_tls(node: &str) -> String {
     format!("{node}-sidecar-tls")
 }
 
+/// Name of the policy that says who may reach a node.
+#[must_use]
+pub fn network_policy(node: &str) -> String {
+    node.to_owned()
+}
+
 /// Name of a node's bootstrap Job.
 #[must_use]
 pub fn bootstrap_job(node: &str) -> String {

@@ -18,13 +18,17 @@ names! {
         APPLY_SIDECAR_CERT = "apply-sidecar-cert";
         /// Wait until the sidecar's certificate is there.
         WAIT_FOR_SIDECAR_TLS_SECRET = "wait-for-sidecar-tls-secret";
+        /// Remove the sidecar's certificate.
+        REMOVE_SIDECAR_CERT = "remove-sidecar-cert";
+        /// Say who may reach which port.
+        APPLY_NETWORK_POLICY = "apply-network-policy";
         /// Write the StatefulSet.
         APPLY_STATEFULSET = "apply-statefulset";
         /// Write the Service.
         APPLY_SERVICE = "apply-service";
         /// Delete the pod of an older revision.
         REPLACE_POD = "replace-pod";
-        /// See that the image runs.
+        /// See that the image runs, and with what else the pod was made.
         OBSERVE_IMAGE = "observe-image";
         /// See how the sidecar's API is served.
         OBSERVE_SIDECAR_TLS = "observe-sidecar-tls";

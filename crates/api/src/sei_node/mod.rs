@@ -19,7 +19,9 @@ pub use snapshot::{
     Publish, S3Snapshot, SnapshotGeneration, SnapshotSource, StateSync, TendermintSnapshotGeneration,
 };
 pub use spec::{Entrypoint, SeiNode, SeiNodeSpec};
-pub use status::{ObservedTls, Scheme, SeiNodePhase, SeiNodeStatus};
+pub use status::{
+    ObservedKeys, ObservedSnapshotGeneration, ObservedTls, Scheme, SeiNodePhase, SeiNodeStatus, StartedFrom,
+};
 pub use validator::{
     DEFAULT_OPERATOR_KEY_NAME, GenesisCeremony, KeyringSecret, NodeKey, OperatorKeyring, PassphraseSecretRef,
     SecretKeySource, SigningKey, ValidatorSpec,

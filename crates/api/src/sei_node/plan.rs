@@ -181,6 +181,14 @@ pub struct FailedPlan {
 
     /// How it failed.
     pub task: FailedTask,
+
+    /// How often in a row plans for the same purpose and the same generation have failed.
+    #[serde(default = "once")]
+    pub attempts: i32,
+}
+
+fn once() -> i32 {
+    1
 }
 
 /// Something that must happen before the plan goes on.
@@ -201,6 +209,10 @@ pub struct WaitingFor {
 
     /// Until when; then the task has failed.
     pub deadline: Time,
+
+    /// What is known of it: for example why a container does not start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 impl WaitingFor {
@@ -209,6 +221,6 @@ impl WaitingFor {
     pub fn new(what: impl Into<String>, name: impl Into<String>, since: Time, deadline: Time) -> Self {
         let (what, name) = (what.into(), name.into());
         let target = format!("{what}/{name}");
-        Self { what, name, target, since, deadline }
+        Self { what, name, target, since, deadline, message: None }
     }
 }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FailedPlan, IssuerKind, PeerSource, TaskPlan, WaitingFor};
+use super::{FailedPlan, IssuerKind, KeyringSecret, PeerSource, SnapshotSource, TaskPlan, WaitingFor};
 use crate::schema;
 
 /// What the operator has seen. Only the operator may write it: the transport to the sidecar follows it.
@@ -106,6 +106,55 @@ pub struct SeiNodeStatus {
     /// The external address that seid announces; empty when it announces none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_external_address: Option<String>,
+
+    /// The Secrets that a validator runs with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_keys: Option<ObservedKeys>,
+
+    /// The snapshots that seid makes for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_snapshot_generation: Option<ObservedSnapshotGeneration>,
+
+    /// What the node began with. Nothing can change it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_from: Option<StartedFrom>,
+}
+
+/// The Secrets that a validator runs with; each absent when it has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservedKeys {
+    /// The Secret of the key that signs blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signing_key: Option<String>,
+
+    /// The Secret of the key that identifies the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_key: Option<String>,
+
+    /// The Secrets of the operating account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator_keyring: Option<KeyringSecret>,
+}
+
+/// The snapshots that seid makes for others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservedSnapshotGeneration {
+    /// How many snapshots it keeps; 0 when it makes none.
+    pub keep_recent: i32,
+
+    /// Whether they are uploaded.
+    pub publish: bool,
+}
+
+/// What a node began with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartedFrom {
+    /// The snapshot. Absent: the chain's first block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotSource>,
 }
 
 /// Where a node is in its life.
