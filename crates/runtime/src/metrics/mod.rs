@@ -6,6 +6,7 @@ mod process;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -122,7 +123,7 @@ impl Metrics {
         metrics.register(&all::WATCH_PROGRESS, metrics.watch_progress.clone());
         metrics.register(&all::WRITES, metrics.writes.clone());
         metrics.register(&all::STALE_WAITS, metrics.stale_waits.clone());
-        metrics.with(|registry| registry.register_collector(Box::new(process::Process)));
+        metrics.collect(process::Process);
         metrics
     }
 
@@ -133,6 +134,12 @@ impl Metrics {
             Type::Gauge | Type::Histogram => description.name,
         };
         self.with(|registry| registry.register(name, description.help, metric));
+    }
+
+    /// Adds metrics that are made when they are asked for, under their own descriptions: for figures that follow from something
+    /// that is known anyway, and must not outlive it.
+    pub fn collect(&self, collector: impl Collector) {
+        self.with(|registry| registry.register_collector(Box::new(collector)));
     }
 
     /// The metrics of one queue; its controller has the same name.

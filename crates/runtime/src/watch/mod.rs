@@ -2,6 +2,7 @@
 
 mod cache;
 mod cause;
+mod guarded;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -9,7 +10,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
-use kube::core::DeserializeGuard;
 use kube::core::metadata::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 
 use self::cache::Listing;
 pub use self::cache::{Cache, Change};
+pub use self::guarded::Guarded;
 use crate::key::Key;
 use crate::metrics::{ByCause, ByKind, Metrics};
 use crate::progress::Progress;
@@ -35,7 +36,7 @@ const SILENCE: Duration = Duration::from_secs(300);
 /// Kept by `kubectl apply`: a second copy of each object, which nobody here reads.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-type Events<K> = BoxStream<'static, watcher::Result<Event<DeserializeGuard<K>>>>;
+type Events<K> = BoxStream<'static, watcher::Result<Event<Guarded<K>>>>;
 
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 
@@ -50,6 +51,7 @@ pub struct Watch<K: Resource> {
     events: Box<dyn Fn() -> Events<K> + Send + Sync>,
     cache: Cache<K>,
     tell: Vec<Listener<K>>,
+    keep: fn(&mut K),
     metrics: Metrics,
     progress: Progress,
 }
@@ -60,7 +62,7 @@ where
 {
     /// A watch of whole objects. They are read one by one: one that cannot be read does not take the others with it.
     pub fn of(
-        api: Api<DeserializeGuard<K>>,
+        api: Api<Guarded<K>>,
         config: watcher::Config,
         metrics: &Metrics,
     ) -> Result<Self, SecretsOfAll> {
@@ -79,6 +81,7 @@ where
             events: Box::new(events),
             cache: Cache::new(),
             tell: Vec::new(),
+            keep: |_| {},
             metrics: metrics.clone(),
         }
     }
@@ -93,6 +96,13 @@ where
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.progress.clone()
+    }
+
+    /// Takes out of every object what nobody reads, before it is kept: a cache holds thousands of them.
+    #[must_use]
+    pub fn keeping(mut self, keep: fn(&mut K)) -> Self {
+        self.keep = keep;
+        self
     }
 
     /// Calls `tell` for every change, after the cache holds it. It must not block.
@@ -119,11 +129,11 @@ where
         }
     }
 
-    fn take(&self, event: Event<DeserializeGuard<K>>, listing: &mut Listing<K>) {
+    fn take(&self, event: Event<Guarded<K>>, listing: &mut Listing<K>) {
         match event {
             Event::Init => *listing = Listing::default(),
-            Event::InitApply(DeserializeGuard(Ok(object))) => listing.good(pruned(object)),
-            Event::InitApply(DeserializeGuard(Err(broken))) => {
+            Event::InitApply(Guarded(Ok(object))) => listing.good(self.pruned(object)),
+            Event::InitApply(Guarded(Err(broken))) => {
                 let key = Key::from(&broken.metadata);
                 self.say_broken(&key, &broken.error);
                 listing.broken(key, broken.error);
@@ -133,10 +143,10 @@ where
                 tracing::debug!(kind = self.kind, changes = changes.len(), "listed");
                 changes.iter().for_each(|change| self.say(change));
             }
-            Event::Apply(DeserializeGuard(Ok(object))) => {
-                self.cache.applied(pruned(object)).iter().for_each(|change| self.say(change));
+            Event::Apply(Guarded(Ok(object))) => {
+                self.cache.applied(self.pruned(object)).iter().for_each(|change| self.say(change));
             }
-            Event::Apply(DeserializeGuard(Err(broken))) => {
+            Event::Apply(Guarded(Err(broken))) => {
                 let key = Key::from(&broken.metadata);
                 let (news, gone) = self.cache.cannot_read(key.clone(), broken.error.clone());
                 if news {
@@ -150,6 +160,12 @@ where
             }
         }
         self.in_order();
+    }
+
+    fn pruned(&self, object: K) -> K {
+        let mut object = pruned(object);
+        (self.keep)(&mut object);
+        object
     }
 
     fn in_order(&self) {
@@ -207,8 +223,8 @@ where
 }
 
 /// Metadata can always be read.
-fn guard<K>(event: Event<K>) -> Event<DeserializeGuard<K>> {
-    let good = |object| DeserializeGuard(Ok(object));
+fn guard<K>(event: Event<K>) -> Event<Guarded<K>> {
+    let good = |object| Guarded(Ok(object));
     match event {
         Event::Apply(object) => Event::Apply(good(object)),
         Event::Delete(object) => Event::Delete(good(object)),

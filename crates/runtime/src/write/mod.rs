@@ -1,13 +1,13 @@
 //! Every write of a controller: only while it leads, guarded by what it has seen, and with an outcome that says what is
 //! known about it.
 
-mod compare;
 mod outcome;
 mod status;
 
 use std::fmt::Debug;
 use std::time::Duration;
 
+use api::applied::{self, Standing};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -22,9 +22,6 @@ use crate::metrics::{ByOutcome, Metrics};
 
 /// How long one write may take. What became of one that takes longer is not known.
 const WITHIN: Duration = Duration::from_secs(10);
-
-/// A hash over what we applied: it tells a later process, which has no memory, that nothing was taken out of it since.
-pub const APPLIED_HASH: &str = "outrigger.dev/applied-hash";
 
 /// Why nothing was sent.
 #[derive(Debug, thiserror::Error)]
@@ -77,13 +74,28 @@ impl Writer {
     ///
     /// A field that somebody else owns is not taken away from them: that is a [`Outcome::Conflict`], for the user to see.
     pub async fn apply<K: Written>(&self, desired: &K, live: Option<&K>) -> Result<Outcome<K>, Error> {
+        self.apply_as(desired, live, PatchParams::apply(self.manager)).await
+    }
+
+    /// The same for an object that is ours alone: fields that somebody has taken in it are taken back. Whoever changed it by
+    /// hand owns what he changed, and without force nothing of it could ever be put right again.
+    pub async fn take_back<K: Written>(&self, desired: &K, live: &K) -> Result<Outcome<K>, Error> {
+        self.apply_as(desired, Some(live), PatchParams::apply(self.manager).force()).await
+    }
+
+    async fn apply_as<K: Written>(
+        &self,
+        desired: &K,
+        live: Option<&K>,
+        params: PatchParams,
+    ) -> Result<Outcome<K>, Error> {
         let namespace = desired.namespace().ok_or(Error::Lacks("a namespace"))?;
         let mut body = serde_json::to_value(desired)?;
         body["apiVersion"] = json!(K::api_version(&()));
         body["kind"] = json!(K::kind(&()));
-        body["metadata"]["annotations"][APPLIED_HASH] = json!(compare::hash(&body));
+        applied::sign(&mut body);
         if let Some(live) = live {
-            if compare::holds(&serde_json::to_value(live)?, &body) {
+            if applied::standing(&serde_json::to_value(live)?, &body) == Standing::AsWished {
                 return Ok(self.count(Outcome::Unchanged));
             }
             body["metadata"]["resourceVersion"] =
@@ -91,7 +103,6 @@ impl Writer {
             body["metadata"]["uid"] = json!(live.uid());
         }
         let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
-        let params = PatchParams::apply(self.manager);
         let before = live.and_then(ResourceExt::resource_version);
         let name = desired.name_any();
         let sent = self.send(api.patch(&name, &params, &Patch::Apply(&body))).await?;
@@ -126,6 +137,20 @@ impl Writer {
             Outcome::Missing => Outcome::Unchanged,
             other => other,
         }))
+    }
+
+    /// Takes a finalizer away from an object that is being deleted.
+    pub async fn drop_finalizer<K: Written>(&self, object: &K, name: &str) -> Result<Outcome<K>, Error> {
+        let namespace = object.namespace().ok_or(Error::Lacks("a namespace"))?;
+        let version = object.resource_version().ok_or(Error::Lacks("a version"))?;
+        let kept: Vec<&String> = object.finalizers().iter().filter(|finalizer| *finalizer != name).collect();
+        let patch =
+            json!({ "metadata": { "resourceVersion": version, "uid": object.uid(), "finalizers": kept } });
+        let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
+        let params = PatchParams { field_manager: Some(self.manager.into()), ..PatchParams::default() };
+        let object_name = object.name_any();
+        let sent = self.send(api.patch(&object_name, &params, &Patch::Merge(&patch))).await?;
+        Ok(self.count(sent))
     }
 
     /// The one status write of this pass.

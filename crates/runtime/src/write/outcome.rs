@@ -18,6 +18,8 @@ pub enum Outcome<K> {
     Conflict(String),
     /// Not written, and will not be as long as it is the same: why.
     Rejected(String),
+    /// Not written: we may not, or a quota is used up. People can change that without changing what we want.
+    Forbidden(String),
     /// Not written, for now: the API server is busy or ill.
     Unavailable(String),
     /// Whether it was written is not known: no answer came. Read the object again; never repeat blindly.
@@ -44,6 +46,7 @@ impl<K> Outcome<K> {
             }
             409 => Self::Stale(message),
             404 => Self::Missing,
+            401 | 403 => Self::Forbidden(message),
             // The work may have been done after a gateway, or the server, gave up waiting for it.
             504 | 408 => Self::Unknown(message),
             429 | 500.. => Self::Unavailable(message),
@@ -61,6 +64,7 @@ impl<K> Outcome<K> {
             Self::Missing => "missing",
             Self::Conflict(_) => "conflict",
             Self::Rejected(_) => "rejected",
+            Self::Forbidden(_) => "forbidden",
             Self::Unavailable(_) => "unavailable",
             Self::Unknown(_) => "unknown",
         }

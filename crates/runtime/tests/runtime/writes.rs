@@ -112,7 +112,7 @@ pub async fn a_lost_answer_is_unknown_and_a_refusal_is_not(cx: Context) -> TestR
     let toy = ground.set("refused", 1).await?;
     for (code, wanted) in [
         (422, "rejected"),
-        (403, "rejected"),
+        (403, "forbidden"),
         (429, "unavailable"),
         (500, "unavailable"),
         (503, "unavailable"),
