@@ -1,0 +1,32 @@
+//! Nodes: what is to be done about one, and what is to be said of it.
+
+mod action;
+mod advance;
+mod check;
+mod compose;
+mod conditions;
+mod decide;
+mod drift;
+mod kind;
+mod mirrors;
+mod needs;
+mod notes;
+mod observe;
+mod repair;
+mod settings;
+mod step;
+mod task;
+mod unapplied;
+mod world;
+
+pub use action::{Action, Doomed, Object, Transport};
+pub use decide::{Decision, decide};
+pub use drift::{
+    Config, Drift, Parts, find as find_drift, own_labels, sidecar_image, sidecar_port, sidecar_resources, tls,
+};
+pub use kind::Kind;
+pub use needs::{Needs, needs};
+pub use notes::{Note, Tone, notes};
+pub use settings::{external_address, settings};
+pub use task::{Step, backoff, id as task_id};
+pub use world::{Health, Refusal, SecretSight, Served, SidecarSight, Submission, TaskSight, World};

@@ -1,0 +1,100 @@
+//! What is worth an event: transitions, and nothing but transitions.
+
+use api::condition::{self, SidecarReady, SidecarTLSSecretReady, Status};
+use api::sei_node::{PlanPhase, Scheme, SeiNodePhase, SeiNodeStatus};
+use api::{SeiNode, condition::Reason};
+
+use super::drift;
+
+/// Whether an event is good news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// As it should be.
+    Normal,
+    /// Somebody may have to look.
+    Warning,
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Whether it is good news.
+    pub tone: Tone,
+    /// Why, in one word.
+    pub reason: &'static str,
+    /// What was done about it, in one word.
+    pub action: &'static str,
+    /// In words for people.
+    pub message: String,
+}
+
+/// What changed between two statuses that is worth an event.
+#[must_use]
+pub fn notes(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNodeStatus) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if before.phase != after.phase {
+        let name =
+            |phase: Option<SeiNodePhase>| phase.map_or_else(|| "new".into(), |phase| format!("{phase:?}"));
+        notes.push(normal(
+            "PhaseTransition",
+            "Plan",
+            format!("{} -> {}", name(before.phase), name(after.phase)),
+        ));
+    }
+    let failed = after.last_failed_plan.as_ref();
+    if let Some(failed) =
+        failed.filter(|failed| before.last_failed_plan.as_ref().is_none_or(|b| b.id != failed.id))
+    {
+        let reason = if after.phase == Some(SeiNodePhase::Failed) { "NodeFailed" } else { "UpdateFailed" };
+        let message = format!("step {} ({}): {}", failed.step, failed.task.task_type, failed.task.error);
+        notes.push(warning(reason, "Plan", message));
+    }
+    let plan = |status: &SeiNodeStatus| {
+        status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active).map(|plan| plan.id.clone())
+    };
+    if let (Some(old), Some(new)) = (plan(before), plan(after))
+        && old != new
+    {
+        notes.push(normal("PlanSuperseded", "Plan", format!("a newer spec replaces plan {old} by {new}")));
+    }
+    let (was, is) = (status_of::<SidecarReady>(before), status_of::<SidecarReady>(after));
+    let not_ready = condition::holds(&after.conditions, SidecarReady::NotReady);
+    if not_ready && was != Some(Status::False.as_str()) {
+        notes.push(warning(
+            "SidecarReadinessLost",
+            "Probe",
+            "the sidecar waits to be told that seid may start".into(),
+        ));
+    } else if is == Some(Status::True.as_str()) && was == Some(Status::False.as_str()) {
+        notes.push(normal("SidecarReadinessRestored", "Probe", "the sidecar lets seid run".into()));
+    }
+    if drift::tls(node).scheme == Scheme::Https {
+        let (was, is) =
+            (status_of::<SidecarTLSSecretReady>(before), status_of::<SidecarTLSSecretReady>(after));
+        let message = message_of::<SidecarTLSSecretReady>(after);
+        if is == Some(Status::False.as_str()) && was != is {
+            notes.push(warning("SidecarTLSSecretNotReady", "Check", message));
+        } else if is == Some(Status::True.as_str()) && was == Some(Status::False.as_str()) {
+            notes.push(normal("SidecarTLSSecretReady", "Check", message));
+        }
+    }
+    notes
+}
+
+fn status_of<R: Reason>(status: &SeiNodeStatus) -> Option<&str> {
+    let found = status.conditions.iter().find(|condition| condition.type_ == R::CONDITION);
+    found.map(|condition| condition.status.as_str())
+}
+
+fn message_of<R: Reason>(status: &SeiNodeStatus) -> String {
+    let found = status.conditions.iter().find(|condition| condition.type_ == R::CONDITION);
+    found.map(|condition| condition.message.clone()).unwrap_or_default()
+}
+
+fn normal(reason: &'static str, action: &'static str, message: String) -> Note {
+    Note { tone: Tone::Normal, reason, action, message }
+}
+
+fn warning(reason: &'static str, action: &'static str, message: String) -> Note {
+    Note { tone: Tone::Warning, reason, action, message }
+}

@@ -1,0 +1,92 @@
+//! The container of the sidecar.
+
+use api::SeiNode;
+use api::names::{container, env, path, port_name, volume};
+use api::sei_node::{KeyringSecret, Scheme};
+use api::sidecar_wire;
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, Probe, SecretKeySelector};
+
+use super::parts::{env as variable, mount, port, read_only};
+use super::probe::{self, Rhythm};
+use super::security;
+use crate::node::{sidecar_image, sidecar_port, sidecar_resources};
+use crate::platform::Platform;
+use crate::render::{Refusal, resources};
+
+/// The keyring that a mounted one is.
+const KEYRING_BACKEND: &str = "file";
+
+/// The sidecar, with the operating account's keys if it is given them.
+pub(super) fn container(
+    node: &SeiNode,
+    platform: &Platform,
+    scheme: Scheme,
+    keyring: Option<&KeyringSecret>,
+) -> Result<Container, Refusal> {
+    let image = sidecar_image(node, platform);
+    if image.is_empty() {
+        return Err(Refusal("neither the spec nor the operator names an image of the sidecar".into()));
+    }
+    let mut mounts = vec![mount(volume::DATA, path::DATA), mount(volume::SIDECAR_TMP, path::TMP)];
+    if keyring.is_some() {
+        mounts.push(read_only(volume::OPERATOR_KEYRING, path::OPERATOR_KEYRING));
+    }
+    Ok(Container {
+        name: container::SIDECAR.into(),
+        image: Some(image.into()),
+        restart_policy: Some("Always".into()),
+        command: Some(vec!["seictl".into(), "serve".into()]),
+        env: Some(variables(node, platform, keyring)),
+        ports: Some(vec![port((port_name::SIDECAR, sidecar_port(node)))]),
+        volume_mounts: Some(mounts),
+        resources: resources::given("sidecar.resources", sidecar_resources(node))?,
+        liveness_probe: Some(liveness(scheme)),
+        security_context: Some(security::hardened()),
+        ..Container::default()
+    })
+}
+
+/// A sidecar that hangs is restarted. It listens on loopback only, and no program that could ask it there is in every image of
+/// it, so that it is asked through the proxy. The proxy is started after it and may itself be at fault: delay and patience are
+/// so long that the proxy's own probes have had it restarted several times by then. There is no probe at the start: the proxy
+/// would wait for it, and it for the proxy.
+fn liveness(scheme: Scheme) -> Probe {
+    let rhythm = Rhythm { delay: Some(300), period: 10, failures: 30 };
+    let probe = probe::of_sidecar(sidecar_wire::path::LIVEZ, scheme, rhythm);
+    // A disk that is busy with a snapshot makes it slow, not dead: a restart would begin the work anew.
+    Probe { timeout_seconds: Some(5), ..probe }
+}
+
+fn variables(node: &SeiNode, platform: &Platform, keyring: Option<&KeyringSecret>) -> Vec<EnvVar> {
+    use env::sidecar;
+    let (genesis, snapshots) = (&platform.genesis_bucket, &platform.snapshot_bucket);
+    let mut variables = vec![
+        variable(sidecar::CHAIN_ID, &node.spec.chain_id),
+        variable(sidecar::PORT, sidecar_port(node).to_string()),
+        variable(sidecar::HOME, path::DATA),
+        variable(sidecar::GENESIS_BUCKET, &genesis.name),
+        variable(sidecar::GENESIS_REGION, &genesis.region),
+        variable(sidecar::SNAPSHOT_BUCKET, &snapshots.name),
+        variable(sidecar::SNAPSHOT_REGION, &snapshots.region),
+        variable(sidecar::AUTHN_MODE, sidecar::AUTHN_MODE_TRUSTED_HEADER),
+    ];
+    if let Some(keyring) = keyring {
+        // Without these the keys are looked for in the machine's own keyring. The folder is the parent: the name of the mounted
+        // one follows from the backend.
+        variables.push(variable(sidecar::KEYRING_BACKEND, KEYRING_BACKEND));
+        variables.push(variable(sidecar::KEYRING_DIR, path::DATA));
+        variables.push(passphrase(keyring));
+    }
+    variables
+}
+
+fn passphrase(keyring: &KeyringSecret) -> EnvVar {
+    let source = &keyring.passphrase_secret_ref;
+    let selector =
+        SecretKeySelector { name: source.secret_name.clone(), key: source.key.clone(), optional: None };
+    EnvVar {
+        name: env::sidecar::KEYRING_PASSPHRASE.into(),
+        value: None,
+        value_from: Some(EnvVarSource { secret_key_ref: Some(selector), ..EnvVarSource::default() }),
+    }
+}

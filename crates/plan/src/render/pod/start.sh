@@ -1,0 +1,1 @@
+exec seid start --home "$HOME"

@@ -1,0 +1,38 @@
+//! Who may reach a node.
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use plan::render;
+use serde_json::json;
+
+use crate::{cases, node};
+
+#[test]
+fn a_platform_without_clients_lets_nobody_reach_the_sidecar() {
+    let node = node("full");
+    let mut platform = cases::platform();
+    platform.sidecar_clients.clear();
+    let rules = render::network_policy(&node, &platform).spec.unwrap().ingress.unwrap();
+    // A rule with an empty list of sources would let everybody in.
+    assert_eq!(rules.len(), 1);
+    let ports: Vec<_> = rules[0].ports.clone().unwrap().into_iter().map(|port| port.port.unwrap()).collect();
+    assert_eq!(ports, [8545, 8546, 9090, 1317, 26656, 26657, 26660, 9300].map(IntOrString::Int));
+}
+
+#[test]
+fn the_sidecar_is_reached_by_those_whom_the_platform_names_and_the_chain_by_everybody() {
+    let node = node("full");
+    let rules = render::network_policy(&node, &cases::platform()).spec.unwrap().ingress.unwrap();
+    assert_eq!(rules.len(), 2);
+    assert_eq!(rules[0].from, None);
+    let to: Vec<_> = rules[1].ports.iter().flatten().map(|port| port.port.clone().unwrap()).collect();
+    assert_eq!(to, [IntOrString::Int(8443)]);
+    let from = serde_json::to_value(&rules[1].from).unwrap();
+    let namespace = |name: &str| json!({ "matchLabels": { "kubernetes.io/metadata.name": name } });
+    assert_eq!(
+        from,
+        json!([
+            { "namespaceSelector": namespace("outrigger"), "podSelector": { "matchLabels": { "app": "operator" } } },
+            { "namespaceSelector": namespace("tools") },
+        ])
+    );
+}

@@ -1,0 +1,517 @@
+//! What must hold of rendered objects, said apart from the golden files, which follow every change.
+
+use std::collections::BTreeMap;
+
+use api::SeiNode;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Container, PodSpec, Probe, Service};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use plan::render;
+use serde_json::{Value, json};
+
+use crate::{cases, node};
+
+fn set(case: &str) -> StatefulSet {
+    render::stateful_set(&node(case), &cases::platform()).unwrap()
+}
+
+fn pod(case: &str) -> PodSpec {
+    set(case).spec.unwrap().template.spec.unwrap()
+}
+
+fn bootstrap_pod(case: &str) -> PodSpec {
+    let job = render::bootstrap_job(&node(case), &cases::platform()).unwrap();
+    job.spec.unwrap().template.spec.unwrap()
+}
+
+fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
+    pod.init_containers.iter().flatten().chain(&pod.containers)
+}
+
+fn container<'a>(pod: &'a PodSpec, name: &str) -> &'a Container {
+    containers(pod).find(|container| container.name == name).unwrap()
+}
+
+/// Mounts as `volume:path`, with `:file` for one file and `!` for those that are only read.
+fn mounts(container: &Container) -> Vec<String> {
+    let mounts = container.volume_mounts.iter().flatten();
+    mounts
+        .map(|mount| {
+            let file = mount.sub_path.as_ref().map(|file| format!(":{file}")).unwrap_or_default();
+            let read_only = if mount.read_only == Some(true) { "!" } else { "" };
+            format!("{}:{}{file}{read_only}", mount.name, mount.mount_path)
+        })
+        .collect()
+}
+
+fn env(container: &Container) -> BTreeMap<String, Value> {
+    let variables = container.env.iter().flatten();
+    variables
+        .map(|variable| {
+            let value =
+                variable.value.as_ref().map_or_else(|| json!(variable.value_from), |value| json!(value));
+            (variable.name.clone(), value)
+        })
+        .collect()
+}
+
+fn names<'a>(containers: impl IntoIterator<Item = &'a Container>) -> Vec<&'a str> {
+    containers.into_iter().map(|container| container.name.as_str()).collect()
+}
+
+#[test]
+fn containers_come_in_their_order_and_the_guard_stays() {
+    for case in cases::all() {
+        let pod = pod(&case.name);
+        let first = pod.init_containers.as_deref().unwrap();
+        assert_eq!(names(first), ["seid-init", "sei-sidecar", "kube-rbac-proxy"], "{}", case.name);
+        assert_eq!(names(&pod.containers), ["seid", "cosmos-exporter"], "{}", case.name);
+        let restarts: Vec<_> = first.iter().map(|container| container.restart_policy.as_deref()).collect();
+        assert_eq!(restarts, [None, Some("Always"), Some("Always")]);
+        assert_eq!(pod.automount_service_account_token, Some(true));
+    }
+}
+
+#[test]
+fn the_set_has_one_pod_that_only_plans_replace_and_selects_by_one_label() {
+    for case in cases::all() {
+        let spec = set(&case.name).spec.unwrap();
+        assert_eq!(spec.replicas, Some(1));
+        assert_eq!(spec.update_strategy.unwrap().type_.as_deref(), Some("OnDelete"));
+        assert_eq!(spec.selector.match_labels, Some([("sei.io/node".into(), "tide-3".into())].into()));
+        assert_eq!(spec.volume_claim_templates, None);
+        let labels = spec.template.metadata.unwrap().labels.unwrap();
+        assert_eq!(labels["sei.io/node"], "tide-3", "{}", case.name);
+    }
+}
+
+#[test]
+fn system_labels_win_over_those_of_the_spec() {
+    let labels = set("pod-labels").metadata.labels.unwrap();
+    let wanted = [
+        ("empty", ""),
+        ("sei.io/chain", "atlantic-2"),
+        ("sei.io/component", "bootstrap"),
+        ("sei.io/node", "tide-3"),
+        ("sei.io/role", "node"),
+        ("team", "chain"),
+    ];
+    assert_eq!(labels, wanted.map(|(name, value)| (name.into(), value.into())).into());
+}
+
+#[test]
+fn a_label_of_the_spec_makes_no_bootstrap_object_of_the_nodes_own() {
+    let node = node("pod-labels");
+    assert!(!render::is_bootstrap(&render::service(&node)));
+    assert!(!render::is_bootstrap(&set("pod-labels")));
+    assert!(render::is_bootstrap(&render::bootstrap_service(&node)));
+    let job = render::bootstrap_job(&crate::node("bootstrap"), &cases::platform()).unwrap();
+    assert!(render::is_bootstrap(&job));
+    assert!(!render::is_bootstrap(&Service::default()));
+}
+
+#[test]
+fn everything_ends_with_its_node() {
+    for case in cases::all() {
+        let node = crate::node(&case.name);
+        for object in cases::own_objects(&node).into_iter().chain(cases::bootstrap_objects(&node)) {
+            assert_eq!(
+                object["metadata"]["ownerReferences"],
+                json!([{
+                    "apiVersion": "sei.io/v1alpha1", "kind": "SeiNode", "name": "tide-3",
+                    "uid": "5e1f0000-0000-4000-8000-000000000003", "controller": true, "blockOwnerDeletion": true,
+                }]),
+                "{} of {}",
+                object["kind"],
+                case.name
+            );
+            assert_eq!(object["metadata"]["namespace"], "reef");
+        }
+    }
+}
+
+#[test]
+fn the_service_has_eight_ports_and_never_that_of_the_sidecar() {
+    for case in cases::all() {
+        let spec = render::service(&node(&case.name)).spec.unwrap();
+        let ports: Vec<_> =
+            spec.ports.iter().flatten().map(|port| (port.name.as_deref().unwrap(), port.port)).collect();
+        assert_eq!(
+            ports,
+            [
+                ("evm-rpc", 8545),
+                ("evm-ws", 8546),
+                ("grpc", 9090),
+                ("rest", 1317),
+                ("p2p", 26656),
+                ("rpc", 26657),
+                ("metrics", 26660),
+                ("api", 8443)
+            ],
+            "{}",
+            case.name
+        );
+        assert_eq!(spec.cluster_ip.as_deref(), Some("None"));
+        assert_eq!(spec.publish_not_ready_addresses, Some(true));
+    }
+}
+
+#[test]
+fn the_proxy_asks_about_the_right_group_even_for_names_that_yaml_takes_for_something_else() {
+    for name in ["tide-3", "1e3", "null", "0123", "true"] {
+        let mut node = node("full");
+        node.metadata.name = Some(name.into());
+        let data = render::proxy_config(&node).data.unwrap();
+        let config: Value = serde_saphyr::from_str(&data["config.yaml"]).unwrap();
+        assert_eq!(
+            config,
+            json!({ "authorization": { "resourceAttributes": {
+                "apiGroup": "sei.io", "resource": "seinodetasks", "namespace": "reef", "name": name,
+            } } })
+        );
+    }
+}
+
+#[test]
+fn a_change_of_the_proxys_configuration_is_a_change_of_the_template() {
+    let node = node("full");
+    let template = set("full").spec.unwrap().template.metadata.unwrap().annotations.unwrap();
+    assert_eq!(template["outrigger.dev/proxy-config-hash"], render::proxy_config_hash(&node));
+    assert_eq!(template["karpenter.sh/do-not-disrupt"], "true");
+    let mut other = node.clone();
+    other.metadata.namespace = Some("lagoon".into());
+    assert_ne!(render::proxy_config_hash(&other), render::proxy_config_hash(&node));
+}
+
+#[test]
+fn a_change_of_what_the_configuration_is_made_from_is_a_change_of_the_template() {
+    let hash = |node: &SeiNode| {
+        let set = render::stateful_set(node, &cases::platform()).unwrap();
+        let annotations = set.spec.unwrap().template.metadata.unwrap().annotations.unwrap();
+        annotations["outrigger.dev/config-hash"].clone()
+    };
+    let whole = node("settings");
+    let mut hashes = vec![hash(&node("full")), hash(&whole), hash(&node("snapshot-generation"))];
+    let mut fewer_peers = whole.clone();
+    fewer_peers.spec.peers.pop();
+    hashes.push(hash(&fewer_peers));
+    let mut no_override = whole.clone();
+    no_override.spec.overrides.clear();
+    hashes.push(hash(&no_override));
+    let mut elsewhere = whole.clone();
+    elsewhere.spec.external_address = Some("other.example:26656".into());
+    hashes.push(hash(&elsewhere));
+    let count = hashes.len();
+    hashes.sort();
+    hashes.dedup();
+    assert_eq!(hashes.len(), count);
+    assert!(hashes.iter().all(|hash| hash.len() == 16), "{hashes:?}");
+    let mut other_image = whole.clone();
+    other_image.spec.image = "images.example/seid:v7".into();
+    assert_eq!(hash(&other_image), hash(&whole), "an image is no setting");
+}
+
+#[test]
+fn another_sidecar_port_is_followed_by_everybody_who_asks_there() {
+    for pod in [pod("sidecar"), bootstrap_pod("bootstrap-validator")] {
+        let sidecar = container(&pod, "sei-sidecar");
+        assert_eq!(env(sidecar)["SEI_SIDECAR_PORT"], "7001");
+        assert_eq!(sidecar.ports.as_ref().unwrap()[0].container_port, 7001);
+        let args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
+        assert!(args.contains(&"--upstream=http://127.0.0.1:7001/".to_owned()), "{args:?}");
+        assert_eq!(container(&pod, "seid").args.as_ref().unwrap()[1], "7001");
+        assert!(!json!(pod).to_string().contains("7777"));
+    }
+}
+
+#[test]
+fn the_proxy_tells_the_sidecar_who_calls_in_either_pod() {
+    for pod in [pod("full"), pod("tls-secret"), bootstrap_pod("bootstrap")] {
+        let args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
+        for arg in [
+            "--auth-header-fields-enabled=true",
+            "--ignore-paths=/v0/healthz,/v0/startupz,/v0/livez,/v0/metrics",
+            "--config-file=/etc/kube-rbac-proxy/config.yaml",
+        ] {
+            assert!(args.iter().any(|one| one == arg), "{arg} in {args:?}");
+        }
+        let sidecar = env(container(&pod, "sei-sidecar"));
+        assert_eq!(sidecar["SEI_SIDECAR_AUTHN_MODE"], "trusted-header");
+    }
+}
+
+#[test]
+fn sidecar_and_proxy_are_the_same_in_both_pods() {
+    let (own, bootstrap) = (pod("bootstrap"), bootstrap_pod("bootstrap"));
+    for name in ["sei-sidecar", "kube-rbac-proxy"] {
+        assert_eq!(container(&own, name), container(&bootstrap, name));
+    }
+    assert_eq!(own.security_context, bootstrap.security_context);
+    assert_eq!(container(&own, "seid").security_context, container(&bootstrap, "seid").security_context);
+}
+
+#[test]
+fn a_sidecar_that_hangs_is_restarted_and_the_proxy_before_it() {
+    for pod in [pod("full"), bootstrap_pod("bootstrap")] {
+        let sidecar = container(&pod, "sei-sidecar");
+        let probe = sidecar.liveness_probe.clone().unwrap();
+        let asked = probe.http_get.unwrap();
+        assert_eq!((asked.path.as_deref(), asked.port), (Some("/v0/livez"), IntOrString::Int(8443)));
+        // The proxy is started after it: a probe at the start, or of readiness, would wait for what waits for it.
+        assert_eq!((&sidecar.startup_probe, &sidecar.readiness_probe), (&None, &None));
+        let patience = |probe: &Probe| probe.period_seconds.unwrap() * probe.failure_threshold.unwrap();
+        let proxy = container(&pod, "kube-rbac-proxy");
+        let sidecars = patience(sidecar.liveness_probe.as_ref().unwrap());
+        assert!(sidecars >= 5 * patience(proxy.liveness_probe.as_ref().unwrap()));
+        let until_the_proxy_is_up = patience(proxy.startup_probe.as_ref().unwrap());
+        assert!(
+            sidecar.liveness_probe.as_ref().unwrap().initial_delay_seconds.unwrap() >= until_the_proxy_is_up
+        );
+    }
+}
+
+#[test]
+fn with_tls_every_probe_through_the_proxy_and_the_proxy_itself_speak_it() {
+    for (case, secret) in [("tls-issuer", "tide-3-sidecar-tls"), ("tls-secret", "given-tls")] {
+        let pod = pod(case);
+        let proxy = container(&pod, "kube-rbac-proxy");
+        let args = proxy.args.clone().unwrap();
+        assert_eq!(
+            args[..4],
+            [
+                "--secure-listen-address=0.0.0.0:8443",
+                "--tls-cert-file=/etc/tls/tls.crt",
+                "--tls-private-key-file=/etc/tls/tls.key",
+                "--tls-reload-interval=30s"
+            ]
+        );
+        assert!(!args.iter().any(|arg| arg.contains("insecure")), "{args:?}");
+        assert!(mounts(proxy).contains(&"sidecar-tls:/etc/tls!".to_owned()));
+        let volume = pod.volumes.iter().flatten().find(|volume| volume.name == "sidecar-tls").unwrap();
+        let source = volume.secret.as_ref().unwrap();
+        assert_eq!((source.secret_name.as_deref(), source.default_mode), (Some(secret), Some(0o400)));
+        for container in containers(&pod) {
+            let probes = [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
+            for get in probes.into_iter().flatten().filter_map(|probe| probe.http_get.as_ref()) {
+                let wanted = (get.port == IntOrString::Int(8443)).then_some("HTTPS");
+                assert_eq!(get.scheme.as_deref(), wanted, "{}", container.name);
+            }
+        }
+    }
+    assert!(render::certificate(&node("tls-secret")).is_err(), "the Secret is somebody else's");
+    assert!(render::certificate(&node("full")).is_err());
+}
+
+#[test]
+fn a_certificate_has_no_subject_that_is_too_long_for_one() {
+    let mut node = node("tls-issuer");
+    assert!(render::certificate(&node).unwrap().spec.common_name.is_some());
+    node.metadata.name = Some("n".repeat(50));
+    let spec = render::certificate(&node).unwrap().spec;
+    assert_eq!(spec.common_name, None);
+    assert_eq!(spec.dns_names.len(), 2);
+}
+
+#[test]
+fn an_archive_has_its_own_pool_volume_and_resources() {
+    for (case, pool, class, size, cpu, memory) in [
+        ("full", "pool-node", "fast", "2000Gi", "4", "32Gi"),
+        ("replayer", "pool-node", "fast", "2000Gi", "4", "32Gi"),
+        ("validator", "pool-node", "fast", "2000Gi", "4", "32Gi"),
+        ("archive", "pool-archive", "deep", "40Ti", "48", "448Gi"),
+    ] {
+        let pod = pod(case);
+        let toleration = &pod.tolerations.as_ref().unwrap()[0];
+        assert_eq!(toleration.value.as_deref(), Some(pool));
+        assert_eq!(toleration.key.as_deref(), Some("sei.io/workload"));
+        assert!(json!(pod.affinity).to_string().contains(&format!("[\"{pool}\"]")), "{case}");
+        let resources = json!(container(&pod, "seid").resources);
+        assert_eq!(resources, json!({ "requests": { "cpu": cpu, "memory": memory } }));
+        let claim = render::data_claim(&node(case), &cases::platform()).unwrap().spec.unwrap();
+        assert_eq!(claim.storage_class_name.as_deref(), Some(class));
+        assert_eq!(json!(claim.resources), json!({ "requests": { "storage": size } }));
+    }
+}
+
+#[test]
+fn an_imported_volume_is_mounted_by_both_pods_and_no_other_is_made() {
+    for pod in [pod("import"), pod("bootstrap-validator"), bootstrap_pod("bootstrap-validator")] {
+        let data = pod.volumes.iter().flatten().find(|volume| volume.name == "data").unwrap();
+        assert_eq!(data.persistent_volume_claim.as_ref().unwrap().claim_name, "old-volume");
+    }
+    assert!(render::data_claim(&node("import"), &cases::platform()).is_err());
+}
+
+#[test]
+fn keys_are_single_files_of_seid_and_of_nobody_else() {
+    let pod = pod("keys");
+    assert_eq!(
+        mounts(container(&pod, "seid")),
+        [
+            "data:/.sei",
+            "signing-key:/.sei/config/priv_validator_key.json:priv_validator_key.json!",
+            "node-key:/.sei/config/node_key.json:node_key.json!"
+        ]
+    );
+    for name in ["seid-init", "sei-sidecar", "kube-rbac-proxy", "cosmos-exporter"] {
+        assert!(!mounts(container(&pod, name)).iter().any(|mount| mount.contains("-key")), "{name}");
+    }
+    for (name, key) in [("signing-key", "priv_validator_key.json"), ("node-key", "node_key.json")] {
+        let volume = pod.volumes.iter().flatten().find(|volume| volume.name == name).unwrap();
+        let source = volume.secret.as_ref().unwrap();
+        assert_eq!(source.default_mode, Some(0o400));
+        let items: Vec<_> = source.items.iter().flatten().map(|item| item.key.as_str()).collect();
+        assert_eq!(items, [key], "nothing else of the Secret");
+    }
+}
+
+#[test]
+fn the_keyring_is_the_sidecars_alone_and_it_is_told_what_it_is() {
+    let pod = pod("keyring");
+    let sidecar = container(&pod, "sei-sidecar");
+    assert!(mounts(sidecar).contains(&"operator-keyring:/.sei/keyring-file!".to_owned()));
+    let variables = env(sidecar);
+    assert_eq!(variables["SEI_KEYRING_BACKEND"], "file");
+    assert_eq!(variables["SEI_KEYRING_DIR"], variables["SEI_HOME"]);
+    assert_eq!(
+        variables["SEI_KEYRING_PASSPHRASE"],
+        json!({ "secretKeyRef": { "name": "tide-phrase", "key": "passphrase" } })
+    );
+    for container in containers(&pod).filter(|container| container.name != "sei-sidecar") {
+        let text = json!(container).to_string();
+        assert!(!text.contains("operator-keyring") && !text.contains("tide-phrase"), "{}", container.name);
+    }
+    assert!(!env(container(&self::pod("validator"), "sei-sidecar")).contains_key("SEI_KEYRING_BACKEND"));
+}
+
+#[test]
+fn a_certificate_in_the_keyrings_secret_is_refused() {
+    let mut node = node("keyring");
+    let tls = api::sei_node::SidecarTls { secret_name: Some("tide-ring".into()), ..Default::default() };
+    node.spec.sidecar = Some(api::sei_node::SidecarConfig { tls: Some(tls), ..Default::default() });
+    let refusal = render::stateful_set(&node, &cases::platform()).unwrap_err().to_string();
+    assert_eq!(
+        refusal,
+        "container kube-rbac-proxy would get at Secret tide-ring by its volumes: only the sidecar may"
+    );
+}
+
+#[test]
+fn a_bootstrap_pod_has_nothing_to_sign_with() {
+    let text = json!(bootstrap_pod("bootstrap-validator")).to_string();
+    for secret in ["tide-signs", "tide-identifies", "tide-ring", "tide-phrase", "sidecar-tls", "KEYRING"] {
+        assert!(!text.contains(secret), "{secret}");
+    }
+}
+
+#[test]
+fn a_bootstrap_is_tried_once_and_stays_until_its_end_was_seen() {
+    let job = render::bootstrap_job(&node("bootstrap"), &cases::platform()).unwrap().spec.unwrap();
+    assert_eq!(job.backoff_limit, Some(0));
+    assert_eq!(job.ttl_seconds_after_finished, None);
+    let pod = job.template.spec.unwrap();
+    assert_eq!((pod.hostname.as_deref(), pod.subdomain.as_deref()), (Some("tide-3-0"), Some("tide-3")));
+    assert_eq!(pod.restart_policy.as_deref(), Some("Never"));
+    assert_eq!(pod.termination_grace_period_seconds, Some(120));
+    assert_eq!(container(&pod, "seid").image.as_deref(), Some("images.example/seid:v6.0"));
+    assert_eq!(container(&pod, "seid-init").image.as_deref(), Some("images.example/seid:v6.0"));
+    assert_eq!(names(&pod.containers), ["seid"]);
+    for case in ["full", "snapshot", "state-sync", "archive"] {
+        assert!(render::bootstrap_job(&node(case), &cases::platform()).is_err(), "{case}");
+    }
+}
+
+#[test]
+fn everything_runs_without_rights_and_what_can_on_a_sealed_file_system() {
+    for pod in [pod("full"), bootstrap_pod("bootstrap")] {
+        assert_eq!(
+            json!(pod.security_context),
+            json!({ "fsGroup": 65532, "fsGroupChangePolicy": "OnRootMismatch" })
+        );
+        for container in containers(&pod) {
+            let mut context = json!(container.security_context);
+            let sealed = context.as_object_mut().unwrap().remove("readOnlyRootFilesystem");
+            assert_eq!(
+                context,
+                json!({
+                    "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "allowPrivilegeEscalation": false,
+                    "capabilities": { "drop": ["ALL"] }, "seccompProfile": { "type": "RuntimeDefault" },
+                })
+            );
+            let is_seid = container.name.starts_with("seid");
+            assert_eq!(sealed, (!is_seid).then_some(json!(true)), "{}", container.name);
+        }
+        // A sealed sidecar needs somewhere to write.
+        assert!(mounts(container(&pod, "sei-sidecar")).contains(&"sidecar-tmp:/tmp".to_owned()));
+    }
+}
+
+#[test]
+fn seid_is_told_its_home_and_asked_for_its_lag() {
+    let pod = pod("full");
+    let seid = container(&pod, "seid");
+    assert!(seid.command.as_ref().unwrap()[2].contains("exec seid start --home \"$HOME\""));
+    assert_eq!(env(seid), [("HOME".into(), json!("/.sei")), ("TMPDIR".into(), json!("/.sei/tmp"))].into());
+    assert_eq!(seid.liveness_probe, None);
+    assert_eq!(
+        json!(seid.readiness_probe),
+        json!({
+            "httpGet": { "path": "/lag_status", "port": 26657 },
+            "initialDelaySeconds": 30, "periodSeconds": 10, "failureThreshold": 3, "timeoutSeconds": 5,
+        })
+    );
+    assert_eq!(
+        json!(seid.startup_probe),
+        json!({
+            "httpGet": { "path": "/v0/healthz", "port": 8443 },
+            "initialDelaySeconds": 5, "periodSeconds": 5, "failureThreshold": 86400,
+        })
+    );
+}
+
+#[test]
+fn the_exporter_is_not_killed_where_there_is_no_grpc() {
+    let exporter = container(&pod("validator"), "cosmos-exporter").clone();
+    assert_eq!(exporter.startup_probe, None);
+    assert_eq!(exporter.liveness_probe.unwrap().initial_delay_seconds, Some(600));
+    assert_eq!(exporter.readiness_probe.unwrap().failure_threshold, Some(6));
+}
+
+#[test]
+fn resources_are_written_as_the_api_server_keeps_them() {
+    assert_eq!(
+        json!(container(&pod("sidecar"), "sei-sidecar").resources),
+        json!({
+            "requests": { "cpu": "500m", "memory": "1536Mi" },
+            "limits": { "cpu": "1", "memory": "2Gi", "ephemeral-storage": "1e3" },
+        })
+    );
+    assert_eq!(container(&pod("full"), "sei-sidecar").resources, None);
+}
+
+#[test]
+fn what_is_missing_or_no_quantity_is_refused_by_name() {
+    type Spoil = fn(&mut plan::Platform);
+    let spoils: [(Spoil, &str); 4] = [
+        (|platform| platform.proxy_image.clear(), "the operator was given no image of the proxy"),
+        (|platform| platform.exporter_image.clear(), "the operator was given no image of the exporter"),
+        (
+            |platform| platform.sidecar_image.clear(),
+            "neither the spec nor the operator names an image of the sidecar",
+        ),
+        (|platform| platform.resources.memory = "32 GB".into(), "seid.memory: \"32 GB\" is no quantity"),
+    ];
+    for (spoil, said) in spoils {
+        let mut platform = cases::platform();
+        spoil(&mut platform);
+        assert_eq!(render::stateful_set(&node("full"), &platform).unwrap_err().to_string(), said);
+    }
+    let mut platform = cases::platform();
+    platform.storage.size = "big".into();
+    let refusal = render::data_claim(&node("full"), &platform).unwrap_err();
+    assert_eq!(refusal.to_string(), "volume.storage: \"big\" is no quantity");
+    let mut kindless = node("full");
+    kindless.spec.full_node = None;
+    let refusal = render::stateful_set(&kindless, &cases::platform()).unwrap_err();
+    assert_eq!(refusal.to_string(), "the spec has none of fullNode, archive, replayer and validator");
+}
