@@ -49,6 +49,7 @@ pub struct Context {
 /// What the tests of one binary have in common: started by the first that asks for it.
 struct Shared {
     control_plane: OnceCell<ControlPlane>,
+    controlled_plane: OnceCell<ControlPlane>,
     cluster: OnceCell<Cluster>,
     logs: PathBuf,
 }
@@ -77,6 +78,20 @@ impl Context {
         self.shared
             .control_plane
             .get_or_try_init(|| async { ControlPlane::on(&Site::claim(&self.shared.logs)?).start().await })
+            .await
+    }
+
+    /// The control plane with kube-controller-manager that the tests of this binary share. Each test keeps to a namespace of
+    /// its own.
+    pub async fn controlled_plane(&self) -> Result<&ControlPlane> {
+        self.shared
+            .controlled_plane
+            .get_or_try_init(|| async {
+                ControlPlane::on(&Site::claim(self.shared.logs.join("controlled"))?)
+                    .controllers()
+                    .start()
+                    .await
+            })
             .await
     }
 
@@ -125,6 +140,7 @@ impl Suite {
         }
         let shared = Arc::new(Shared {
             control_plane: OnceCell::new(),
+            controlled_plane: OnceCell::new(),
             cluster: OnceCell::new(),
             logs: logs::folder(self.name, "shared"),
         });

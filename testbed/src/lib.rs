@@ -16,6 +16,10 @@
 //! | nothing that a process asks after its fatal write reaches the API server | `fault_proxy::nothing_of_a_dying_client_gets_through`, `fault_proxy::a_process_killed_after_it_heard_of_its_write` |
 //! | a frozen view delivers what it withheld, in its order, and opens nothing that is forbidden | `fault_proxy::a_frozen_view_shows_the_past_and_thaws_in_order`, `fault_proxy::a_frozen_view_opens_nothing_that_is_forbidden` |
 //! | the fault proxy serves nothing that it cannot record, and records no secrets | `fault_proxy::a_journal_that_cannot_be_written_stops_everything`, `fault_proxy::the_journal_tells_what_happened_and_no_secrets` |
+//! | a played sidecar answers as the real one: what runs or is done is never begun again, and a restart forgets readiness and nothing else | `sidecars::tasks_complete_and_existing_ids_are_not_begun_again`, `sidecars::a_restart_forgets_readiness_and_begins_anew_what_ran`, `sidecars::what_cannot_be_done_is_refused_with_400` |
+//! | a played sidecar is reached as it is served and in no other way, and only with a token | `sidecars::each_node_serves_as_it_was_told_and_no_other_way`, `sidecars::only_open_paths_are_served_without_a_token` |
+//! | a played pod needs what a real one needs, and its sidecar lives and dies with it | `kubelet_player::what_a_pod_lacks_keeps_it_back`, `kubelet_player::a_node_pod_comes_up_and_goes`, `kubelet_player::the_pod_says_how_its_sidecar_is_served` |
+//! | a played kubelet writes the same status once | `kubelet_player::status::tests::a_pod_comes_up_in_steps_and_ends`, `kubelet_player::a_thousand_pods_come_up` |
 //! | each crate's invariants name tests that exist | `invariants::every_invariant_names_a_test_that_exists` |
 //! | crates use only those they may know | `architecture::no_crate_uses_one_it_may_not_know` |
 //! | every wait has a deadline, and its error says what was seen last | `wait::tests::the_last_thing_seen_is_in_the_error`, `wait::tests::a_look_that_hangs_is_cut` |
@@ -34,6 +38,7 @@ pub mod generated;
 pub mod harness;
 pub mod image;
 pub mod kms_plugin;
+pub mod kubelet_player;
 mod lan;
 pub mod logs;
 pub mod node;
@@ -43,6 +48,7 @@ pub mod pod;
 mod probe;
 pub mod process;
 pub mod s3;
+pub mod sidecars;
 pub mod signals;
 pub mod site;
 mod sweep;

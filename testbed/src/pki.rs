@@ -4,6 +4,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -123,11 +124,16 @@ pub(crate) fn write_public(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).context(|| format!("writing {}", path.display()))
 }
 
-/// Writes a file that only its owner may read.
+/// Writes a file that only its owner may read. It appears whole or not at all: tests that run at the same time write the same
+/// kubeconfig, and a reader in between would see half of it.
 pub(crate) fn write_secret(path: &Path, text: &str) -> Result<()> {
-    write_public(path, text)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
-        .context(|| format!("setting the mode of {}", path.display()))
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    let half = path.with_extension(format!("{}-{number}", std::process::id()));
+    write_public(&half, text)?;
+    fs::set_permissions(&half, fs::Permissions::from_mode(0o600))
+        .context(|| format!("setting the mode of {}", half.display()))?;
+    fs::rename(&half, path).context(|| format!("writing {}", path.display()))
 }
 
 fn subject(name: &str, group: Option<&str>) -> DistinguishedName {

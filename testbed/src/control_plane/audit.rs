@@ -1,9 +1,12 @@
 //! The API server's audit log: an exact account of who asked what.
 
-use std::fs;
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Deserialize;
 
 use crate::error::{IoContext, Result};
@@ -36,6 +39,10 @@ pub struct AuditedRequest {
     pub name: String,
     /// The answer's HTTP code.
     pub code: u16,
+    /// When it came to the API server.
+    pub received: MicroTime,
+    /// When it was answered; a watch, when it began.
+    pub answered: MicroTime,
 }
 
 impl AuditedRequest {
@@ -59,6 +66,8 @@ struct Event {
     object_ref: ObjectRef,
     #[serde(default)]
     response_status: ResponseStatus,
+    request_received_timestamp: MicroTime,
+    stage_timestamp: MicroTime,
 }
 
 #[derive(Deserialize)]
@@ -91,7 +100,15 @@ impl Audit {
     /// Every request so far that `wanted` accepts, in the order of the log.
     pub fn requests(&self, wanted: impl Fn(&AuditedRequest) -> bool) -> Result<Vec<AuditedRequest>> {
         let text = fs::read_to_string(&self.path).context(|| format!("reading {}", self.path.display()))?;
-        Ok(parse(&text)?.into_iter().filter(|request| wanted(request)).collect())
+        let (requests, _) = parse(&text, &mut HashSet::new())?;
+        Ok(requests.into_iter().filter(|request| wanted(request)).collect())
+    }
+
+    /// A reader who begins at the beginning and reads nothing twice: the log of a thousand nodes is too long to be read anew at
+    /// every look.
+    #[must_use]
+    pub fn reader(&self) -> AuditReader {
+        AuditReader { path: self.path.clone(), read: 0, seen: HashSet::new() }
     }
 
     /// Waits until at least `count` such requests are logged, and returns them: a request is logged a moment after its
@@ -110,14 +127,37 @@ impl Audit {
     }
 }
 
-/// Reads the log. Its last line may be half written: the server writes while we read.
-fn parse(text: &str) -> Result<Vec<AuditedRequest>> {
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let mut seen = std::collections::HashSet::new();
+/// Reads the audit log as it grows.
+#[derive(Debug)]
+pub struct AuditReader {
+    path: PathBuf,
+    /// How many bytes were read.
+    read: u64,
+    /// Ids of requests that were logged.
+    seen: HashSet<String>,
+}
+
+impl AuditReader {
+    /// Every request that was logged since the last call, in the order of the log.
+    pub fn news(&mut self) -> Result<Vec<AuditedRequest>> {
+        let what = || format!("reading {}", self.path.display());
+        let mut file = File::open(&self.path).context(what)?;
+        file.seek(SeekFrom::Start(self.read)).context(what)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).context(what)?;
+        let (requests, length) = parse(&String::from_utf8_lossy(&bytes), &mut self.seen)?;
+        self.read += length as u64;
+        Ok(requests)
+    }
+}
+
+/// Reads what was logged, and tells how much of it are whole lines. The last one may be half written: the server writes
+/// while we read. A watch is logged when it begins and again when it ends: `seen` are the ids of those that were logged.
+fn parse(text: &str, seen: &mut HashSet<String>) -> Result<(Vec<AuditedRequest>, usize)> {
+    let length = text.rfind('\n').map_or(0, |end| end + 1);
     let mut requests = Vec::new();
-    for line in whole.lines() {
+    for line in text[..length].lines() {
         let event: Event = serde_json::from_str(line)?;
-        // A watch is logged when it begins and again when it ends.
         if !seen.insert(event.audit_id) {
             continue;
         }
@@ -131,24 +171,40 @@ fn parse(text: &str) -> Result<Vec<AuditedRequest>> {
             namespace: event.object_ref.namespace,
             name: event.object_ref.name,
             code: event.response_status.code,
+            received: event.request_received_timestamp,
+            answered: event.stage_timestamp,
         });
     }
-    Ok(requests)
+    Ok((requests, length))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WATCH: &str = r#"{"auditID":"a","stage":"ResponseStarted","verb":"watch","user":{"username":"u"},"userAgent":"x/1","objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"code":200}}"#;
+    const WATCH: &str = r#"{"auditID":"a","stage":"ResponseStarted","verb":"watch","user":{"username":"u"},"userAgent":"x/1","objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-01-01T00:00:00.000001Z","stageTimestamp":"2026-01-01T00:00:00.000002Z"}"#;
 
     #[test]
     fn a_watch_counts_once_and_a_half_written_line_not_at_all() {
         let text =
             format!("{WATCH}\n{}\n{{\"auditID\":\"b\"", WATCH.replace("ResponseStarted", "ResponseComplete"));
-        let requests = parse(&text).unwrap();
+        let (requests, length) = parse(&text, &mut HashSet::new()).unwrap();
         assert_eq!(requests.len(), 1, "{requests:?}");
         assert_eq!((requests[0].resource.as_str(), requests[0].code), ("pods", 200));
         assert!(!requests[0].is_write());
+        assert_eq!(&text[length..], "{\"auditID\":\"b\"");
+    }
+
+    #[test]
+    fn a_reader_reads_every_line_once_however_it_was_written() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut reader = Audit::at(log.path().to_owned()).reader();
+        let lines = format!("{WATCH}\n{}\n", WATCH.replace("\"a\"", "\"b\""));
+        let (first, rest) = lines.split_at(WATCH.len() + 20);
+        fs::write(log.path(), first).unwrap();
+        assert_eq!(reader.news().unwrap().len(), 1);
+        fs::write(log.path(), format!("{first}{rest}")).unwrap();
+        assert_eq!(reader.news().unwrap().len(), 1);
+        assert!(reader.news().unwrap().is_empty());
     }
 }
