@@ -1,18 +1,18 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean
+.PHONY: help demo test check model crash-operator bench-operator clean
 
 # Ends the demo by itself once everything is shown: make demo EXIT=1
 EXIT ?=
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## A real cluster with pods of our image (15 seconds; the first time 12 minutes). EXIT=1: ends by itself
 	@scripts/prepare
 	@scripts/demo $(if $(EXIT),--exit)
 
-test: ## Everything that must hold, on a real Kubernetes (6 minutes; the first time 26)
+test: ## Everything that must hold, on a real Kubernetes (13 minutes; the first time about 35)
 	@scripts/prepare
 	@scripts/test
 
@@ -21,6 +21,17 @@ check: ## The quick loop: format, clippy, unit tests (20 seconds; no root needed
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- --deny warnings
 	cargo test --workspace --lib --bins --quiet
+
+model: ## The decision about nodes, in every order of what can happen (10 minutes). STATES=N: so many per model
+	@scripts/model $(STATES)
+
+crash-operator: ## Kill the operator at every point of every workload, and compare the ends (8 minutes)
+	@scripts/prepare
+	@scripts/crash-operator
+
+bench-operator: ## What a thousand nodes cost, beside a peer if OUTRIGGER_PEER_OPERATOR names one (20 minutes; with a peer 40)
+	@scripts/prepare
+	@scripts/bench-operator
 
 clean: ## Remove what killed runs left on this machine (a second)
 	@cargo run --quiet --package outrigger-testbed --bin testbed -- clean

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{completion, crds};
+use crate::{completion, crds, operator};
 
 /// Runs nodes that have privileged sidecars on Kubernetes, and tells the truth about them.
 ///
@@ -14,7 +14,8 @@ use crate::{completion, crds};
     after_help = "Examples:\n  \
         outrigger --version\n  \
         outrigger completion bash > /etc/bash_completion.d/outrigger\n  \
-        outrigger crds | kubectl apply --server-side -f -\n\n\
+        outrigger crds | kubectl apply --server-side -f -\n  \
+        outrigger operator --help\n\n\
         Exit codes: 0 done, 1 failed (one line on standard error says why), 2 wrong usage."
 )]
 pub(crate) struct Args {
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     Completion(completion::Args),
     /// Print the definitions of our kinds.
     Crds(crds::Args),
+    /// Run the operator: nodes and fleets are brought to their specs, and kept there.
+    Operator(Box<operator::Args>),
 }
 
 #[cfg(test)]

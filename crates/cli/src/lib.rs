@@ -14,6 +14,7 @@
 mod args;
 mod completion;
 mod crds;
+mod operator;
 
 use std::process::ExitCode;
 
@@ -26,16 +27,36 @@ use crate::args::{Args, Command};
 pub fn run() -> ExitCode {
     let Args { command } = Args::parse();
     let done = match command {
-        Command::Completion(args) => completion::run(args),
-        Command::Crds(args) => crds::run(args),
+        Command::Completion(args) => completion::run(args).map_err(Failure::from),
+        Command::Crds(args) => crds::run(args).map_err(Failure::from),
+        Command::Operator(args) => operator::run(*args),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
+    let (why, code) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
         // Whoever reads our output has seen enough (`outrigger completion bash | head`).
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("outrigger: {error}");
-            ExitCode::FAILURE
+        Err(Failure::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            return ExitCode::SUCCESS;
         }
+        Err(Failure::Io(error)) => (error.to_string(), ExitCode::FAILURE),
+        Err(Failure::Failed(why)) => (why, ExitCode::FAILURE),
+        Err(Failure::Usage(why)) => (why, ExitCode::from(2)),
+    };
+    eprintln!("outrigger: {why}");
+    code
+}
+
+/// Why a subcommand did not do what it was asked.
+enum Failure {
+    /// Reading or writing failed.
+    Io(std::io::Error),
+    /// It failed: why.
+    Failed(String),
+    /// It was asked wrongly: how, and what to do.
+    Usage(String),
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
     }
 }

@@ -1,0 +1,145 @@
+//! The operators that are measured: ours, and the one that it stands in for.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+use testbed::Error;
+use testbed::process::{Process, Program};
+
+use crate::world::World;
+
+/// The peer reads its token from where a kubelet would put it, and nowhere else. It gets a /run of its own, with nothing
+/// in it but that.
+const WITH_A_TOKEN: &str = "mount -t tmpfs tmpfs /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount \
+    && echo a-token >/run/secrets/kubernetes.io/serviceaccount/token && exec \"$0\" \"$@\"";
+
+/// An operator that is measured.
+pub struct Contender {
+    /// Whose it is: `ours` or `peer`.
+    pub name: &'static str,
+    /// Its version, or what else tells one build from another.
+    pub version: String,
+    /// The folder with the kinds that it works on.
+    pub kinds: PathBuf,
+    program: PathBuf,
+}
+
+impl Contender {
+    /// Ours, as it is released: figures of another build would be those of a program that nobody runs.
+    pub fn ours() -> Result<Self, Error> {
+        let program = released()?;
+        let output = Command::new(&program)
+            .arg("--version")
+            .output()
+            .map_err(|source| Error::Io { what: format!("starting {}", program.display()), source })?;
+        Ok(Self {
+            name: "ours",
+            version: format!("{} {}", String::from_utf8_lossy(&output.stdout).trim(), digest(&program)?),
+            kinds: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds"),
+            program,
+        })
+    }
+
+    /// The one that `OUTRIGGER_PEER_OPERATOR` names, if it does. `OUTRIGGER_PEER_OPERATOR_CRDS` is the folder with its
+    /// kinds; without it, it works on ours.
+    pub fn peer() -> Result<Option<Self>, Error> {
+        let Some(program) = std::env::var_os("OUTRIGGER_PEER_OPERATOR").map(PathBuf::from) else {
+            return Ok(None);
+        };
+        let kinds = match std::env::var_os("OUTRIGGER_PEER_OPERATOR_CRDS") {
+            Some(folder) => folder.into(),
+            None => Self::ours()?.kinds,
+        };
+        Ok(Some(Self { name: "peer", version: digest(&program)?, kinds, program }))
+    }
+
+    /// The user as whom it asks the API server.
+    pub fn user(&self) -> String {
+        format!("operator-{}", self.name)
+    }
+
+    /// Starts it.
+    pub fn start(&self, world: &World) -> Result<Process, Error> {
+        let kubeconfig =
+            world.plane.user(&self.user(), Some("system:masters"))?.write_kubeconfig(world.site.dir())?;
+        let sidecars = world.sidecars.address();
+        let mut program = if self.name == "ours" {
+            let token = world.site.dir().join("token");
+            std::fs::write(&token, "a-token")
+                .map_err(|source| Error::Io { what: "writing a token".into(), source })?;
+            Program::new("operator", &self.program)
+                .arg("operator")
+                .flag("kubeconfig", &kubeconfig)
+                .flag("pod-namespace", &world.namespace)
+                .flag("sidecar-address-template", sidecars.to_string())
+                .flag("sidecar-token-file", &token)
+        } else {
+            Program::new("operator", "/usr/bin/unshare")
+                .args(["--mount", "--", "/bin/sh", "-c", WITH_A_TOKEN])
+                .arg(&self.program)
+                .env("KUBECONFIG", &kubeconfig)
+                // Sidecars have no addresses here. Asked as a proxy, the server that plays them sees whom a request is for.
+                .env("HTTP_PROXY", format!("http://{sidecars}"))
+        };
+        for (name, value) in PLATFORM {
+            program = program.env(name, value);
+        }
+        program
+            .flag("leader-elect", "false")
+            .flag("metrics-bind-address", "0")
+            .flag("health-probe-bind-address", "0")
+            .start(&world.site)
+    }
+}
+
+/// Our binary of the release profile, which is built beside the profile of this program.
+fn released() -> Result<PathBuf, Error> {
+    let running = std::env::current_exe()
+        .map_err(|source| Error::Io { what: "finding our own program".into(), source })?;
+    let found =
+        running.ancestors().map(|folder| folder.join("release/outrigger")).find(|path| path.is_file());
+    found.ok_or_else(|| {
+        Error::Refused(
+            "outrigger is not built as it is released: cargo build --release --package outrigger".into(),
+        )
+    })
+}
+
+/// What tells one build from another.
+fn digest(program: &Path) -> Result<String, Error> {
+    let bytes = std::fs::read(program)
+        .map_err(|source| Error::Io { what: format!("reading {}", program.display()), source })?;
+    let digest: String = Sha256::digest(bytes)[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("sha256:{digest}"))
+}
+
+/// The settings of the platform, the same for both.
+const PLATFORM: [(&str, &str); 26] = [
+    ("SEI_NODEPOOL_NAME", "sei-node"),
+    ("SEI_NODEPOOL_ARCHIVE", "sei-archive"),
+    ("SEI_TOLERATION_KEY", "sei.io/workload"),
+    ("SEI_SERVICE_ACCOUNT", "seid-node"),
+    ("SEI_STORAGE_CLASS_PERF", "fast"),
+    ("SEI_STORAGE_CLASS_DEFAULT", "fast"),
+    ("SEI_STORAGE_CLASS_ARCHIVE", "large"),
+    ("SEI_STORAGE_SIZE_DEFAULT", "10Gi"),
+    ("SEI_STORAGE_SIZE_ARCHIVE", "40Gi"),
+    ("SEI_RESOURCE_CPU_DEFAULT", "4"),
+    ("SEI_RESOURCE_MEM_DEFAULT", "32Gi"),
+    ("SEI_RESOURCE_CPU_ARCHIVE", "48"),
+    ("SEI_RESOURCE_MEM_ARCHIVE", "448Gi"),
+    ("SEI_SNAPSHOT_BUCKET", "snapshots"),
+    ("SEI_SNAPSHOT_REGION", "here"),
+    ("SEI_RESULT_EXPORT_BUCKET", "results"),
+    ("SEI_RESULT_EXPORT_REGION", "here"),
+    ("SEI_RESULT_EXPORT_PREFIX", "results/"),
+    ("SEI_GENESIS_BUCKET", "genesis"),
+    ("SEI_GENESIS_REGION", "here"),
+    ("SEI_GATEWAY_NAME", "gateway"),
+    ("SEI_GATEWAY_NAMESPACE", "gateway"),
+    ("SEI_GATEWAY_DOMAIN", "sei.example"),
+    ("SEI_SIDECAR_IMAGE", "images.example/sidecar:v1"),
+    ("SEI_KUBE_RBAC_PROXY_IMAGE", "images.example/proxy:v1"),
+    ("SEI_COSMOS_EXPORTER_IMAGE", "images.example/exporter:v1"),
+];

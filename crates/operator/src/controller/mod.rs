@@ -1,0 +1,138 @@
+//! The controller of nodes: observe, decide, act, record.
+
+mod act;
+mod objects;
+mod pass;
+mod seen;
+mod start;
+mod watches;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::SeiNode;
+use api::sei_node::SeiNodeStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::{Client, Resource};
+use plan::Platform;
+use plan::node::{Note, Tone, World, notes};
+use runtime::{Key, write};
+
+use self::objects::Objects;
+pub(crate) use self::start::start;
+use crate::events::Events;
+use crate::metrics::NodeMetrics;
+use crate::secrets::Secrets;
+use crate::sidecar::Sidecars;
+
+/// Why a pass ended before its status was stored. The next one begins anew.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Error {
+    /// The world is not as it was thought to be, or it is not known how it is.
+    #[error("{what}: {why}")]
+    LookAgain {
+        /// The kind of object.
+        what: &'static str,
+        /// What was said.
+        why: String,
+    },
+    /// The status was not stored.
+    #[error("the status was not stored: {0}")]
+    Status(String),
+    /// Nothing was written.
+    #[error(transparent)]
+    Write(#[from] write::Error),
+    /// The API server could not be asked.
+    #[error("asking the API server: {0}")]
+    Read(#[from] Box<kube::Error>),
+    /// Decisions did not come to an end.
+    #[error("no end of decisions in one pass; this is a defect of the operator")]
+    Endless,
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        Self::Read(Box::new(error))
+    }
+}
+
+/// The controller of nodes.
+pub(crate) struct Controller {
+    client: Client,
+    platform: Platform,
+    objects: Objects,
+    sidecars: Sidecars,
+    secrets: Secrets,
+    events: Events,
+    metrics: NodeMetrics,
+    /// Versions of objects that the API server found as wanted, although they read differently.
+    as_wanted: Mutex<HashMap<(Key, &'static str), String>>,
+}
+
+impl Controller {
+    /// A random id for a plan.
+    fn fresh_id() -> String {
+        uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string()
+    }
+
+    /// Tells people and metrics what a stored status means.
+    fn tell(&self, node: &SeiNode, before: &SeiNodeStatus) {
+        let after = node.status.clone().unwrap_or_default();
+        self.events.send(node, &notes(node, before, &after));
+        self.metrics.stored(node, before, &after, &Time(Timestamp::now()));
+    }
+
+    /// Tells people what was damaged and is put back.
+    fn tell_repaired(&self, node: &SeiNode, repaired: &[String]) {
+        let restored = |sentence: &String| Note {
+            tone: Tone::Warning,
+            reason: "ObjectRestored",
+            action: "Repair",
+            message: sentence.clone(),
+        };
+        self.events.send(node, &repaired.iter().map(restored).collect::<Vec<_>>());
+    }
+
+    /// Kinds of objects that the API server found as wanted in the version that is seen.
+    fn settled(&self, key: &Key, world: &World) -> BTreeSet<&'static str> {
+        let known = self.as_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let versions = versions(world);
+        let same =
+            |(kind, version): &(&'static str, String)| known.get(&(key.clone(), *kind)) == Some(version);
+        versions.into_iter().filter(same).map(|(kind, _)| kind).collect()
+    }
+
+    fn remember_settled(&self, key: &Key, world: &World) {
+        if world.settled.is_empty() {
+            return;
+        }
+        let mut known = self.as_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        for (kind, version) in versions(world).into_iter().filter(|(kind, _)| world.settled.contains(kind)) {
+            known.insert((key.clone(), kind), version);
+        }
+    }
+
+    /// Nothing is remembered of a node that is gone.
+    fn forget(&self, key: &Key) {
+        self.objects.forget(key);
+        self.sidecars.forget(key);
+        self.as_wanted.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| of != key);
+    }
+}
+
+/// Versions of the objects that are applied.
+fn versions(world: &World) -> Vec<(&'static str, String)> {
+    fn version<K: Resource>(object: Option<&Arc<K>>) -> Option<String> {
+        object?.meta().resource_version.clone()
+    }
+    let all = [
+        ("StatefulSet", version(world.stateful_set.as_ref())),
+        ("Service", version(world.service.as_ref())),
+        ("ConfigMap", version(world.proxy_config.as_ref())),
+        ("NetworkPolicy", version(world.network_policy.as_ref())),
+        ("Certificate", version(world.certificate.as_ref())),
+    ];
+    all.into_iter().filter_map(|(kind, version)| Some((kind, version?))).collect()
+}

@@ -1,0 +1,149 @@
+//! The watches of the node controller, and whose node an event is about.
+
+use std::sync::Arc;
+
+use api::SeiNode;
+use api::names::label;
+use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod, PodSpec};
+use kube::runtime::watcher;
+use kube::{Resource, ResourceExt};
+use runtime::Key;
+use runtime::queue::{Priority, Queue};
+use runtime::watch::Change;
+
+use crate::secrets::SecretMeta;
+
+/// Keys of nodes that wait for their turn.
+pub(super) type Nodes = Arc<Queue<Key>>;
+
+/// Gives every node that is looked after.
+pub(super) type All = Arc<dyn Fn() -> Vec<Arc<SeiNode>> + Send + Sync>;
+
+/// Objects that carry the label of a node.
+pub(super) fn labelled() -> watcher::Config {
+    watcher::Config::default().labels(label::NODE)
+}
+
+/// Wakes a node for news of itself. Those that were there already come after those that change.
+pub(super) fn of_node(queue: &Nodes, nodes: &All) -> impl Fn(&Change<SeiNode>) + Send + Sync + use<> {
+    let (queue, nodes) = (queue.clone(), nodes.clone());
+    move |change| {
+        let priority = if matches!(change, Change::Listed(_)) { Priority::Low } else { Priority::High };
+        let node = change.object();
+        queue.add(Key::of(&**node), priority);
+        // A node that comes, goes or is labelled otherwise may be somebody's peer.
+        let matters = match change {
+            Change::Listed(_) => false,
+            Change::Changed(now, before) => {
+                before.as_ref().is_none_or(|before| before.labels() != now.labels())
+            }
+            Change::Gone(_) => true,
+        };
+        if matters {
+            let looks_for_peers =
+                |other: &Arc<SeiNode>| other.spec.peers.iter().any(|source| source.label.is_some());
+            for other in nodes().iter().filter(|other| looks_for_peers(other)) {
+                queue.add(Key::of(&**other), Priority::Low);
+            }
+        }
+    }
+}
+
+/// Wakes the node that an object belongs to, by its label.
+pub(super) fn of_owner<K>(queue: &Nodes) -> impl Fn(&Change<K>) + Send + Sync + use<K>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let queue = queue.clone();
+    move |change| {
+        let object = change.object();
+        if let Some(node) = object.labels().get(label::NODE)
+            && !matches!(change, Change::Listed(_))
+        {
+            let key = Key { namespace: object.namespace().unwrap_or_default(), name: node.clone() };
+            queue.add(key, Priority::High);
+        }
+    }
+}
+
+/// Wakes the nodes that a claim matters to: its owner, and whoever imports it.
+pub(super) fn of_claim(
+    queue: &Nodes,
+    nodes: &All,
+) -> impl Fn(&Change<PersistentVolumeClaim>) + Send + Sync + use<> {
+    let (owner, queue, nodes) = (of_owner::<PersistentVolumeClaim>(queue), queue.clone(), nodes.clone());
+    move |change| {
+        owner(change);
+        if matches!(change, Change::Listed(_)) {
+            return;
+        }
+        let claim = Key::of(&**change.object());
+        wake(&queue, &nodes, &claim.namespace, |node| {
+            let imported = node.spec.data_volume.as_ref().and_then(|volume| volume.import.as_ref());
+            imported.is_some_and(|import| import.pvc_name == claim.name)
+        });
+    }
+}
+
+/// Wakes the nodes that were told about a Secret.
+pub(super) fn of_secret(queue: &Nodes, nodes: &All) -> impl Fn(&Change<SecretMeta>) + Send + Sync + use<> {
+    let (queue, nodes) = (queue.clone(), nodes.clone());
+    move |change| {
+        if matches!(change, Change::Listed(_)) {
+            return;
+        }
+        let secret = Key::of(&**change.object());
+        wake(&queue, &nodes, &secret.namespace, |node| names_secret(node, &secret.name));
+    }
+}
+
+fn wake(queue: &Nodes, nodes: &All, namespace: &str, concerns: impl Fn(&SeiNode) -> bool) {
+    for node in nodes() {
+        if node.metadata.namespace.as_deref() == Some(namespace) && concerns(&node) {
+            queue.add(Key::of(&*node), Priority::High);
+        }
+    }
+}
+
+/// Whether a node was told about a Secret.
+fn names_secret(node: &SeiNode, name: &str) -> bool {
+    let keys = plan::node::Kind::of(&node.spec).map(plan::node::Kind::keys).unwrap_or_default();
+    let ring = keys.operator_keyring.as_ref();
+    let given = [
+        keys.signing_key.as_deref(),
+        keys.node_key.as_deref(),
+        ring.map(|ring| ring.secret_name.as_str()),
+        ring.map(|ring| ring.passphrase_secret_ref.secret_name.as_str()),
+    ];
+    given.into_iter().flatten().any(|given| given == name)
+        || plan::node::tls(node).secret_name.as_deref() == Some(name)
+}
+
+/// What is read of a pod: who it is, its images, and its status. The rest of it is large.
+pub(super) fn keep_of_pod(pod: &mut Pod) {
+    let only = |containers: Vec<Container>| -> Vec<Container> {
+        containers
+            .into_iter()
+            .map(|one| Container { name: one.name, image: one.image, ..Container::default() })
+            .collect()
+    };
+    if let Some(spec) = pod.spec.take() {
+        pod.spec = Some(PodSpec {
+            containers: only(spec.containers),
+            init_containers: spec.init_containers.map(only),
+            node_name: spec.node_name,
+            ..PodSpec::default()
+        });
+    }
+}
+
+/// What is written by others about an object and read by nobody here.
+pub(super) fn keep_of_claim(claim: &mut PersistentVolumeClaim) {
+    claim.metadata.annotations = None;
+}
+
+/// What is read of a Secret's metadata: that it is there, and which version.
+pub(super) fn keep_of_secret(secret: &mut SecretMeta) {
+    let meta = &mut secret.metadata;
+    (meta.annotations, meta.labels, meta.owner_references) = (None, None, None);
+}

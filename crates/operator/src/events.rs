@@ -1,0 +1,238 @@
+//! Events: what people are told beside the status. They are sent after the status was stored, by a task of their own, and
+//! are lost rather than waited for: a pass must not stand still because somebody wants to tell about it.
+
+use std::time::Duration;
+
+use api::SeiNode;
+use api::names::manager;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client, Resource};
+use plan::node::{Note, Tone};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use runtime::metrics::Metrics;
+use runtime::queue::Backoff;
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::EVENTS;
+
+/// How many events wait at most.
+const MOST_WAITING: usize = 1024;
+
+/// How long the API server may take for one of them, and how often it is tried.
+const SEND_WITHIN: Duration = Duration::from_secs(5);
+const TRIES: u32 = 3;
+
+/// The waits between tries.
+const BETWEEN_TRIES: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(2) };
+
+/// How long is spent at the end on what still waits.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The API server takes no longer ones, in bytes.
+const MOST_TEXT: usize = 1024;
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    outcome: &'static str,
+}
+
+type Counts = Family<ByOutcome, Counter>;
+
+/// Where events are handed in. Clones share the queue.
+#[derive(Clone, Debug)]
+pub struct Events {
+    queue: mpsc::Sender<Event>,
+    instance: String,
+    counts: Counts,
+}
+
+/// The task that sends events.
+pub struct Messenger {
+    queue: mpsc::Receiver<Event>,
+    client: Client,
+    counts: Counts,
+}
+
+impl Events {
+    /// A queue of events, and the task that sends them. `instance` is the identity of this process.
+    #[must_use]
+    pub fn new(client: Client, instance: &str, metrics: &Metrics) -> (Self, Messenger) {
+        let (queue, waiting) = mpsc::channel(MOST_WAITING);
+        let counts = Counts::default();
+        metrics.register(&EVENTS, counts.clone());
+        let events = Self { queue, instance: cut(instance, 128), counts: counts.clone() };
+        (events, Messenger { queue: waiting, client, counts })
+    }
+
+    /// Hands in what is worth an event about a node. It never waits: what finds no room is dropped, and counted.
+    pub fn send(&self, node: &SeiNode, notes: &[Note]) {
+        for note in notes {
+            if self.queue.try_send(event(node, note, &self.instance, Timestamp::now())).is_err() {
+                count(&self.counts, "dropped");
+                tracing::debug!(reason = note.reason, "an event was dropped: too many wait");
+            }
+        }
+    }
+}
+
+impl Messenger {
+    /// Sends events until `stop`, and then for a moment what still waits.
+    pub async fn run(mut self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                event = self.queue.recv() => match event {
+                    Some(event) => self.send(event).await,
+                    // Nobody is left who could hand one in.
+                    None => stop.cancelled().await,
+                },
+            }
+        }
+        self.queue.close();
+        let rest = async {
+            while let Some(event) = self.queue.recv().await {
+                self.send(event).await;
+            }
+        };
+        // What is not told by then is told by the status.
+        let _ = timeout(LAST_WORDS, rest).await;
+    }
+
+    /// Sends one. Its name is chosen before: an answer that was lost shows as a conflict with itself, and nothing is told
+    /// twice.
+    async fn send(&self, event: Event) {
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+        let mut why = String::new();
+        for attempt in 1..=TRIES {
+            let parameters = PostParams::default();
+            let sent = timeout(SEND_WITHIN, api.create(&parameters, &event)).await;
+            match sent {
+                Ok(Ok(_)) => return count(&self.counts, "sent"),
+                Ok(Err(kube::Error::Api(status))) if status.code == 409 => {
+                    return count(&self.counts, "sent");
+                }
+                // The same would be refused again.
+                Ok(Err(kube::Error::Api(status)))
+                    if (400..500).contains(&status.code) && status.code != 429 =>
+                {
+                    why = status.message.clone();
+                    break;
+                }
+                Ok(Err(error)) => why = error.to_string(),
+                Err(_) => why = "no answer in time".into(),
+            }
+            if attempt < TRIES {
+                tokio::time::sleep(BETWEEN_TRIES.after(attempt, fastrand::f64())).await;
+            }
+        }
+        count(&self.counts, "dropped");
+        let reason = event.reason.as_deref().unwrap_or_default();
+        tracing::debug!(reason, why, "an event could not be sent");
+    }
+}
+
+fn count(counts: &Counts, outcome: &'static str) {
+    counts.get_or_create(&ByOutcome { outcome }).inc();
+}
+
+fn event(node: &SeiNode, note: &Note, instance: &str, now: Timestamp) -> Event {
+    let meta = &node.metadata;
+    let name = meta.name.clone().unwrap_or_default();
+    let uid = meta.uid.clone().unwrap_or_default();
+    let unique = format!("{uid}/{}/{}/{}", note.reason, note.message, now.as_nanosecond());
+    let unique: String =
+        Sha256::digest(unique.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{name}.{unique}")),
+            namespace: meta.namespace.clone(),
+            ..ObjectMeta::default()
+        },
+        event_time: Some(MicroTime(now)),
+        reporting_controller: Some(manager::NODE.into()),
+        reporting_instance: Some(instance.into()),
+        action: Some(note.action.into()),
+        reason: Some(note.reason.into()),
+        note: Some(cut(&note.message, MOST_TEXT)),
+        type_: Some(
+            match note.tone {
+                Tone::Normal => "Normal",
+                Tone::Warning => "Warning",
+            }
+            .into(),
+        ),
+        regarding: Some(ObjectReference {
+            api_version: Some(SeiNode::api_version(&()).into_owned()),
+            kind: Some(SeiNode::kind(&()).into_owned()),
+            name: Some(name),
+            namespace: meta.namespace.clone(),
+            uid: Some(uid),
+            resource_version: meta.resource_version.clone(),
+            ..ObjectReference::default()
+        }),
+        ..Event::default()
+    }
+}
+
+/// As much of a text as fits.
+fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    const CUT: &str = "...";
+    format!("{}{CUT}", &text[..text.floor_char_boundary(most - CUT.len())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(message: &str) -> Note {
+        Note { tone: Tone::Warning, reason: "NodeFailed", action: "Plan", message: message.into() }
+    }
+
+    fn node() -> SeiNode {
+        serde_json::from_value(serde_json::json!({
+            "apiVersion": "sei.io/v1alpha1", "kind": "SeiNode",
+            "metadata": { "name": "a", "namespace": "sei", "uid": "u" },
+            "spec": { "chainId": "c", "image": "images.example/seid:1", "fullNode": {} },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_text_of_any_length_fits_what_the_api_server_takes() {
+        let event = event(&node(), &note(&"ä".repeat(5000)), "i", Timestamp::UNIX_EPOCH);
+        let text = event.note.unwrap();
+        assert!(text.len() <= MOST_TEXT && text.ends_with("ä..."), "{} bytes", text.len());
+    }
+
+    #[test]
+    fn two_events_about_the_same_have_two_names_and_one_event_has_one() {
+        let name = |at| event(&node(), &note("x"), "i", Timestamp::from_second(at).unwrap()).metadata.name;
+        assert_eq!(name(1), name(1));
+        assert_ne!(name(1), name(2));
+    }
+
+    #[tokio::test]
+    async fn handing_in_never_waits_and_what_finds_no_room_is_counted() {
+        let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
+        let metrics = Metrics::new();
+        let (events, _messenger) = Events::new(Client::try_from(config).unwrap(), "i", &metrics);
+        let notes: Vec<Note> = (0..MOST_WAITING + 3).map(|n| note(&n.to_string())).collect();
+        events.send(&node(), &notes);
+        let text = metrics.text();
+        assert!(text.contains("outrigger_events_total{outcome=\"dropped\"} 3"), "{text}");
+    }
+}

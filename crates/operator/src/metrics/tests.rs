@@ -1,0 +1,200 @@
+//! Metrics of nodes, as they are served.
+
+use std::sync::Mutex;
+
+use runtime::metrics::catalogue::{self, Type};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn node(name: &str, status: Value) -> SeiNode {
+    serde_json::from_value(json!({
+        "apiVersion": "sei.io/v1alpha1", "kind": "SeiNode",
+        "metadata": { "name": name, "namespace": "sei" },
+        "spec": { "chainId": "pacific-1", "image": "images.example/seid:1", "fullNode": {} },
+        "status": status,
+    }))
+    .unwrap()
+}
+
+fn status(document: Value) -> SeiNodeStatus {
+    serde_json::from_value(document).unwrap()
+}
+
+fn plan(id: &str, phase: &str, tasks: &[&str]) -> Value {
+    let tasks: Vec<Value> =
+        tasks.iter().map(|task| json!({ "type": task, "id": "t", "status": "Pending" })).collect();
+    json!({ "id": id, "phase": phase, "createdAt": "2026-05-18T10:00:00Z", "tasks": tasks })
+}
+
+fn at(text: &str) -> Time {
+    Time(text.parse().unwrap())
+}
+
+/// Metrics over nodes that a test may change.
+fn metrics() -> (Metrics, NodeMetrics, Arc<Mutex<Vec<Arc<SeiNode>>>>) {
+    let nodes: Arc<Mutex<Vec<Arc<SeiNode>>>> = Arc::default();
+    let metrics = Metrics::new();
+    let these = NodeMetrics::new(&metrics, {
+        let nodes = nodes.clone();
+        move || nodes.lock().unwrap().clone()
+    });
+    (metrics, these, nodes)
+}
+
+fn samples(metrics: &Metrics, name: &str) -> Vec<String> {
+    let text = metrics.text();
+    text.lines().filter(|line| line.starts_with(&format!("{name}{{"))).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_node_that_is_gone_has_no_series() {
+    let (metrics, _, nodes) = metrics();
+    let ready = json!({
+        "type": "SidecarReady", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-05-18T10:00:00Z",
+    });
+    let running =
+        json!({ "phase": "Running", "conditions": [ready], "plan": plan("p", "Active", &["mark-ready"]) });
+    *nodes.lock().unwrap() =
+        vec![Arc::new(node("a", running)), Arc::new(node("b", json!({ "phase": "Pending" })))];
+    let phases = samples(&metrics, PHASE.name);
+    assert_eq!(phases.len(), 10, "{phases:?}");
+    assert!(
+        phases
+            .contains(&r#"sei_controller_seinode_phase{namespace="sei",name="a",phase="Running"} 1"#.into())
+    );
+    assert!(
+        phases.contains(&r#"sei_controller_seinode_phase{namespace="sei",name="a",phase="Failed"} 0"#.into())
+    );
+    assert_eq!(
+        samples(&metrics, PLAN_ACTIVE.name),
+        [r#"sei_controller_plan_active{controller="seinode",namespace="sei"} 1"#]
+    );
+    assert_eq!(
+        samples(&metrics, SIDECAR_READY.name),
+        [r#"sei_controller_seinode_sidecar_ready{namespace="sei",name="a"} 1"#]
+    );
+    assert_eq!(
+        samples(&metrics, CONDITIONS.name),
+        [
+            r#"outrigger_conditions{kind="SeiNode",namespace="sei",type="SidecarReady",status="True",reason="Ready"} 1"#
+        ]
+    );
+    nodes.lock().unwrap().clear();
+    for metric in [PHASE, PLAN_ACTIVE, SIDECAR_READY, CONDITIONS] {
+        assert_eq!(samples(&metrics, metric.name), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_duration_is_that_of_the_phase_that_was_left() {
+    let (metrics, these, _) = metrics();
+    let before = status(json!({ "phase": "Initializing", "phaseTransitionTime": "2026-05-18T10:00:00Z" }));
+    let after = status(json!({ "phase": "Running", "phaseTransitionTime": "2026-05-18T10:01:30Z" }));
+    these.stored(&node("a", json!({})), &before, &after, &at("2026-05-18T10:01:30Z"));
+    let sum = "sei_controller_seinode_phase_duration_seconds_sum";
+    assert_eq!(
+        samples(&metrics, sum),
+        [format!(r#"{sum}{{namespace="sei",chain_id="pacific-1",phase="Initializing"}} 90.0"#)]
+    );
+    assert_eq!(
+        samples(&metrics, TRANSITIONS.name),
+        [
+            r#"sei_controller_seinode_phase_transitions_total{controller="seinode",namespace="sei",from_phase="Initializing",to_phase="Running"} 1"#
+        ]
+    );
+    // Nothing has changed: nothing is counted.
+    these.stored(&node("a", json!({})), &after, &after, &at("2026-05-18T10:05:00Z"));
+    assert_eq!(samples(&metrics, TRANSITIONS.name).len(), 1);
+}
+
+#[test]
+fn a_plan_is_measured_once_from_its_making_to_its_end() {
+    let update = ["replace-pod", "observe-image", "mark-ready"];
+    let (active, failed) = (plan("p", "Active", &update), plan("p", "Failed", &update));
+    let complete = plan("p", "Complete", &update);
+    let cases = [
+        (json!({ "plan": active }), json!({ "plan": complete }), Some("complete")),
+        (json!({ "plan": active }), json!({ "plan": failed }), Some("failed")),
+        (json!({ "plan": active }), json!({ "plan": plan("q", "Active", &update) }), Some("superseded")),
+        (json!({ "plan": active }), json!({ "plan": active }), None),
+        (json!({ "plan": complete }), json!({}), None),
+        (json!({}), json!({ "plan": active }), None),
+    ];
+    for (before, after, outcome) in cases {
+        let (metrics, these, _) = metrics();
+        these.stored(&node("a", json!({})), &status(before), &status(after), &at("2026-05-18T10:00:07Z"));
+        let sum = "sei_controller_plan_duration_seconds_sum";
+        let labels = |outcome| {
+            format!(r#"controller="seinode",namespace="sei",plan_type="node-update",outcome="{outcome}""#)
+        };
+        let wanted: Vec<String> =
+            outcome.iter().map(|outcome| format!("{sum}{{{}}} 7.0", labels(outcome))).collect();
+        assert_eq!(samples(&metrics, sum), wanted);
+    }
+}
+
+#[test]
+fn plans_are_told_apart_by_what_they_are_for() {
+    let of = |tasks: &[&str]| plan_type(&serde_json::from_value(plan("p", "Active", tasks)).unwrap());
+    assert_eq!(of(&["ensure-data-pvc", "observe-image", "observe-sidecar-tls"]), "init");
+    assert_eq!(of(&["replace-pod", "observe-image", "mark-ready"]), "node-update");
+    assert_eq!(of(&["replace-pod", "config-apply", "mark-ready"]), "node-update");
+    assert_eq!(of(&["replace-pod", "observe-sidecar-tls", "mark-ready"]), "tls-toggle");
+    assert_eq!(of(&["replace-pod", "observe-image", "observe-sidecar-tls", "mark-ready"]), "node-update-tls");
+    assert_eq!(of(&["mark-ready"]), "mark-ready-reapply");
+}
+
+#[test]
+fn what_is_registered_is_what_is_described() {
+    let (metrics, these, nodes) = metrics();
+    let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _inside = runtime.enter();
+    let (events, _messenger) =
+        crate::events::Events::new(kube::Client::try_from(config).unwrap(), "i", &metrics);
+    let note =
+        plan::node::Note { tone: plan::node::Tone::Normal, reason: "A", action: "B", message: "".into() };
+    events.send(&node("a", json!({})), &vec![note; 2000]);
+    let condition = json!({
+        "type": "SidecarReady", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-05-18T10:00:00Z",
+    });
+    nodes.lock().unwrap().push(Arc::new(node("a", json!({ "phase": "Running", "conditions": [condition] }))));
+    let before = json!({
+        "phase": "Pending", "phaseTransitionTime": "2026-05-18T10:00:00Z", "plan": plan("p", "Active", &["mark-ready"]),
+    });
+    these.stored(
+        &node("a", json!({})),
+        &status(before),
+        &status(json!({ "phase": "Running" })),
+        &at("2026-05-18T10:00:07Z"),
+    );
+    these.probed("sei", &Health::NotReady);
+    these.probed("sei", &Health::Unasked);
+    these.failed("sei");
+
+    let text = metrics.text();
+    for described in ALL {
+        let name = described.name;
+        let starts = [format!("{name}{{"), format!("{name}_bucket{{")];
+        let sample = text.lines().find(|line| starts.iter().any(|start| line.starts_with(start)));
+        let sample = sample.unwrap_or_else(|| panic!("{name} is not in\n{text}"));
+        for label in described.labels {
+            assert!(sample.contains(&format!("{label}=\"")), "{sample} lacks {label}");
+        }
+        assert_eq!(described.kind == Type::Counter, name.ends_with("_total"), "{name}");
+        assert!(!described.help.ends_with('.'), "the encoder adds the full stop: {name}");
+    }
+    let described: Vec<&str> =
+        catalogue::ALL.iter().chain(ALL).map(|metric| metric.name.trim_end_matches("_total")).collect();
+    let served = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let undescribed: Vec<&str> = served.filter(|name| !described.contains(name)).collect();
+    assert_eq!(undescribed, Vec::<&str>::new());
+    assert_eq!(samples(&metrics, PROBES.name).len(), 1, "an answer that is still to come is none");
+}
+
+#[test]
+fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
+    let page = catalogue::page(&[("Of every process", catalogue::ALL), ("Of the operator", ALL)]);
+    testbed::generated::check("docs/metrics.md", &page)
+}
