@@ -12,7 +12,7 @@ demo: ## A real cluster with pods of our image (15 seconds; the first time 12 mi
 	@scripts/prepare
 	@scripts/demo $(if $(EXIT),--exit)
 
-test: ## Everything that must hold, on a real Kubernetes (13 minutes; the first time about 35)
+test: ## Everything that must hold, on a real Kubernetes (13 minutes, and 4 to compile; the first time about 35)
 	@scripts/prepare
 	@scripts/test
 
