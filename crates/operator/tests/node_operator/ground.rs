@@ -247,15 +247,16 @@ impl<'a> Ground<'a> {
 
     /// How many writes there were, once none has come for a second: the last of them is logged a moment after its answer.
     async fn settled_writes(&self) -> Result<usize, Error> {
-        let mut last = self.writes()?.len();
-        loop {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            let now = self.writes()?.len();
-            if now == last {
-                return Ok(now);
-            }
-            last = now;
-        }
+        wait::until("a second without a write", SOON, || async {
+            let before = self.writes()?.len();
+            wait::throughout("no write", Duration::from_secs(1), || async {
+                let now = self.writes().map_err(|error| error.to_string())?.len();
+                if now == before { Ok(()) } else { Err(format!("{} more", now - before)) }
+            })
+            .await
+            .map(|()| before)
+        })
+        .await
     }
 
     /// Events about a node: reason and message.
