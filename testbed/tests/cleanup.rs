@@ -198,9 +198,11 @@ async fn the_demo_shows_running_pods_and_leaves_nothing(_: Context) -> TestResul
 async fn the_demo_ends_on_ctrl_c_and_leaves_nothing(_: Context) -> TestResult {
     let before = footprint::now();
     let demo = binaries::path("testbed")?;
-    // `script` gives it a terminal, and what we write is what a person types.
+    // `script` gives it a terminal, and what we write is what a person types. The shell that `script` starts must
+    // not stay in between: Ctrl-C reaches it too, and one that waits for its child ends with 130 whatever that says.
     let mut run = Command::new("script")
-        .args(["--quiet", "--return", "--command", &format!("{} demo", demo.display()), "/dev/null"])
+        .args(["--quiet", "--return", "--command", &format!("exec {} demo", demo.display()), "/dev/null"])
+        .env("SHELL", "/bin/sh")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
