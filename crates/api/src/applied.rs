@@ -3,6 +3,8 @@
 //! What we apply carries a hash of the whole wish. It tells a later process, which has no memory, what was wished for when
 //! the object was last applied: what differs from that was done by somebody else.
 
+use kube_core::Resource;
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -19,37 +21,36 @@ pub enum Standing {
     OtherWish,
 }
 
-/// A hash over everything that is wanted of an object.
-#[must_use]
-pub fn hash(desired: &Value) -> String {
-    let mut desired = desired.clone();
-    if let Some(annotations) = desired["metadata"]["annotations"].as_object_mut() {
-        annotations.remove(APPLIED_HASH);
-    }
+/// A hash over everything that is wanted of an object which is not signed yet.
+pub fn hash(desired: &impl Serialize) -> serde_json::Result<String> {
     // The same types write their fields in the same order, so that the same wish gives the same text.
-    Sha256::digest(desired.to_string()).iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+    let text = serde_json::to_vec(desired)?;
+    Ok(Sha256::digest(text).iter().take(12).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Writes the hash of a wish into it.
-pub fn sign(desired: &mut Value) {
-    let hash = hash(desired);
-    desired["metadata"]["annotations"][APPLIED_HASH] = hash.into();
+pub fn sign<K: Resource>(desired: &mut K, hash: &str) {
+    let annotations = desired.meta_mut().annotations.get_or_insert_default();
+    annotations.insert(APPLIED_HASH.into(), hash.into());
 }
 
-/// How a live object stands to a signed wish.
+/// Whether an object was applied from the wish with this hash; whatever has become of it since.
 #[must_use]
-pub fn standing(live: &Value, desired: &Value) -> Standing {
-    let hash = |object: &Value| object["metadata"]["annotations"][APPLIED_HASH].as_str().map(str::to_owned);
-    match (hash(live), hash(desired)) {
-        (Some(live_hash), Some(desired_hash)) if live_hash == desired_hash => {
-            if contains(live, desired) {
-                Standing::AsWished
-            } else {
-                Standing::Changed
-            }
-        }
-        _ => Standing::OtherWish,
+pub fn is_from<K: Resource>(live: &K, hash: &str) -> bool {
+    let signed = live.meta().annotations.as_ref().and_then(|annotations| annotations.get(APPLIED_HASH));
+    signed.map(String::as_str) == Some(hash)
+}
+
+/// How a live object stands to a wish, which has this hash.
+pub fn standing<L>(live: &L, desired: &impl Serialize, hash: &str) -> serde_json::Result<Standing>
+where
+    L: Resource + Serialize,
+{
+    if !is_from(live, hash) {
+        return Ok(Standing::OtherWish);
     }
+    let same = contains(&serde_json::to_value(live)?, &serde_json::to_value(desired)?);
+    Ok(if same { Standing::AsWished } else { Standing::Changed })
 }
 
 /// True when every field of `part` is in `whole`. Lists must have the same length: an element more is a difference.
@@ -80,23 +81,32 @@ fn is_nothing(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Service;
     use serde_json::json;
 
     use super::*;
 
-    fn wish(mut object: Value) -> Value {
-        sign(&mut object);
-        object
+    fn service(object: Value) -> Service {
+        serde_json::from_value(object).unwrap()
+    }
+
+    /// A wish, its hash, and the object as it is right after it was applied.
+    fn wish(object: Value) -> (Service, String, Service) {
+        let desired = service(object);
+        let (hash, mut live) = (hash(&desired).unwrap(), desired.clone());
+        sign(&mut live, &hash);
+        (desired, hash, live)
     }
 
     #[test]
     fn defaults_of_the_server_are_no_difference_and_everything_else_is() {
-        let desired =
-            wish(json!({ "metadata": { "name": "a" }, "spec": { "ports": [{ "port": 1 }], "none": null } }));
-        let mut live = desired.clone();
+        let (desired, hash, live) = wish(
+            json!({ "metadata": { "name": "a" }, "spec": { "ports": [{ "port": 1 }], "selector": {} } }),
+        );
+        let mut live = json!(live);
         live["spec"] = json!({ "ports": [{ "port": 1, "protocol": "TCP" }], "type": "ClusterIP" });
-        live["status"] = json!({ "x": 1 });
-        assert_eq!(standing(&live, &desired), Standing::AsWished);
+        live["status"] = json!({ "loadBalancer": {} });
+        assert_eq!(standing(&service(live.clone()), &desired, &hash).unwrap(), Standing::AsWished);
         for (path, value) in [
             ("/spec/ports/0/port", json!(2)),
             ("/spec/ports", json!([])),
@@ -105,21 +115,21 @@ mod tests {
         ] {
             let mut other = live.clone();
             *other.pointer_mut(path).unwrap() = value;
-            assert_eq!(standing(&other, &desired), Standing::Changed, "{path}");
+            assert_eq!(standing(&service(other), &desired, &hash).unwrap(), Standing::Changed, "{path}");
         }
     }
 
     #[test]
     fn a_field_that_is_no_longer_wanted_is_a_difference() {
-        let before = wish(json!({ "metadata": { "labels": { "a": "1", "b": "2" } } }));
-        let now = wish(json!({ "metadata": { "labels": { "a": "1" } } }));
-        assert_eq!(standing(&before, &before), Standing::AsWished);
-        assert_eq!(standing(&before, &now), Standing::OtherWish, "b must be taken away");
+        let (before, before_hash, live) = wish(json!({ "metadata": { "labels": { "a": "1", "b": "2" } } }));
+        let (now, now_hash, _) = wish(json!({ "metadata": { "labels": { "a": "1" } } }));
+        assert_eq!(standing(&live, &before, &before_hash).unwrap(), Standing::AsWished);
+        assert_eq!(standing(&live, &now, &now_hash).unwrap(), Standing::OtherWish, "b must be taken away");
     }
 
     #[test]
     fn what_nobody_signed_is_of_another_wish() {
-        let now = wish(json!({ "metadata": { "name": "a" } }));
-        assert_eq!(standing(&json!({ "metadata": { "name": "a" } }), &now), Standing::OtherWish);
+        let (desired, hash, _) = wish(json!({ "metadata": { "name": "a" } }));
+        assert_eq!(standing(&desired, &desired, &hash).unwrap(), Standing::OtherWish);
     }
 }

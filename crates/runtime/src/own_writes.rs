@@ -73,6 +73,12 @@ impl OwnWrites {
         sight
     }
 
+    /// Whether this is our own last write, come back: no news for whoever went on with the API server's answer to it.
+    pub fn is_echo<K: Resource>(&self, object: &K) -> bool {
+        let version = object.meta().resource_version.as_deref();
+        self.with(|all| all.get(&Key::of(object)).is_some_and(|expected| version == Some(&expected.version)))
+    }
+
     /// The object was read from the API server, or is known to be gone.
     pub fn forget(&self, key: &Key) {
         self.with(|all| all.remove(key));
@@ -124,6 +130,10 @@ mod tests {
         assert_eq!(sight(Some(&map("u", "10"))), Sight::Current);
         own.wrote(&map("u", "10"));
         assert_eq!(sight(Some(&map("u", "11"))), Sight::Current, "newer will do");
+        own.wrote(&map("u", "12"));
+        assert!(
+            own.is_echo(&map("u", "12")) && !own.is_echo(&map("u", "13")) && !own.is_echo(&map("u", "11"))
+        );
         own.wrote(&map("v", "12"));
         assert_eq!(sight(Some(&map("u", "11"))), Sight::Behind, "an older object of the same name");
     }

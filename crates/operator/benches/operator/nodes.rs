@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, Patch, PatchParams, PostParams};
-use kube::core::{GroupVersionKind, Object, PartialObjectMeta};
+use kube::core::{GroupVersionKind, Object};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 16;
 /// The longest that all nodes may take to run.
 const RUN_WITHIN: Duration = Duration::from_secs(1_800);
 
-/// The longest that an edit may take to end a pod.
+/// The longest that an edit may take to replace a pod.
 const REPLACE_WITHIN: Duration = Duration::from_secs(120);
 
 /// A node as far as it matters here.
@@ -97,10 +97,11 @@ async fn until_all_run(nodes: Api<Node>, count: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Edits the image of one node after the other. The next edit waits until the pod of the one before was deleted.
+/// Edits the image of one node after the other. The next edit waits until the pod of the one before was replaced and is ready:
+/// what is measured is an edit, not a queue of them.
 pub async fn edit(client: &Client, namespace: &str, count: usize) -> Result<(), Error> {
     let nodes = of(client, namespace);
-    let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), namespace);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let mut events = watcher(pods, watcher::Config::default()).boxed();
     // From here on the watch sees what happens.
     while !matches!(events.next().await, Some(Ok(Event::InitDone))) {}
@@ -109,24 +110,29 @@ pub async fn edit(client: &Client, namespace: &str, count: usize) -> Result<(), 
         let patch = Patch::Merge(json!({ "spec": { "image": OTHER_IMAGE } }));
         nodes.patch(&node, &PatchParams::default(), &patch).await?;
         let pod = format!("{node}-0");
-        let deleted = async {
+        let replaced = async {
             loop {
                 match events.next().await {
-                    Some(Ok(Event::Apply(seen))) if is_going(&seen, &pod) => return,
-                    Some(Ok(Event::Delete(seen))) if seen.name_any() == pod => return,
+                    Some(Ok(Event::Apply(seen))) if seen.name_any() == pod && is_new(&seen) => return,
                     _ => {}
                 }
             }
         };
-        timeout(REPLACE_WITHIN, deleted).await.map_err(|_| {
-            Error::Refused(format!("pod {pod} was not deleted within {REPLACE_WITHIN:?} of an edit"))
+        timeout(REPLACE_WITHIN, replaced).await.map_err(|_| {
+            Error::Refused(format!("pod {pod} was not replaced within {REPLACE_WITHIN:?} of an edit"))
         })?;
     }
     Ok(())
 }
 
-fn is_going(pod: &PartialObjectMeta<Pod>, name: &str) -> bool {
-    pod.name_any() == name && pod.metadata.deletion_timestamp.is_some()
+/// Whether a pod was made from the edited node, and is ready.
+fn is_new(pod: &Pod) -> bool {
+    let edited = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.containers.iter().any(|one| one.image.as_deref() == Some(OTHER_IMAGE)));
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    edited && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 /// The node that a pod belongs to.

@@ -1,8 +1,13 @@
 //! Does what was decided. What the API server and the sidecar answer becomes part of what was seen.
 
-use plan::node::{Action, Doomed, Object, Refusal, Submission, World};
+use api::SeiNode;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::Resource;
+use kube::core::ObjectMeta;
+use plan::node::{Action, Doomed, Object, Refusal, SeenSet, Submission, World};
 use runtime::Key;
-use runtime::write::{Outcome, Writer, Written};
+use runtime::write::{self, Outcome, Writer, Written};
+use serde::Serialize;
 
 use super::Error;
 use super::objects::Objects;
@@ -15,6 +20,7 @@ pub(super) struct Actor<'a> {
     pub(super) objects: &'a Objects,
     pub(super) sidecars: &'a Sidecars,
     pub(super) key: &'a Key,
+    pub(super) node: &'a SeiNode,
 }
 
 impl Actor<'_> {
@@ -42,36 +48,44 @@ impl Actor<'_> {
         let objects = self.objects;
         let kind = object.kind();
         macro_rules! written {
-            ($wanted:expr, $live:expr, $seen:expr, $wrap:path) => {{
+            ($wanted:expr, $live:expr, $seen:expr, $as_seen:expr) => {{
                 let live = if new { None } else { $live.clone() };
                 let outcome = self.one(&**$wanted, live.as_deref(), new).await?;
+                match (&outcome, &live) {
+                    // The API server found it as wanted, although it reads differently.
+                    (Outcome::Unchanged, Some(live)) => world.memo.found_as_wished(self.node, &**live),
+                    (Outcome::Applied(object), _) if !new => world.memo.found_as_wished(self.node, object),
+                    _ => {}
+                }
                 if let Some(object) = self.learn(kind, outcome, world)? {
-                    $seen.wrote(object.clone());
-                    world.absorb($wrap(Box::new(object)));
+                    $live = Some($seen.wrote($as_seen(object)?));
                 }
             }};
         }
         match &object {
             Object::StatefulSet(wanted) => {
-                written!(wanted, world.stateful_set, objects.stateful_sets, Object::StatefulSet);
+                let as_seen = |set: StatefulSet| SeenSet::try_from(&set).map_err(write::Error::from);
+                written!(wanted, world.stateful_set, objects.stateful_sets, as_seen);
             }
-            Object::Service(wanted) => written!(wanted, world.service, objects.services, Object::Service),
-            Object::ConfigMap(wanted) => {
-                written!(wanted, world.proxy_config, objects.config_maps, Object::ConfigMap);
-            }
+            Object::Service(wanted) => written!(wanted, world.service, objects.services, same),
+            Object::ConfigMap(wanted) => written!(wanted, world.proxy_config, objects.config_maps, same),
             Object::NetworkPolicy(wanted) => {
-                written!(wanted, world.network_policy, objects.network_policies, Object::NetworkPolicy);
+                written!(wanted, world.network_policy, objects.network_policies, same);
             }
-            Object::Claim(wanted) => written!(wanted, world.claim, objects.claims, Object::Claim),
+            Object::Claim(wanted) => written!(wanted, world.claim, objects.claims, same),
             Object::Certificate(wanted) => {
-                written!(wanted, world.certificate, objects.certificates.seen, Object::Certificate);
+                written!(wanted, world.certificate, objects.certificates.seen, same);
             }
-            Object::Job(wanted) => written!(wanted, world.job, objects.jobs, Object::Job),
+            Object::Job(wanted) => written!(wanted, world.job, objects.jobs, same),
         }
         Ok(())
     }
 
-    async fn one<K: Written>(&self, wanted: &K, live: Option<&K>, new: bool) -> Result<Outcome<K>, Error> {
+    async fn one<K, L>(&self, wanted: &K, live: Option<&L>, new: bool) -> Result<Outcome<K>, Error>
+    where
+        K: Written,
+        L: Resource + Serialize,
+    {
         if new {
             return Ok(self.writer.create(wanted).await?);
         }
@@ -90,10 +104,7 @@ impl Actor<'_> {
     ) -> Result<Option<K>, Error> {
         let refusal = match outcome {
             Outcome::Applied(object) => return Ok(Some(object)),
-            Outcome::Unchanged => {
-                world.settled.insert(kind);
-                return Ok(None);
-            }
+            Outcome::Unchanged => return Ok(None),
             Outcome::Conflict(why) => Refusal::Conflict(why),
             Outcome::Rejected(why) => Refusal::Rejected(why),
             Outcome::Forbidden(why) | Outcome::Unavailable(why) => Refusal::NotNow(why),
@@ -162,10 +173,16 @@ impl Actor<'_> {
 }
 
 /// Whether an object that is there belongs to the same node as the one that is wanted.
-fn same_controller<K: Written>(wanted: &K, live: &K) -> bool {
-    let controller = |object: &K| {
-        let owners = object.meta().owner_references.clone().unwrap_or_default();
-        owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid)
+fn same_controller(wanted: &impl Resource, live: &impl Resource) -> bool {
+    let controller = |meta: &ObjectMeta| {
+        let owner = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        owner.map(|owner| owner.uid.clone())
     };
-    controller(wanted).is_some() && controller(wanted) == controller(live)
+    let wanted = controller(wanted.meta());
+    wanted.is_some() && wanted == controller(live.meta())
+}
+
+/// Of most kinds everything is read.
+fn same<K>(object: K) -> Result<K, write::Error> {
+    Ok(object)
 }

@@ -7,16 +7,16 @@ mod seen;
 mod start;
 mod watches;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::SeiNode;
 use api::sei_node::SeiNodeStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::{Client, Resource};
+use kube::Client;
 use plan::Platform;
-use plan::node::{Note, Tone, World, notes};
+use plan::node::{Memo, Note, Tone, notes};
 use runtime::{Key, write};
 
 use self::objects::Objects;
@@ -67,8 +67,8 @@ pub(crate) struct Controller {
     secrets: Secrets,
     events: Events,
     metrics: NodeMetrics,
-    /// Versions of objects that the API server found as wanted, although they read differently.
-    as_wanted: Mutex<HashMap<(Key, &'static str), String>>,
+    /// What was computed before, of each node.
+    memos: Mutex<HashMap<Key, Arc<Memo>>>,
 }
 
 impl Controller {
@@ -78,10 +78,11 @@ impl Controller {
     }
 
     /// Tells people and metrics what a stored status means.
-    fn tell(&self, node: &SeiNode, before: &SeiNodeStatus) {
-        let after = node.status.clone().unwrap_or_default();
-        self.events.send(node, &notes(node, before, &after));
-        self.metrics.stored(node, before, &after, &Time(Timestamp::now()));
+    fn tell(&self, node: &SeiNode, before: Option<&SeiNodeStatus>) {
+        let none = SeiNodeStatus::default();
+        let (before, after) = (before.unwrap_or(&none), node.status.as_ref().unwrap_or(&none));
+        self.events.send(node, &notes(node, before, after));
+        self.metrics.stored(node, before, after, &Time(Timestamp::now()));
     }
 
     /// Tells people what was damaged and is put back.
@@ -95,44 +96,16 @@ impl Controller {
         self.events.send(node, &repaired.iter().map(restored).collect::<Vec<_>>());
     }
 
-    /// Kinds of objects that the API server found as wanted in the version that is seen.
-    fn settled(&self, key: &Key, world: &World) -> BTreeSet<&'static str> {
-        let known = self.as_wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let versions = versions(world);
-        let same =
-            |(kind, version): &(&'static str, String)| known.get(&(key.clone(), *kind)) == Some(version);
-        versions.into_iter().filter(same).map(|(kind, _)| kind).collect()
-    }
-
-    fn remember_settled(&self, key: &Key, world: &World) {
-        if world.settled.is_empty() {
-            return;
-        }
-        let mut known = self.as_wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        for (kind, version) in versions(world).into_iter().filter(|(kind, _)| world.settled.contains(kind)) {
-            known.insert((key.clone(), kind), version);
-        }
+    /// What was computed before about a node.
+    fn memo(&self, key: &Key) -> Arc<Memo> {
+        let mut memos = self.memos.lock().unwrap_or_else(PoisonError::into_inner);
+        memos.entry(key.clone()).or_default().clone()
     }
 
     /// Nothing is remembered of a node that is gone.
     fn forget(&self, key: &Key) {
         self.objects.forget(key);
         self.sidecars.forget(key);
-        self.as_wanted.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| of != key);
+        self.memos.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
-}
-
-/// Versions of the objects that are applied.
-fn versions(world: &World) -> Vec<(&'static str, String)> {
-    fn version<K: Resource>(object: Option<&Arc<K>>) -> Option<String> {
-        object?.meta().resource_version.clone()
-    }
-    let all = [
-        ("StatefulSet", version(world.stateful_set.as_ref())),
-        ("Service", version(world.service.as_ref())),
-        ("ConfigMap", version(world.proxy_config.as_ref())),
-        ("NetworkPolicy", version(world.network_policy.as_ref())),
-        ("Certificate", version(world.certificate.as_ref())),
-    ];
-    all.into_iter().filter_map(|(kind, version)| Some((kind, version?))).collect()
 }

@@ -7,12 +7,11 @@ use api::SeiNode;
 use api::cert_manager::Certificate;
 use api::names::{label, object, role};
 use api::sei_node::{PlanKind, SeiNodeStatus};
-use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{Client, ResourceExt};
-use plan::node::World;
+use plan::node::{SeenSet, World};
 use runtime::Key;
 use tokio::sync::watch;
 
@@ -21,7 +20,7 @@ use super::seen::Seen;
 /// Everything of nodes that is watched.
 pub(super) struct Objects {
     pub(super) nodes: Seen<SeiNode>,
-    pub(super) stateful_sets: Seen<StatefulSet>,
+    pub(super) stateful_sets: Seen<SeenSet>,
     pub(super) pods: Seen<Pod>,
     pub(super) services: Seen<Service>,
     pub(super) config_maps: Seen<ConfigMap>,

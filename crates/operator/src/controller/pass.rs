@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use api::SeiNode;
 use api::names::finalizer;
-use api::sei_node::SeiNodeStatus;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -60,11 +59,9 @@ async fn pass(
     key: &Key,
     node: &Arc<SeiNode>,
 ) -> Result<Next, Error> {
-    let before = node.status.clone().unwrap_or_default();
     let mut world = controller.objects.world_of(&controller.client, node).await?;
-    world.settled = controller.settled(key, &world);
-    let decision = settle(controller, writer, key, node, &before, &mut world).await?;
-    controller.remember_settled(key, &world);
+    world.memo = controller.memo(key);
+    let decision = settle(controller, writer, key, node, &mut world).await?;
     // Whatever becomes of the status, which most repairs do not change.
     controller.tell_repaired(node, &decision.repaired);
     if decision.drop_finalizer {
@@ -73,7 +70,7 @@ async fn pass(
         return Ok(Next::Wait(Some(SOON)));
     }
     let status = decision.status;
-    let recorded = writer.pass((**node).clone()).record(&status).await?;
+    let recorded = writer.pass(&**node).record(&status).await?;
     let stored = match recorded {
         Outcome::Unchanged => {
             return Ok(Next::Wait(decision.look_again.map(|after| after.max(SOON))));
@@ -95,7 +92,7 @@ async fn pass(
         why = status.waiting_for.as_ref().and_then(|waiting| waiting.message.as_ref()),
         "a status was stored"
     );
-    controller.tell(&stored, &before);
+    controller.tell(&stored, node.status.as_ref());
     if decision.look_again == Some(Duration::ZERO) {
         return Ok(Next::Pass(stored));
     }
@@ -108,21 +105,19 @@ async fn settle(
     writer: &Writer,
     key: &Key,
     node: &SeiNode,
-    before: &SeiNodeStatus,
     world: &mut World,
 ) -> Result<Decision, Error> {
     let platform = &controller.platform;
     let fresh = Controller::fresh_id();
-    let mut status = before.clone();
+    let mut status = node.status.clone().unwrap_or_default();
     let mut repaired = Vec::new();
     let mut asked = Needs::default();
-    let actor = Actor { writer, objects: &controller.objects, sidecars: &controller.sidecars, key };
+    let actor = Actor { writer, objects: &controller.objects, sidecars: &controller.sidecars, key, node };
     for _ in 0..MOST_ROUNDS {
         let wanted = needs(node, &status, platform, world);
         observe(controller, key, &wanted, &asked, world).await?;
         let now = Time(Timestamp::now());
-        let mut decision = decide(node, &status, platform, world, &now, &fresh);
-        status = decision.status.clone();
+        let mut decision = decide(node, status, platform, world, &now, &fresh);
         let idle = decision.actions.is_empty();
         // Repairs have a sentence each, and other acts have none. Of one that was refused nobody is told that it was done.
         let mut sentences = std::mem::take(&mut decision.repaired).into_iter();
@@ -131,11 +126,12 @@ async fn settle(
             actor.act(action, world).await?;
             repaired.extend(sentences.next().filter(|_| !world.refused.contains_key(kind)));
         }
-        if idle && needs(node, &status, platform, world) == wanted {
+        if idle && needs(node, &decision.status, platform, world) == wanted {
             decision.repaired = repaired;
             return Ok(decision);
         }
         asked = wanted;
+        status = decision.status;
     }
     Err(Error::Endless)
 }

@@ -9,18 +9,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use runtime::Key;
-use runtime::metrics::Metrics;
 use runtime::own_writes::{OwnWrites, Sight};
 use runtime::watch::Cache;
 use serde::de::DeserializeOwned;
-
-use crate::metrics::CONTROLLER;
 
 /// Objects of one kind as they were last seen.
 pub(super) struct Seen<K> {
     /// One of all namespaces, or one for each that is looked after.
     caches: Vec<Cache<K>>,
-    own: OwnWrites,
+    own: Arc<OwnWrites>,
     /// What we wrote and the watch has not shown yet.
     written: Mutex<HashMap<Key, Arc<K>>>,
     /// What we deleted and the watch still shows, by uid.
@@ -31,8 +28,7 @@ impl<K> Seen<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
-    pub(super) fn new(caches: Vec<Cache<K>>, metrics: &Metrics) -> Self {
-        let own = OwnWrites::new(CONTROLLER, metrics);
+    pub(super) fn new(caches: Vec<Cache<K>>, own: Arc<OwnWrites>) -> Self {
         Self { caches, own, written: Mutex::default(), going: Mutex::default() }
     }
 

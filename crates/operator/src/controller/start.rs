@@ -8,16 +8,17 @@ use std::time::Duration;
 use api::SeiNode;
 use api::cert_manager::Certificate;
 use api::names::manager;
-use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
+use plan::node::SeenSet;
 use runtime::admin::Admin;
 use runtime::lease::{Campaign, Claim, Leadership};
 use runtime::metrics::Metrics;
+use runtime::own_writes::OwnWrites;
 use runtime::queue::{Backoff, Priority, Queue};
 use runtime::tasks::{Phase, Tasks};
 use runtime::watch::{Cache, Change, Guarded, SecretsOfAll, Watch};
@@ -88,21 +89,22 @@ impl Start<'_> {
             })
         };
         let every = watcher::Config::default;
-        let node_caches = self.watch::<SeiNode, _>(&every(), |_| {}, || of_node(queue, &all))?;
+        let (own, own_claims) = (self.own_writes(), self.own_writes());
+        let node_caches = self.watch::<SeiNode, _>(&every(), |_| {}, || of_node(queue, &own, &all))?;
         nodes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone_from(&node_caches);
         let objects = Objects {
-            stateful_sets: self.seen::<StatefulSet>(queue, |_| {})?,
+            stateful_sets: self.seen::<SeenSet>(queue, |_| {})?,
             pods: self.seen::<Pod>(queue, keep_of_pod)?,
             services: self.seen::<Service>(queue, |_| {})?,
             config_maps: self.seen::<ConfigMap>(queue, |_| {})?,
             network_policies: self.seen::<NetworkPolicy>(queue, |_| {})?,
             claims: {
-                let caches = self.watch(&every(), keep_of_claim, || of_claim(queue, &all))?;
-                Seen::<PersistentVolumeClaim>::new(caches, self.metrics)
+                let caches = self.watch(&every(), keep_of_claim, || of_claim(queue, &own_claims, &all))?;
+                Seen::<PersistentVolumeClaim>::new(caches, own_claims)
             },
             jobs: self.seen::<Job>(queue, |_| {})?,
             certificates: self.certificates(queue)?,
-            nodes: Seen::new(node_caches, self.metrics),
+            nodes: Seen::new(node_caches, own),
         };
         let (events, messenger) = Events::new(self.client.clone(), &self.settings.identity, self.metrics);
         let stop = self.tasks.stop(Phase::Work);
@@ -123,7 +125,7 @@ impl Start<'_> {
             secrets,
             events,
             metrics: NodeMetrics::new(self.metrics, move || all()),
-            as_wanted: Mutex::default(),
+            memos: Mutex::default(),
         })
     }
 
@@ -150,17 +152,23 @@ impl Start<'_> {
 
     /// Objects of a kind that carry the label of their node.
     fn seen<K: Watched>(&mut self, queue: &Nodes, keep: fn(&mut K)) -> Result<Seen<K>, SecretsOfAll> {
-        let caches = self.watch(&labelled(), keep, || of_owner::<K>(queue))?;
-        Ok(Seen::new(caches, self.metrics))
+        let own = self.own_writes();
+        let caches = self.watch(&labelled(), keep, || of_owner::<K>(queue, &own))?;
+        Ok(Seen::new(caches, own))
+    }
+
+    fn own_writes(&self) -> Arc<OwnWrites> {
+        Arc::new(OwnWrites::new(CONTROLLER, self.metrics))
     }
 
     /// Certificates, which are watched as soon as there is such a kind.
     fn certificates(&mut self, queue: &Nodes) -> Result<Certificates, SecretsOfAll> {
         let (kind_is_there, there) = watch::channel(None);
         let kind_is_there = Arc::new(kind_is_there);
+        let own = self.own_writes();
         let mut caches = Vec::new();
         for api in apis::<Guarded<Certificate>>(self.client, &self.settings.watch_namespaces) {
-            let watch = Watch::of(api, labelled(), self.metrics)?.tell(of_owner::<Certificate>(queue));
+            let watch = Watch::of(api, labelled(), self.metrics)?.tell(of_owner::<Certificate>(queue, &own));
             caches.push(watch.cache());
             self.admin.lives_by(watch.progress());
             let (client, kind_is_there) = (self.client.clone(), kind_is_there.clone());
@@ -169,7 +177,7 @@ impl Start<'_> {
                 watch.run().await;
             });
         }
-        Ok(Certificates { seen: Seen::new(caches, self.metrics), there })
+        Ok(Certificates { seen: Seen::new(caches, own), there })
     }
 
     fn secrets(&mut self, queue: &Nodes, nodes: &All) -> Secrets {
@@ -247,6 +255,7 @@ async fn one(controller: Arc<Controller>, writer: Writer, key: Key) -> Result<Op
 trait Watched:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
+    + PartialEq
     + Debug
     + DeserializeOwned
     + Send
@@ -258,6 +267,7 @@ trait Watched:
 impl<K> Watched for K where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
+        + PartialEq
         + Debug
         + DeserializeOwned
         + Send

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use api::SeiNode;
 use api::names::label;
-use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerStatus, PersistentVolumeClaim, Pod, PodSpec, PodStatus,
+};
 use kube::runtime::watcher;
 use kube::{Resource, ResourceExt};
 use runtime::Key;
+use runtime::own_writes::OwnWrites;
 use runtime::queue::{Priority, Queue};
 use runtime::watch::Change;
 
@@ -24,13 +27,37 @@ pub(super) fn labelled() -> watcher::Config {
     watcher::Config::default().labels(label::NODE)
 }
 
+/// Whether a change tells anything that was not known. What we wrote ourselves was known when it was answered; and much of
+/// what others write is about what nobody here reads, and was taken out.
+fn is_news<K>(change: &Change<K>, own: &OwnWrites) -> bool
+where
+    K: Resource<DynamicType = ()> + Clone + PartialEq,
+{
+    match change {
+        Change::Listed(_) | Change::Gone(_) => true,
+        Change::Changed(now, _) if own.is_echo(&**now) => false,
+        Change::Changed(_, None) => true,
+        Change::Changed(now, Some(before)) => {
+            let mut before = (**before).clone();
+            before.meta_mut().resource_version.clone_from(&now.meta().resource_version);
+            before != **now
+        }
+    }
+}
+
 /// Wakes a node for news of itself. Those that were there already come after those that change.
-pub(super) fn of_node(queue: &Nodes, nodes: &All) -> impl Fn(&Change<SeiNode>) + Send + Sync + use<> {
-    let (queue, nodes) = (queue.clone(), nodes.clone());
+pub(super) fn of_node(
+    queue: &Nodes,
+    own: &Arc<OwnWrites>,
+    nodes: &All,
+) -> impl Fn(&Change<SeiNode>) + Send + Sync + use<> {
+    let (queue, own, nodes) = (queue.clone(), own.clone(), nodes.clone());
     move |change| {
         let priority = if matches!(change, Change::Listed(_)) { Priority::Low } else { Priority::High };
         let node = change.object();
-        queue.add(Key::of(&**node), priority);
+        if is_news(change, &own) {
+            queue.add(Key::of(&**node), priority);
+        }
         // A node that comes, goes or is labelled otherwise may be somebody's peer.
         let matters = match change {
             Change::Listed(_) => false,
@@ -50,15 +77,16 @@ pub(super) fn of_node(queue: &Nodes, nodes: &All) -> impl Fn(&Change<SeiNode>) +
 }
 
 /// Wakes the node that an object belongs to, by its label.
-pub(super) fn of_owner<K>(queue: &Nodes) -> impl Fn(&Change<K>) + Send + Sync + use<K>
+pub(super) fn of_owner<K>(queue: &Nodes, own: &Arc<OwnWrites>) -> impl Fn(&Change<K>) + Send + Sync + use<K>
 where
-    K: Resource<DynamicType = ()>,
+    K: Resource<DynamicType = ()> + Clone + PartialEq,
 {
-    let queue = queue.clone();
+    let (queue, own) = (queue.clone(), own.clone());
     move |change| {
         let object = change.object();
         if let Some(node) = object.labels().get(label::NODE)
             && !matches!(change, Change::Listed(_))
+            && is_news(change, &own)
         {
             let key = Key { namespace: object.namespace().unwrap_or_default(), name: node.clone() };
             queue.add(key, Priority::High);
@@ -69,9 +97,11 @@ where
 /// Wakes the nodes that a claim matters to: its owner, and whoever imports it.
 pub(super) fn of_claim(
     queue: &Nodes,
+    own: &Arc<OwnWrites>,
     nodes: &All,
 ) -> impl Fn(&Change<PersistentVolumeClaim>) + Send + Sync + use<> {
-    let (owner, queue, nodes) = (of_owner::<PersistentVolumeClaim>(queue), queue.clone(), nodes.clone());
+    let owner = of_owner::<PersistentVolumeClaim>(queue, own);
+    let (queue, nodes) = (queue.clone(), nodes.clone());
     move |change| {
         owner(change);
         if matches!(change, Change::Listed(_)) {
@@ -119,20 +149,38 @@ fn names_secret(node: &SeiNode, name: &str) -> bool {
         || plan::node::tls(node).secret_name.as_deref() == Some(name)
 }
 
-/// What is read of a pod: who it is, its images, and its status. The rest of it is large.
+/// What is read of a pod: who it is, its images, whether its containers run, and why not. The rest of it is large, and changes
+/// more often than what is read.
 pub(super) fn keep_of_pod(pod: &mut Pod) {
-    let only = |containers: Vec<Container>| -> Vec<Container> {
-        containers
-            .into_iter()
-            .map(|one| Container { name: one.name, image: one.image, ..Container::default() })
-            .collect()
+    let images = |containers: Vec<Container>| -> Vec<Container> {
+        let image = |one: Container| Container { name: one.name, image: one.image, ..Container::default() };
+        containers.into_iter().map(image).collect()
     };
     if let Some(spec) = pod.spec.take() {
         pod.spec = Some(PodSpec {
-            containers: only(spec.containers),
-            init_containers: spec.init_containers.map(only),
-            node_name: spec.node_name,
+            containers: images(spec.containers),
+            init_containers: spec.init_containers.map(images),
             ..PodSpec::default()
+        });
+    }
+    let states = |statuses: Vec<ContainerStatus>| -> Vec<ContainerStatus> {
+        let state = |one: ContainerStatus| ContainerStatus {
+            name: one.name,
+            state: one.state,
+            ..ContainerStatus::default()
+        };
+        statuses.into_iter().map(state).collect()
+    };
+    if let Some(mut status) = pod.status.take() {
+        if let Some(conditions) = &mut status.conditions {
+            conditions.retain(|condition| condition.type_ == "PodScheduled");
+        }
+        pod.status = Some(PodStatus {
+            pod_ip: status.pod_ip,
+            conditions: status.conditions,
+            init_container_statuses: status.init_container_statuses.map(states),
+            container_statuses: status.container_statuses.map(states),
+            ..PodStatus::default()
         });
     }
 }

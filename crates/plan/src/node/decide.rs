@@ -54,13 +54,13 @@ pub struct Decision {
 #[must_use]
 pub fn decide(
     node: &SeiNode,
-    status: &SeiNodeStatus,
+    status: SeiNodeStatus,
     platform: &Platform,
     world: &World,
     now: &Time,
     fresh: &str,
 ) -> Decision {
-    let mut decision = Decision { status: status.clone(), look_again: Some(AT_REST), ..Decision::default() };
+    let mut decision = Decision { status, look_again: Some(AT_REST), ..Decision::default() };
     let status = &mut decision.status;
     status.observed_generation = node.metadata.generation;
     if node.metadata.deletion_timestamp.is_some() {

@@ -8,11 +8,13 @@ mod conditions;
 mod decide;
 mod drift;
 mod kind;
+mod memo;
 mod mirrors;
 mod needs;
 mod notes;
 mod observe;
 mod repair;
+mod seen_set;
 mod settings;
 mod step;
 mod task;
@@ -25,8 +27,10 @@ pub use drift::{
     Config, Drift, Parts, find as find_drift, own_labels, sidecar_image, sidecar_port, sidecar_resources, tls,
 };
 pub use kind::Kind;
+pub use memo::Memo;
 pub use needs::{Needs, needs};
 pub use notes::{Note, Tone, notes};
+pub use seen_set::SeenSet;
 pub use settings::{external_address, settings};
 pub use task::{Step, backoff, id as task_id};
 pub use world::{Health, Refusal, SecretSight, Served, SidecarSight, Submission, TaskSight, World};

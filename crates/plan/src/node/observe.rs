@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use api::SeiNode;
-use api::applied::{self, Standing};
+use api::applied::Standing;
 use api::names::{container, label, object, role};
 use api::sei_node::{ObservedTls, Scheme, SeiNodeStatus};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube_core::{Resource, ResourceExt};
-use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::action::Transport;
 use super::drift;
@@ -21,24 +19,13 @@ use crate::render;
 /// Says which revision of a StatefulSet's template a pod was made from.
 const REVISION: &str = "controller-revision-hash";
 
-/// How an object that was seen stands to what is wanted of it.
-pub(super) fn standing<K>(live: &K, desired: &K) -> Standing
-where
-    K: Resource<DynamicType = ()> + Serialize,
-{
-    let (Ok(live), Ok(desired)) = (serde_json::to_value(live), signed(desired)) else {
-        return Standing::OtherWish;
-    };
-    applied::standing(&live, &desired)
-}
-
-/// An object as it is applied.
-fn signed<K: Resource<DynamicType = ()> + Serialize>(desired: &K) -> serde_json::Result<Value> {
-    let mut body = serde_json::to_value(desired)?;
-    body["apiVersion"] = json!(K::api_version(&()));
-    body["kind"] = json!(K::kind(&()));
-    applied::sign(&mut body);
-    Ok(body)
+/// The name of a kind.
+pub(super) fn kind_of<K: Resource<DynamicType = ()>>() -> &'static str {
+    // A static string, although its type does not say so.
+    match K::kind(&()) {
+        std::borrow::Cow::Borrowed(kind) => kind,
+        std::borrow::Cow::Owned(_) => "object",
+    }
 }
 
 /// Whether an object is controlled by this very node.
@@ -73,15 +60,6 @@ pub(super) fn bootstrap_pod(world: &World) -> Option<&Arc<Pod>> {
     })
 }
 
-/// Whether the StatefulSet's controller has seen its newest template, and which revision that is.
-pub(super) fn newest_revision(set: &StatefulSet) -> Option<&str> {
-    let status = set.status.as_ref()?;
-    (status.observed_generation >= set.metadata.generation)
-        .then_some(status.update_revision.as_deref())
-        .flatten()
-        .filter(|revision| !revision.is_empty())
-}
-
 /// The revision that a pod was made from.
 pub(super) fn revision_of(pod: &Pod) -> Option<&str> {
     pod.metadata.labels.as_ref()?.get(REVISION).map(String::as_str)
@@ -95,11 +73,11 @@ pub(super) fn made_from_another_template(
 ) -> Option<String> {
     let set = world.stateful_set.as_deref()?;
     let pod = pod(node, world).filter(|pod| !is_going(&***pod))?;
-    let newest = newest_revision(set)?;
+    let newest = set.newest_revision()?;
     revision_of(pod).filter(|revision| *revision != newest)?;
-    // Rarely so: only now is it worth to render what is wanted.
-    let desired = render::stateful_set(node, platform).ok()?;
-    let settled = standing(set, &desired) == Standing::AsWished;
+    let desired = || render::stateful_set(node, platform);
+    let hash = world.memo.wish(node, kind_of::<StatefulSet>(), desired).ok()?;
+    let settled = world.memo.standing(node, set, &hash, desired) == Standing::AsWished;
     settled.then(|| "a pod that was made from a changed template".into())
 }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use api::SeiNode;
-use api::applied::Standing;
+use api::applied::{self, Standing};
 use api::condition::SidecarTLSSecretReady;
 use api::names::object;
 use api::sei_node::{PlannedTask, SeiNodeStatus};
 use api::sidecar_wire::{TaskRequest, TaskState};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use kube_core::Resource;
 use serde::Serialize;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use super::action::{Action, Doomed, Object, Transport};
 use super::check::{Verdict, claim, keys, tls_secret};
 use super::kind::Kind;
+use super::observe::kind_of;
 use super::task::Step;
 use super::world::{Refusal, Served, Submission, TaskSight, World};
 use super::{drift, mirrors, observe};
@@ -76,33 +78,33 @@ impl<'a> Scene<'a> {
                 judged(keys::operator_keyring(&ring, self.world), "Secret", &ring.secret_name)
             }
             Step::ApplyCertificate => {
-                let desired = render::certificate(self.node);
+                let desired = || render::certificate(self.node);
                 self.applied(self.world.certificate.as_deref(), desired, Object::Certificate)
             }
             Step::WaitForTlsSecret => self.tls_secret(),
             Step::RemoveCertificate => self.remove_certificate(),
             Step::ApplyNetworkPolicy => {
-                let desired = render::network_policy(self.node, self.platform);
-                self.applied(self.world.network_policy.as_deref(), Ok(desired), Object::NetworkPolicy)
+                let desired = || Ok(render::network_policy(self.node, self.platform));
+                self.applied(self.world.network_policy.as_deref(), desired, Object::NetworkPolicy)
             }
             Step::ApplyProxyConfig => {
-                let desired = render::proxy_config(self.node);
-                self.applied(self.world.proxy_config.as_deref(), Ok(desired), Object::ConfigMap)
+                let desired = || Ok(render::proxy_config(self.node));
+                self.applied(self.world.proxy_config.as_deref(), desired, Object::ConfigMap)
             }
             Step::ApplyStatefulSet => {
-                let desired = render::stateful_set(self.node, self.platform);
+                let desired = || render::stateful_set(self.node, self.platform);
                 self.applied(self.world.stateful_set.as_deref(), desired, Object::StatefulSet)
             }
             Step::ApplyService => {
-                let desired = render::service(self.node);
-                self.applied(self.world.service.as_deref(), Ok(desired), Object::Service)
+                let desired = || Ok(render::service(self.node));
+                self.applied(self.world.service.as_deref(), desired, Object::Service)
             }
             Step::ReplacePod => self.replace_pod(),
             Step::ObserveImage => self.observe_image(status),
             Step::ObserveTls => self.observe_tls(status),
             Step::DeployBootstrapService => {
-                let desired = render::bootstrap_service(self.node);
-                self.created(self.world.service.as_deref(), Ok(desired), Object::Service)
+                let desired = || Ok(render::bootstrap_service(self.node));
+                self.created(self.world.service.as_deref(), desired, Object::Service)
             }
             Step::DeployBootstrapJob => {
                 // The one of a plan before this, which was edited because of it.
@@ -114,7 +116,7 @@ impl<'a> Scene<'a> {
                 if let Some(job) = self.world.job.as_deref().filter(failed) {
                     return self.deleted("Job", Doomed::Job(Box::new(job.clone())));
                 }
-                let desired = render::bootstrap_job(self.node, self.platform);
+                let desired = || render::bootstrap_job(self.node, self.platform);
                 self.created(self.world.job.as_deref(), desired, Object::Job)
             }
             Step::AwaitBootstrap => self.await_bootstrap(),
@@ -124,72 +126,69 @@ impl<'a> Scene<'a> {
     }
 
     /// An object that is applied is done when it is seen as it is wanted.
-    fn applied<K>(
+    fn applied<K, L>(
         self,
-        live: Option<&K>,
-        desired: Result<K, render::Refusal>,
+        live: Option<&L>,
+        desired: impl Fn() -> Result<K, render::Refusal>,
         wrap: fn(Box<K>) -> Object,
     ) -> Look
     where
-        K: Resource<DynamicType = ()> + Serialize + Clone,
+        K: Resource<DynamicType = ()> + Serialize,
+        L: Resource<DynamicType = ()> + Serialize,
     {
-        let desired = match desired {
-            Ok(desired) => desired,
-            Err(refusal) => return Look::Never(refusal.to_string()),
-        };
+        let kind = kind_of::<K>();
         if let Some(live) = live {
             if observe::is_going(live) {
-                return waits(kind_of::<K>(), name_of(live), "it is being deleted");
+                return waits(kind, name_of(live), "it is being deleted");
             }
             if !observe::is_ours(self.node, live) && !is_unowned(live) {
-                let (kind, name) = (kind_of::<K>(), name_of(live));
-                return Look::Never(format!(
-                    "{kind} {name} belongs to somebody else: delete it, or give the node another name"
-                ));
+                return belongs_to_somebody_else(live);
             }
-            if observe::standing(live, &desired) == Standing::AsWished
-                || self.world.settled.contains(kind_of::<K>())
-            {
-                return Look::Done;
+            let memo = &self.world.memo;
+            match memo.wish(self.node, kind, &desired) {
+                Ok(hash) if memo.standing(self.node, live, &hash, &desired) == Standing::AsWished => {
+                    return Look::Done;
+                }
+                Ok(_) => {}
+                Err(refusal) => return Look::Never(refusal.to_string()),
             }
         }
-        let object = wrap(Box::new(desired));
-        match self.world.refused.get(object.kind()) {
-            None => Look::Do(Action::Apply(object)),
-            Some(refusal) => refused(&object, refusal),
-        }
+        self.written(desired(), wrap, Action::Apply)
     }
 
     /// An object that is made once is done when it is there and ours.
     fn created<K>(
         self,
         live: Option<&K>,
-        desired: Result<K, render::Refusal>,
+        desired: impl Fn() -> Result<K, render::Refusal>,
         wrap: fn(Box<K>) -> Object,
     ) -> Look
     where
-        K: Resource<DynamicType = ()> + Serialize + Clone,
+        K: Resource<DynamicType = ()> + Serialize,
     {
-        let desired = match desired {
-            Ok(desired) => desired,
-            Err(refusal) => return Look::Never(refusal.to_string()),
-        };
         match live {
             Some(live) if observe::is_going(live) => {
-                return waits(kind_of::<K>(), name_of(live), "the one before it is being deleted");
+                waits(kind_of::<K>(), name_of(live), "the one before it is being deleted")
             }
-            Some(live) if observe::is_ours(self.node, live) => return Look::Done,
-            Some(live) => {
-                let (kind, name) = (kind_of::<K>(), name_of(live));
-                return Look::Never(format!(
-                    "{kind} {name} belongs to somebody else: delete it, or give the node another name"
-                ));
-            }
-            None => {}
+            Some(live) if observe::is_ours(self.node, live) => Look::Done,
+            Some(live) => belongs_to_somebody_else(live),
+            None => self.written(desired(), wrap, Action::Create),
         }
-        let object = wrap(Box::new(desired));
+    }
+
+    /// An object that is to be written, unless it cannot be made, or was refused in this pass.
+    fn written<K>(
+        self,
+        desired: Result<K, render::Refusal>,
+        wrap: fn(Box<K>) -> Object,
+        write: fn(Object) -> Action,
+    ) -> Look {
+        let object = match desired {
+            Ok(desired) => wrap(Box::new(desired)),
+            Err(refusal) => return Look::Never(refusal.to_string()),
+        };
         match self.world.refused.get(object.kind()) {
-            None => Look::Do(Action::Create(object)),
+            None => Look::Do(write(object)),
             Some(refusal) => refused(&object, refusal),
         }
     }
@@ -207,7 +206,7 @@ impl<'a> Scene<'a> {
                 ))
             }
             live => {
-                let desired = render::data_claim(self.node, self.platform);
+                let desired = || render::data_claim(self.node, self.platform);
                 self.created(live, desired, Object::Claim)
             }
         }
@@ -244,18 +243,19 @@ impl<'a> Scene<'a> {
         let Some(set) = self.world.stateful_set.as_deref() else {
             return waits("StatefulSet", self.name(), "it is not there");
         };
-        if set.spec.as_ref().and_then(|spec| spec.replicas).is_some_and(|replicas| replicas > 1) {
+        if set.replicas().is_some_and(|replicas| replicas > 1) {
             return Look::Never(format!("StatefulSet {} has more than one replica", self.name()));
         }
         // What is deleted follows from the template: it must be the one that is wanted, and its controller must know it.
-        let desired = match render::stateful_set(self.node, self.platform) {
-            Ok(desired) => desired,
+        let desired = || render::stateful_set(self.node, self.platform);
+        let hash = match self.world.memo.wish(self.node, kind_of::<StatefulSet>(), desired) {
+            Ok(hash) => hash,
             Err(refusal) => return Look::Never(refusal.to_string()),
         };
-        if observe::standing(set, &desired) == Standing::OtherWish {
+        if !applied::is_from(set, &hash) {
             return waits("StatefulSet", self.name(), "it is not seen with its new template yet");
         }
-        let Some(newest) = observe::newest_revision(set) else {
+        let Some(newest) = set.newest_revision() else {
             return waits("StatefulSet", self.name(), "its controller has not seen the new template yet");
         };
         let pod = observe::pod(self.node, self.world);
@@ -475,12 +475,10 @@ fn request(task: &PlannedTask) -> TaskRequest {
     TaskRequest { id: Some(task.id.clone()), task_type: task.task_type.clone(), params }
 }
 
-fn kind_of<K: Resource<DynamicType = ()>>() -> &'static str {
-    // A static string, although its type does not say so.
-    match K::kind(&()) {
-        std::borrow::Cow::Borrowed(kind) => kind,
-        std::borrow::Cow::Owned(_) => "object",
-    }
+/// Another one's object is neither changed nor taken.
+fn belongs_to_somebody_else<K: Resource<DynamicType = ()>>(live: &K) -> Look {
+    let (kind, name) = (kind_of::<K>(), name_of(live));
+    Look::Never(format!("{kind} {name} belongs to somebody else: delete it, or give the node another name"))
 }
 
 fn name_of<K: Resource>(object: &K) -> &str {

@@ -1,23 +1,23 @@
 //! What was seen of a node's surroundings. The operator fills it; everything here is data.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::cert_manager::Certificate;
 use api::sei_node::Scheme;
 use api::sidecar_wire::TaskResult;
-use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 
-use super::action::Object;
+use super::memo::Memo;
+use super::seen_set::SeenSet;
 
 /// What was seen of a node's surroundings.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// The StatefulSet that has the node's name.
-    pub stateful_set: Option<Arc<StatefulSet>>,
+    pub stateful_set: Option<Arc<SeenSet>>,
     /// Pods that carry the node's label, those of the bootstrap Job too.
     pub pods: Vec<Arc<Pod>>,
     /// The Service that has the node's name.
@@ -42,9 +42,8 @@ pub struct World {
     pub sidecar: SidecarSight,
     /// What the API server refused in this pass, by kind of object.
     pub refused: BTreeMap<&'static str, Refusal>,
-    /// Kinds of objects that the API server found as wanted, although they read differently: it writes some values in its
-    /// own way.
-    pub settled: BTreeSet<&'static str>,
+    /// What was computed before about this node.
+    pub memo: Arc<Memo>,
 }
 
 /// What was seen of a Secret.
@@ -143,19 +142,4 @@ pub enum Served {
     As(Scheme, Option<String>),
     /// Not as was asked: why.
     Otherwise(String),
-}
-
-impl World {
-    /// Takes in an object as the API server returned it: from now on it is what was seen.
-    pub fn absorb(&mut self, object: Object) {
-        match object {
-            Object::StatefulSet(object) => self.stateful_set = Some(Arc::new(*object)),
-            Object::Service(object) => self.service = Some(Arc::new(*object)),
-            Object::ConfigMap(object) => self.proxy_config = Some(Arc::new(*object)),
-            Object::NetworkPolicy(object) => self.network_policy = Some(Arc::new(*object)),
-            Object::Claim(object) => self.claim = Some(Arc::new(*object)),
-            Object::Certificate(object) => self.certificate = Some(Arc::new(*object)),
-            Object::Job(object) => self.job = Some(Arc::new(*object)),
-        }
-    }
 }

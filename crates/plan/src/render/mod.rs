@@ -15,8 +15,6 @@ mod stateful_set;
 use api::SeiNode;
 use api::names::{label, role};
 use kube_core::Resource;
-use serde::Serialize;
-use serde_json::{Value, json};
 
 pub use bootstrap::{bootstrap_job, bootstrap_service};
 pub use certificate::certificate;
@@ -50,7 +48,7 @@ pub fn is_bootstrap<K: Resource>(object: &K) -> bool {
 /// A hash over everything that is wanted of a node's objects.
 #[must_use]
 pub fn wish(node: &SeiNode, platform: &Platform) -> String {
-    hash::of(&json!([
+    hash::of(&(
         wanted(stateful_set(node, platform)),
         wanted(Ok(service(node))),
         wanted(data_claim(node, platform)),
@@ -59,13 +57,10 @@ pub fn wish(node: &SeiNode, platform: &Platform) -> String {
         wanted(Ok(network_policy(node, platform))),
         wanted(Ok(bootstrap_service(node))),
         wanted(bootstrap_job(node, platform)),
-    ]))
+    ))
 }
 
 /// What is wanted of one object; why it cannot be made is a wish too, and changes with the spec.
-fn wanted<K: Serialize>(object: Result<K, Refusal>) -> Value {
-    match object {
-        Ok(object) => json!(object),
-        Err(refusal) => json!(refusal.to_string()),
-    }
+fn wanted<K>(object: Result<K, Refusal>) -> Result<K, String> {
+    object.map_err(|refusal| refusal.0)
 }

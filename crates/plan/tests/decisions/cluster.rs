@@ -14,7 +14,9 @@ use api::sidecar_wire::{TaskRequest, TaskResult, TaskState};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube_core::Resource;
-use plan::node::{Action, Doomed, Health, Needs, Object, SecretSight, Served, Submission, TaskSight, World};
+use plan::node::{
+    Action, Doomed, Health, Needs, Object, SecretSight, SeenSet, Served, Submission, TaskSight, World,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -136,8 +138,8 @@ impl Cluster {
             Action::Apply(object) | Action::Create(object) => {
                 self.writes += 1;
                 let object = self.store(object);
-                self.world.absorb(object.clone());
-                world.absorb(object);
+                take_in(&mut self.world, object.clone());
+                take_in(world, object);
             }
             Action::Delete(Doomed::Pod(pod)) => {
                 self.writes += 1;
@@ -213,8 +215,8 @@ impl Cluster {
     fn store(&mut self, object: &Object) -> Object {
         match object {
             Object::StatefulSet(wanted) => {
-                let live = self.stored(&**wanted, self.world.stateful_set.clone());
-                Object::StatefulSet(Box::new(live))
+                let live = self.world.stateful_set.as_deref().map(whole).map(Arc::new);
+                Object::StatefulSet(Box::new(self.stored(&**wanted, live)))
             }
             Object::Service(wanted) => {
                 Object::Service(Box::new(self.stored(&**wanted, self.world.service.clone())))
@@ -243,12 +245,11 @@ impl Cluster {
     /// An object as the API server stores it: with a uid, a generation that counts changes of the spec, and the status kept.
     fn stored<K>(&mut self, wanted: &K, live: Option<Arc<K>>) -> K
     where
-        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
     {
-        let mut body = serde_json::to_value(wanted).unwrap();
-        body["apiVersion"] = json!(K::api_version(&()));
-        body["kind"] = json!(K::kind(&()));
-        applied::sign(&mut body);
+        let mut signed = wanted.clone();
+        applied::sign(&mut signed, &applied::hash(wanted).unwrap());
+        let mut body = serde_json::to_value(&signed).unwrap();
         let before = live.map(|live| serde_json::to_value(&*live).unwrap()).unwrap_or(Value::Null);
         if before.is_null() {
             self.uids += 1;
@@ -266,7 +267,7 @@ impl Cluster {
 
     /// The StatefulSet's controller: sees the template, makes the pod.
     pub fn stateful_set_works(&mut self) -> bool {
-        let Some(set) = self.world.stateful_set.as_deref().cloned() else { return false };
+        let Some(set) = self.world.stateful_set.as_deref().map(whole) else { return false };
         let mut changed = false;
         let revision = revision(&set);
         let status = set.status.clone().unwrap_or_default();
@@ -277,7 +278,7 @@ impl Cluster {
             let status = seen.status.get_or_insert_default();
             status.observed_generation = set.metadata.generation;
             status.update_revision = Some(revision.clone());
-            self.world.stateful_set = Some(Arc::new(seen));
+            self.world.stateful_set = Some(as_seen(&seen));
             changed = true;
         }
         if self.world.pods.is_empty() {
@@ -340,7 +341,7 @@ impl Cluster {
 
     /// What tells states apart: everything but counters. An object is told by what it was applied from.
     pub fn fingerprint(&self) -> u64 {
-        let set = self.world.stateful_set.as_deref().map(|set| {
+        let set = self.world.stateful_set.as_deref().map(whole).map(|set| {
             let hash = set.metadata.annotations.as_ref().and_then(|all| all.get(APPLIED_HASH)).cloned();
             let status = set
                 .status
@@ -380,6 +381,29 @@ impl Cluster {
 /// Says which revision of a StatefulSet's template a pod was made from.
 const REVISION: &str = "controller-revision-hash";
 
+/// A StatefulSet, as the operator would see it.
+pub fn as_seen(set: &StatefulSet) -> Arc<SeenSet> {
+    Arc::new(SeenSet::try_from(set).unwrap())
+}
+
+/// The StatefulSet that was seen.
+pub fn whole(seen: &SeenSet) -> StatefulSet {
+    serde_json::from_value(json!(seen)).unwrap()
+}
+
+/// An object as the API server returned it: from now on it is what was seen.
+fn take_in(world: &mut World, object: Object) {
+    match object {
+        Object::StatefulSet(object) => world.stateful_set = Some(as_seen(&object)),
+        Object::Service(object) => world.service = Some(Arc::new(*object)),
+        Object::ConfigMap(object) => world.proxy_config = Some(Arc::new(*object)),
+        Object::NetworkPolicy(object) => world.network_policy = Some(Arc::new(*object)),
+        Object::Claim(object) => world.claim = Some(Arc::new(*object)),
+        Object::Certificate(object) => world.certificate = Some(Arc::new(*object)),
+        Object::Job(object) => world.job = Some(Arc::new(*object)),
+    }
+}
+
 fn going(pod: &mut Arc<Pod>) {
     let mut gone = (**pod).clone();
     gone.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-05-18T10:00:00Z")).unwrap());
@@ -387,5 +411,5 @@ fn going(pod: &mut Arc<Pod>) {
 }
 
 fn revision(set: &StatefulSet) -> String {
-    applied::hash(&serde_json::to_value(set.spec.as_ref().map(|spec| &spec.template)).unwrap())
+    applied::hash(&set.spec.as_ref().map(|spec| &spec.template)).unwrap()
 }

@@ -1,10 +1,12 @@
 //! The operator's pass, as the real one does it, on the abstract cluster; and the ways in which it can be disturbed.
 
+use std::sync::Arc;
+
 use api::sei_node::{PlanPhase, SeiNodePhase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use plan::Platform;
-use plan::node::{Action, Doomed, Refusal, Submission, decide, needs};
+use plan::node::{Action, Doomed, Refusal, Submission, World, decide, needs};
 
 use super::cluster::Cluster;
 
@@ -28,7 +30,8 @@ pub fn time(minutes: i64) -> Time {
 /// One pass. Returns how many acts it had.
 pub fn pass(cluster: &mut Cluster, platform: &Platform, disturbed: Disturbance) -> usize {
     let node = cluster.node.clone();
-    let mut world = cluster.world.clone();
+    // Of this pass alone: what another course of events has computed for the same generation was from another spec.
+    let mut world = World { memo: Arc::default(), ..cluster.world.clone() };
     let mut status = node.status.clone().unwrap_or_default();
     cluster.plans += 1;
     let fresh = format!("00000000-0000-4000-8000-{:012}", cluster.plans);
@@ -37,7 +40,7 @@ pub fn pass(cluster: &mut Cluster, platform: &Platform, disturbed: Disturbance) 
     for _ in 0..64 {
         let asked = needs(&node, &status, platform, &world);
         cluster.observe(&asked, &mut world);
-        let decision = decide(&node, &status, platform, &world, &time(cluster.minutes), &fresh);
+        let decision = decide(&node, status, platform, &world, &time(cluster.minutes), &fresh);
         status = decision.status;
         if decision.actions.is_empty() {
             if needs(&node, &status, platform, &world) == asked {

@@ -9,7 +9,7 @@ use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::node::{Health, decide};
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, as_seen, whole};
 use super::operator::{Disturbance, pass, time};
 use super::specimen::{node, platform, reason, round, running, settle, status, steps};
 
@@ -62,11 +62,11 @@ fn what_was_deleted_or_changed_by_hand_is_put_back() {
 #[test]
 fn a_pod_made_from_a_changed_template_is_replaced_once() {
     let mut cluster = running(node("a"), &platform());
-    let mut changed = (**cluster.world.stateful_set.as_ref().unwrap()).clone();
+    let mut changed = whole(cluster.world.stateful_set.as_ref().unwrap());
     let template = changed.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
     template.containers[0].image = Some("somebody:else".into());
     *changed.metadata.generation.as_mut().unwrap() += 1;
-    cluster.world.stateful_set = Some(Arc::new(changed));
+    cluster.world.stateful_set = Some(as_seen(&changed));
     cluster.pod_is_deleted();
     cluster.kubelet_works();
     cluster.stateful_set_works();
@@ -143,15 +143,15 @@ fn a_plan_that_has_ended_is_stored_before_the_next_is_begun() {
     // As it was when it was asked, before the last task of the plan.
     world.sidecar.health = Health::NotReady;
     let now = time(0);
-    let first = decide(&node, &stored, &platform(), &world, &now, "first");
-    let second = decide(&node, &first.status, &platform(), &world, &now, "second");
+    let first = decide(&node, stored, &platform(), &world, &now, "first");
+    let second = decide(&node, first.status.clone(), &platform(), &world, &now, "second");
     for decision in [&first, &second] {
         let plan = decision.status.plan.as_ref().unwrap();
         assert_eq!((plan.id.as_str(), plan.phase), (id.as_str(), PlanPhase::Complete));
         assert_eq!(decision.look_again, Some(std::time::Duration::ZERO), "what follows is the next pass");
     }
     node.status = Some(second.status.clone());
-    let third = decide(&node, &second.status, &platform(), &world, &now, "third");
+    let third = decide(&node, second.status, &platform(), &world, &now, "third");
     assert_eq!(third.status.plan.unwrap().kind, Some(PlanKind::MarkReady));
 }
 

@@ -12,7 +12,9 @@ use std::sync::{Mutex, PoisonError};
 
 use api::SeiNode;
 use api::applied::{self, Standing};
+use api::names::annotation::APPLIED_HASH;
 use api::names::manager;
+use kube_core::{DynamicObject, ResourceExt};
 use serde_json::{Value, json};
 use testbed::parts::Part;
 use testbed::{Context, ControlPlane, TestResult};
@@ -50,7 +52,7 @@ async fn rendered_objects_are_taken_without_a_warning_and_kept_as_they_are(cx: C
     let (kept, again) = (apply(plane, &wishes)?, apply(plane, &wishes)?);
     for ((wish, live), later) in wishes.iter().zip(&kept).zip(&again) {
         let what = format!("{} {}", wish["kind"], wish["metadata"]["name"]);
-        assert_eq!(applied::standing(live, wish), Standing::AsWished, "{what}:\n{wish}\n{live}");
+        assert_eq!(standing(live, wish)?, Standing::AsWished, "{what}:\n{wish}\n{live}");
         // A claim is made, and never applied: the finalizer that it gets from the API server then counts as ours.
         if wish["kind"] != "PersistentVolumeClaim" {
             let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
@@ -61,9 +63,19 @@ async fn rendered_objects_are_taken_without_a_warning_and_kept_as_they_are(cx: C
     Ok(())
 }
 
-fn signed(mut wish: Value) -> Value {
-    applied::sign(&mut wish);
-    wish
+fn signed(wish: Value) -> Value {
+    let mut object: DynamicObject = serde_json::from_value(wish).expect("an object");
+    let hash = applied::hash(&object).expect("an object is JSON");
+    applied::sign(&mut object, &hash);
+    json!(object)
+}
+
+/// How what is kept stands to what was applied.
+fn standing(live: &Value, wish: &Value) -> Result<Standing, Error> {
+    let object = |value: &Value| serde_json::from_value::<DynamicObject>(value.clone());
+    let (live, wish) = (object(live)?, object(wish)?);
+    let hash = wish.annotations().get(APPLIED_HASH).cloned().unwrap_or_default();
+    Ok(applied::standing(&live, &wish, &hash)?)
 }
 
 /// Applies objects as the operator does, with every unknown field an error and every warning one too. What is kept of them.

@@ -27,13 +27,61 @@ pub(super) struct Unreadable {
 impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let object = serde_json::from_str(text.get()).map(Ok).or_else(|error| {
+        let text = without_managed_fields(text.get());
+        let object = serde_json::from_str(&text).map(Ok).or_else(|error| {
             // Without a name nobody can be told about it, and the watch as a whole is broken.
-            let meta: PartialObjectMeta<K> = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+            let meta: PartialObjectMeta<K> = serde_json::from_str(&text).map_err(D::Error::custom)?;
             Ok(Err(Unreadable { error: error.to_string(), metadata: meta.metadata }))
         });
         object.map(Self)
     }
+}
+
+impl<K> Guarded<K> {
+    /// The object, or why it cannot be read.
+    pub(crate) fn read(self) -> Result<K, String> {
+        self.0.map_err(|unreadable| unreadable.error)
+    }
+}
+
+/// The text of an object without who wrote which field of it: half of the text, most of the work to read it, and read by
+/// nobody here.
+fn without_managed_fields(text: &str) -> Cow<'_, str> {
+    // As API servers write it. In a string its quotes would be escaped.
+    const KEY: &str = r#""managedFields":["#;
+    let Some(begin) = text.find(KEY).filter(|begin| !text[..*begin].ends_with('\\')) else {
+        return text.into();
+    };
+    let list = begin + KEY.len() - 1;
+    let Some(length) = length_of_list(&text[list..]) else { return text.into() };
+    let (before, after) = (&text[..begin], &text[list + length..]);
+    let (before, after) = match after.strip_prefix(',') {
+        Some(after) => (before, after),
+        None => (before.strip_suffix(',').unwrap_or(before), after),
+    };
+    [before, after].concat().into()
+}
+
+/// How long the list is that a text begins with.
+fn length_of_list(text: &str) -> Option<usize> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' => depth += 1,
+            b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(index + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 impl<K: Resource> Resource for Guarded<K> {
@@ -94,6 +142,26 @@ mod tests {
             let WatchEvent::Modified(object) = event else { panic!("{event:?}") };
             assert_eq!(object.0.is_ok(), readable, "{object:?}");
         }
+    }
+
+    #[test]
+    fn who_wrote_which_field_is_not_read_and_everything_else_is() {
+        let managed = r#""managedFields":[{"fieldsV1":{"f:data":{"k:[\"]\"]":{}}},"manager":"a]\\"}]"#;
+        let tricky = r#""annotations":{"said":"\"managedFields\":[ is a key"}"#;
+        for (metadata, rest) in [
+            (format!(r#"{{"name":"a",{managed},"uid":"u"}}"#), r#"{"name":"a","uid":"u"}"#.to_owned()),
+            (format!(r#"{{"name":"a",{managed}}}"#), r#"{"name":"a"}"#.to_owned()),
+            (format!(r#"{{{managed}}}"#), "{}".to_owned()),
+            (format!(r#"{{{tricky}}}"#), format!(r#"{{{tricky}}}"#)),
+            (format!(r#"{{{tricky},{managed}}}"#), format!(r#"{{{tricky}}}"#)),
+            (r#"{"managedFields":[1"#.to_owned(), r#"{"managedFields":[1"#.to_owned()),
+        ] {
+            let text = format!(r#"{{"metadata":{metadata},"data":{{"a":"b"}}}}"#);
+            assert_eq!(without_managed_fields(&text), format!(r#"{{"metadata":{rest},"data":{{"a":"b"}}}}"#));
+        }
+        let text = format!(r#"{{"metadata":{{"name":"a",{managed}}},"data":{{"a":"b"}}}}"#);
+        let read = serde_json::from_str::<Guarded<ConfigMap>>(&text).unwrap().read().unwrap();
+        assert_eq!((read.metadata.managed_fields, read.data.map(|data| data.len())), (None, Some(1)));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub use self::outcome::Outcome;
 pub use self::status::Pass;
 use crate::lease::{Claim, NotLeading};
 use crate::metrics::{ByOutcome, Metrics};
+use crate::watch::Guarded;
 
 /// How long one write may take. What became of one that takes longer is not known.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -73,39 +74,50 @@ impl Writer {
     /// nothing would change, nothing is sent, and if it has changed since, nothing is done.
     ///
     /// A field that somebody else owns is not taken away from them: that is a [`Outcome::Conflict`], for the user to see.
-    pub async fn apply<K: Written>(&self, desired: &K, live: Option<&K>) -> Result<Outcome<K>, Error> {
+    pub async fn apply<K, L>(&self, desired: &K, live: Option<&L>) -> Result<Outcome<K>, Error>
+    where
+        K: Written,
+        L: Resource + Serialize,
+    {
         self.apply_as(desired, live, PatchParams::apply(self.manager)).await
     }
 
     /// The same for an object that is ours alone: fields that somebody has taken in it are taken back. Whoever changed it by
     /// hand owns what he changed, and without force nothing of it could ever be put right again.
-    pub async fn take_back<K: Written>(&self, desired: &K, live: &K) -> Result<Outcome<K>, Error> {
+    pub async fn take_back<K, L>(&self, desired: &K, live: &L) -> Result<Outcome<K>, Error>
+    where
+        K: Written,
+        L: Resource + Serialize,
+    {
         self.apply_as(desired, Some(live), PatchParams::apply(self.manager).force()).await
     }
 
-    async fn apply_as<K: Written>(
+    async fn apply_as<K, L>(
         &self,
         desired: &K,
-        live: Option<&K>,
+        live: Option<&L>,
         params: PatchParams,
-    ) -> Result<Outcome<K>, Error> {
+    ) -> Result<Outcome<K>, Error>
+    where
+        K: Written,
+        L: Resource + Serialize,
+    {
         let namespace = desired.namespace().ok_or(Error::Lacks("a namespace"))?;
-        let mut body = serde_json::to_value(desired)?;
-        body["apiVersion"] = json!(K::api_version(&()));
-        body["kind"] = json!(K::kind(&()));
-        applied::sign(&mut body);
+        let hash = applied::hash(desired)?;
+        let mut body = desired.clone();
+        applied::sign(&mut body, &hash);
         if let Some(live) = live {
-            if applied::standing(&serde_json::to_value(live)?, &body) == Standing::AsWished {
+            if applied::standing(live, desired, &hash)? == Standing::AsWished {
                 return Ok(self.count(Outcome::Unchanged));
             }
-            body["metadata"]["resourceVersion"] =
-                json!(live.resource_version().ok_or(Error::Lacks("a version"))?);
-            body["metadata"]["uid"] = json!(live.uid());
+            let meta = body.meta_mut();
+            meta.resource_version = Some(live.resource_version().ok_or(Error::Lacks("a version"))?);
+            meta.uid = live.uid();
         }
-        let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
+        let api: Api<Guarded<K>> = Api::namespaced(self.client.clone(), &namespace);
         let before = live.and_then(ResourceExt::resource_version);
         let name = desired.name_any();
-        let sent = self.send(api.patch(&name, &params, &Patch::Apply(&body))).await?;
+        let sent = self.send(api.patch(&name, &params, &Patch::Apply(&body))).await?.and_then(read);
         Ok(self.count(match sent {
             // The API server found nothing to do, where we could not tell: it writes quantities in its own way.
             Outcome::Applied(object) if before.is_some() && before == object.resource_version() => {
@@ -154,16 +166,16 @@ impl Writer {
     }
 
     /// The one status write of this pass.
-    pub fn pass<K: Written>(&self, object: K) -> Pass<K> {
-        Pass::new(self.clone(), object)
+    pub fn pass<'a, K: Written>(&'a self, object: &'a K) -> Pass<'a, K> {
+        Pass::new(self, object)
     }
 
     async fn patch_status<K: Written>(&self, object: &K, patch: &Value) -> Result<Outcome<K>, Error> {
         let namespace = object.namespace().ok_or(Error::Lacks("a namespace"))?;
-        let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
+        let api: Api<Guarded<K>> = Api::namespaced(self.client.clone(), &namespace);
         let params = PatchParams { field_manager: Some(self.manager.into()), ..PatchParams::default() };
         let name = object.name_any();
-        let sent = self.send(api.patch_status(&name, &params, &Patch::Merge(patch))).await?;
+        let sent = self.send(api.patch_status(&name, &params, &Patch::Merge(patch))).await?.and_then(read);
         Ok(self.count(sent))
     }
 
@@ -181,5 +193,13 @@ impl Writer {
         let labels = ByOutcome { kind: K::kind(&()).into_owned(), outcome: outcome.name().to_owned() };
         self.metrics.writes.get_or_create(&labels).inc();
         outcome
+    }
+}
+
+/// An answer that cannot be read tells that something was written, but not what is there now.
+fn read<K>(answer: Guarded<K>) -> Outcome<K> {
+    match answer.read() {
+        Ok(object) => Outcome::Applied(object),
+        Err(why) => Outcome::Unknown(format!("the API server's answer cannot be read: {why}")),
     }
 }

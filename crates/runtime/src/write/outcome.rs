@@ -27,6 +27,21 @@ pub enum Outcome<K> {
 }
 
 impl<K> Outcome<K> {
+    /// What it means, when it was written.
+    pub(super) fn and_then<T>(self, applied: impl FnOnce(K) -> Outcome<T>) -> Outcome<T> {
+        match self {
+            Self::Applied(object) => applied(object),
+            Self::Unchanged => Outcome::Unchanged,
+            Self::Stale(why) => Outcome::Stale(why),
+            Self::Missing => Outcome::Missing,
+            Self::Conflict(why) => Outcome::Conflict(why),
+            Self::Rejected(why) => Outcome::Rejected(why),
+            Self::Forbidden(why) => Outcome::Forbidden(why),
+            Self::Unavailable(why) => Outcome::Unavailable(why),
+            Self::Unknown(why) => Outcome::Unknown(why),
+        }
+    }
+
     /// Reads an answer that is no success.
     pub(super) fn of(error: kube::Error) -> Self {
         match error {

@@ -1,6 +1,7 @@
 //! The status of an object: written at most once in a pass, only when it differs, and only onto what was read.
 
 use kube::ResourceExt;
+use kube::core::object::HasStatus;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -8,31 +9,34 @@ use super::{Error, Outcome, Writer, Written};
 
 /// The right to write one object's status once. Writing uses it up, so that a pass that writes twice does not compile.
 #[must_use]
-pub struct Pass<K> {
-    writer: Writer,
-    object: K,
+pub struct Pass<'a, K> {
+    writer: &'a Writer,
+    object: &'a K,
 }
 
-impl<K: Written> Pass<K> {
-    pub(super) fn new(writer: Writer, object: K) -> Self {
+impl<'a, K: Written> Pass<'a, K> {
+    pub(super) fn new(writer: &'a Writer, object: &'a K) -> Self {
         Self { writer, object }
     }
 
-    /// The object as it was read.
-    pub fn object(&self) -> &K {
-        &self.object
-    }
-
     /// Writes the status, if it differs from what was read and nobody has written the object since.
-    pub async fn record(self, status: &impl Serialize) -> Result<Outcome<K>, Error> {
-        let before = serde_json::to_value(&self.object)?["status"].take();
-        let Some(change) = difference(&before, &serde_json::to_value(status)?) else {
+    pub async fn record(self, status: &K::Status) -> Result<Outcome<K>, Error>
+    where
+        K: HasStatus,
+        K::Status: PartialEq + Serialize,
+    {
+        let before = self.object.status();
+        if before == Some(status) {
+            return Ok(self.writer.count(Outcome::Unchanged));
+        }
+        // Two that read differently may be written alike: what is not there, and what is empty.
+        let Some(change) = difference(&serde_json::to_value(before)?, &serde_json::to_value(status)?) else {
             return Ok(self.writer.count(Outcome::Unchanged));
         };
         let version = self.object.resource_version().ok_or(Error::Lacks("a version"))?;
         let patch =
             json!({ "metadata": { "resourceVersion": version, "uid": self.object.uid() }, "status": change });
-        self.writer.patch_status(&self.object, &patch).await
+        self.writer.patch_status(self.object, &patch).await
     }
 }
 

@@ -247,7 +247,7 @@ async fn reconcile(world: World, writer: Writer, key: Key) -> Result<Option<Dura
         other => return Err(format!("its ConfigMap: {other:?}")),
     }
     let status = ToyStatus { seen_size: toy.spec.size };
-    match writer.pass((*toy).clone()).record(&status).await.map_err(|error| error.to_string())? {
+    match writer.pass(&*toy).record(&status).await.map_err(|error| error.to_string())? {
         Outcome::Unchanged | Outcome::Applied(_) | Outcome::Missing => Ok(None),
         Outcome::Stale(_) => Ok(Some(Duration::from_millis(100))),
         other => Err(format!("its status: {other:?}")),
