@@ -1,6 +1,7 @@
 //! The way to the API server: every request is counted and has a deadline.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use http::{HeaderValue, Request, Response};
 use kube::client::{Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tokio::sync::Semaphore;
 use tower::{BoxError, Layer, Service};
 use tower_http::timeout::ResponseBodyTimeoutLayer;
 
@@ -20,6 +22,10 @@ const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// How long an answer may pause. A watch is never silent for longer, since the server sends a bookmark every minute and
 /// ends it after [`crate::watch::LIFE`]: one that is has lost its connection without being told.
 const PAUSE_WITHIN: Duration = Duration::from_secs(150);
+
+/// How many requests are under way at once, beside watches. Each needs a connection of its own, which takes a handshake and
+/// 100 KB: a process that has a thousand things to write would open hundreds of them, and be no faster.
+const AT_ONCE: usize = 24;
 
 /// Why there is no way to the API server.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +70,7 @@ impl Access {
         config.headers.push((http::header::USER_AGENT, agent));
         config.default_retry = false;
         let host = config.cluster_url.authority().map_or_else(String::new, ToString::to_string);
-        let counted = Counted { metrics: metrics.clone(), host };
+        let counted = Counted::new(metrics, host);
         let builder = ClientBuilder::try_from(config).map_err(|error| Error::Client(Box::new(error)))?;
         Ok(builder.with_layer(&ResponseBodyTimeoutLayer::new(PAUSE_WITHIN)).with_layer(&counted).build())
     }
@@ -87,11 +93,23 @@ impl Access {
     }
 }
 
-/// Counts requests and gives each a deadline.
+/// Counts requests, gives each a deadline, and lets only so many be under way at once.
 #[derive(Clone)]
 struct Counted {
     metrics: Metrics,
     host: String,
+    turns: Arc<Semaphore>,
+}
+
+impl Counted {
+    fn new(metrics: &Metrics, host: String) -> Self {
+        Self { metrics: metrics.clone(), host, turns: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+}
+
+/// A watch stays under way as long as it lives, and would keep everything else waiting.
+fn is_watch(request: &Request<Body>) -> bool {
+    request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "watch=true"))
 }
 
 impl<S> Layer<S> for Counted {
@@ -126,9 +144,13 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let method = request.method().to_string();
         let to = self.to.clone();
-        let begin = Instant::now();
+        let is_watch = is_watch(&request);
+        // Nothing is sent before the answer is waited for.
         let answer = self.inner.call(request);
         Box::pin(async move {
+            // It is never closed.
+            let _turn = if is_watch { None } else { to.turns.clone().acquire_owned().await.ok() };
+            let begin = Instant::now();
             let answer = match tokio::time::timeout(HEAD_WITHIN, answer).await {
                 Ok(answer) => answer.map_err(Into::into),
                 Err(_) => {
@@ -138,7 +160,7 @@ where
             let code = answer
                 .as_ref()
                 .map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_str().to_owned());
-            let Counted { metrics, host } = to;
+            let Counted { metrics, host, .. } = to;
             metrics
                 .requests
                 .get_or_create(&ByAnswer { code, method: method.clone(), host: host.clone() })
@@ -149,5 +171,58 @@ where
                 .observe(begin.elapsed().as_secs_f64());
             answer
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tower::{ServiceExt, service_fn};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_so_many_requests_are_under_way_and_watches_beside_them() {
+        let (under_way, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let finish = Arc::new(Semaphore::new(0));
+        let server = {
+            let (under_way, most, finish) = (under_way.clone(), most.clone(), finish.clone());
+            service_fn(move |_: Request<Body>| {
+                let (under_way, most, finish) = (under_way.clone(), most.clone(), finish.clone());
+                async move {
+                    most.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    finish.acquire().await.unwrap().forget();
+                    under_way.fetch_sub(1, Ordering::SeqCst);
+                    Ok::<_, Infallible>(Response::new(()))
+                }
+            })
+        };
+        let client = Counted::new(&Metrics::new(), "here".into()).layer(server);
+        let ask = |path: &str| {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            tokio::spawn(client.clone().oneshot(request))
+        };
+        let mut asked: Vec<_> = (0..3 * AT_ONCE).map(|_| ask("/api/v1/pods?watch=false")).collect();
+        until(&under_way, AT_ONCE).await;
+        asked.push(ask("/api/v1/pods?limit=1&watch=true"));
+        until(&under_way, AT_ONCE + 1).await;
+        finish.add_permits(asked.len());
+        for answer in asked {
+            answer.await.unwrap().unwrap();
+        }
+        assert_eq!(most.load(Ordering::SeqCst), AT_ONCE + 1);
+    }
+
+    /// Waits until so many have come, and sees that no more do.
+    async fn until(under_way: &AtomicUsize, count: usize) {
+        while under_way.load(Ordering::SeqCst) < count {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(under_way.load(Ordering::SeqCst), count);
     }
 }

@@ -54,6 +54,8 @@ struct Question<'a> {
     within: Duration,
     /// Whether a connection that was used before will do.
     reuse: bool,
+    /// Whether a new connection is kept for the next question.
+    keep: bool,
 }
 
 impl Client {
@@ -93,7 +95,9 @@ impl Client {
 
     /// Whether it lets seid run.
     pub(super) async fn health(&self, to: &Target) -> Health {
-        match self.ask(to, get(path::HEALTHZ, HEALTH_WITHIN)).await {
+        // Of a node at rest it is the only question.
+        let question = Question { keep: false, ..get(path::HEALTHZ, HEALTH_WITHIN) };
+        match self.ask(to, question).await {
             Ok(Answer { code: StatusCode::OK, .. }) => Health::Ready,
             Ok(Answer { code: StatusCode::SERVICE_UNAVAILABLE, .. }) => Health::NotReady,
             Ok(answer) => Health::Unreachable(refused(answer.code).to_string()),
@@ -135,6 +139,7 @@ impl Client {
             body: body.into(),
             within: SUBMIT_WITHIN,
             reuse: true,
+            keep: true,
         };
         match self.ask(to, question).await {
             Ok(Answer {
@@ -210,7 +215,7 @@ impl Client {
         if question.reuse
             && let Some(connection) = self.pool.take(to)
         {
-            request = match self.send(to, connection, request).await {
+            request = match self.send(to, connection, request, true).await {
                 Ok(answer) => return Ok(answer),
                 Err(Unanswered::NotSent(request)) => *request,
                 Err(Unanswered::Lost(Trouble::BrokeOff)) if question.method == Method::GET => {
@@ -220,7 +225,7 @@ impl Client {
             };
         }
         let connection = Connection::to(to).await?;
-        self.send(to, connection, request).await.map_err(|unanswered| match unanswered {
+        self.send(to, connection, request, question.keep).await.map_err(|unanswered| match unanswered {
             Unanswered::NotSent(_) => Trouble::BrokeOff,
             Unanswered::Lost(trouble) => trouble,
         })
@@ -231,11 +236,14 @@ impl Client {
         to: &Target,
         mut connection: Connection,
         request: Request<Full<Bytes>>,
+        keep: bool,
     ) -> Result<Answer, Unanswered> {
         let response = connection.sender.try_send_request(request).await.map_err(Unanswered::from)?;
         let (code, body) = read(response).await.map_err(Unanswered::Lost)?;
         let certificate = connection.certificate.clone();
-        self.pool.keep(to, connection);
+        if keep {
+            self.pool.keep(to, connection);
+        }
         Ok(Answer { code, body, certificate })
     }
 }
@@ -273,7 +281,7 @@ impl Question<'_> {
 }
 
 fn get(path: &str, within: Duration) -> Question<'_> {
-    Question { method: Method::GET, path, body: Bytes::new(), within, reuse: true }
+    Question { method: Method::GET, path, body: Bytes::new(), within, reuse: true, keep: true }
 }
 
 async fn read(response: Response<Incoming>) -> Result<(StatusCode, Bytes), Trouble> {

@@ -21,8 +21,12 @@ use super::trust::{self, Trust};
 /// How long a connection may take, with TLS.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long an unused connection is kept: as long as a node that is worked on asks its next question.
-const IDLE_FOR: Duration = Duration::from_secs(30);
+/// How long an unused connection is kept: as long as a node that is worked on asks its next question. One that is at rest asks
+/// twice a minute, which is not worth a thousand open connections.
+const IDLE_FOR: Duration = Duration::from_secs(5);
+
+/// How often those that nobody came back to are let go.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
 
 /// How many unused connections are kept to one sidecar, and to how many sidecars. With those that are in use they stay below the
 /// thousand open files that many machines allow.
@@ -120,13 +124,35 @@ fn refusal(error: &io::Error, secret: &str) -> Trouble {
 /// Connections that wait for the next question.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    idle: Mutex<HashMap<Target, Vec<(Connection, Instant)>>>,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    connections: HashMap<Target, Vec<(Connection, Instant)>>,
+    swept: Option<Instant>,
+}
+
+impl Idle {
+    /// Lets go those that nobody came back to.
+    fn sweep(&mut self) {
+        if self.swept.is_some_and(|swept| swept.elapsed() < BETWEEN_SWEEPS) {
+            return;
+        }
+        self.swept = Some(Instant::now());
+        self.connections.retain(|_, kept| {
+            kept.retain(|(connection, since)| since.elapsed() < IDLE_FOR && !connection.sender.is_closed());
+            !kept.is_empty()
+        });
+    }
 }
 
 impl Pool {
     /// A connection that was used before.
     pub(super) fn take(&self, target: &Target) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.sweep();
+        let idle = &mut idle.connections;
         let kept = idle.get_mut(target)?;
         let found = std::iter::from_fn(|| kept.pop())
             .find(|(connection, since)| since.elapsed() < IDLE_FOR && connection.sender.is_ready());
@@ -136,20 +162,13 @@ impl Pool {
         found.map(|(connection, _)| connection)
     }
 
-    /// Keeps a connection whose answer was read to its end. Those that nobody came back to are let go.
+    /// Keeps a connection whose answer was read to its end.
     pub(super) fn keep(&self, target: &Target, connection: Connection) {
         if connection.sender.is_closed() {
             return;
         }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() >= MOST_SIDECARS {
-            idle.retain(|_, kept| {
-                kept.retain(|(connection, since)| {
-                    since.elapsed() < IDLE_FOR && !connection.sender.is_closed()
-                });
-                !kept.is_empty()
-            });
-        }
+        let idle = &mut idle.connections;
         if idle.len() >= MOST_SIDECARS {
             return;
         }
@@ -162,6 +181,6 @@ impl Pool {
     /// Lets go every connection to a host.
     pub(super) fn forget(&self, host: &str) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|target, _| target.host != host);
+        idle.connections.retain(|target, _| target.host != host);
     }
 }
