@@ -8,10 +8,10 @@ use api::cert_manager::Certificate;
 use api::names::{label, object, role};
 use api::sei_node::{PlanKind, SeiNodeStatus};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{Client, ResourceExt};
-use plan::node::{SeenSet, World};
+use plan::node::{SeenPod, SeenSet, World};
 use runtime::Key;
 use tokio::sync::watch;
 
@@ -21,7 +21,7 @@ use super::seen::Seen;
 pub(super) struct Objects {
     pub(super) nodes: Seen<SeiNode>,
     pub(super) stateful_sets: Seen<SeenSet>,
-    pub(super) pods: Seen<Pod>,
+    pub(super) pods: Seen<SeenPod>,
     pub(super) services: Seen<Service>,
     pub(super) config_maps: Seen<ConfigMap>,
     pub(super) network_policies: Seen<NetworkPolicy>,
@@ -107,11 +107,11 @@ impl Objects {
     }
 
     /// The node's own pod, and while it is bootstrapped those of its Job, whose names nobody knows.
-    async fn pods_of(&self, client: &Client, node: &SeiNode, key: &Key) -> kube::Result<Vec<Arc<Pod>>> {
+    async fn pods_of(&self, client: &Client, node: &SeiNode, key: &Key) -> kube::Result<Vec<Arc<SeenPod>>> {
         let own = Key { namespace: key.namespace.clone(), name: object::pod(&key.name) };
-        let mut pods: Vec<Arc<Pod>> = self.pods.get(client, &own).await?.into_iter().collect();
+        let mut pods: Vec<Arc<SeenPod>> = self.pods.get(client, &own).await?.into_iter().collect();
         if is_bootstrapped(node.status.as_ref()) {
-            let of_job = |pod: &Arc<Pod>| {
+            let of_job = |pod: &Arc<SeenPod>| {
                 let labels = pod.labels();
                 pod.namespace().as_deref() == Some(&key.namespace)
                     && labels.get(label::NODE) == Some(&key.name)

@@ -9,12 +9,12 @@ use api::SeiNode;
 use api::cert_manager::Certificate;
 use api::names::manager;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
-use plan::node::SeenSet;
+use plan::node::{SeenPod, SeenSet};
 use runtime::admin::Admin;
 use runtime::lease::{Campaign, Claim, Leadership};
 use runtime::metrics::Metrics;
@@ -33,7 +33,7 @@ use super::objects::{Certificates, Objects};
 use super::pass::turn;
 use super::seen::Seen;
 use super::watches::{
-    All, Nodes, keep_of_claim, keep_of_pod, keep_of_secret, labelled, of_claim, of_node, of_owner, of_secret,
+    All, Nodes, keep_of_claim, keep_of_node, keep_of_secret, labelled, of_claim, of_node, of_owner, of_secret,
 };
 use super::{Controller, Error};
 use crate::events::Events;
@@ -90,11 +90,11 @@ impl Start<'_> {
         };
         let every = watcher::Config::default;
         let (own, own_claims) = (self.own_writes(), self.own_writes());
-        let node_caches = self.watch::<SeiNode, _>(&every(), |_| {}, || of_node(queue, &own, &all))?;
+        let node_caches = self.watch(&every(), keep_of_node, || of_node(queue, &own, &all))?;
         nodes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone_from(&node_caches);
         let objects = Objects {
             stateful_sets: self.seen::<SeenSet>(queue, |_| {})?,
-            pods: self.seen::<Pod>(queue, keep_of_pod)?,
+            pods: self.seen(queue, SeenPod::forget_readiness)?,
             services: self.seen::<Service>(queue, |_| {})?,
             config_maps: self.seen::<ConfigMap>(queue, |_| {})?,
             network_policies: self.seen::<NetworkPolicy>(queue, |_| {})?,

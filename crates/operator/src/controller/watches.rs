@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use api::SeiNode;
 use api::names::label;
-use k8s_openapi::api::core::v1::{
-    Container, ContainerStatus, PersistentVolumeClaim, Pod, PodSpec, PodStatus,
-};
+use api::sei_node::PlanPhase;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::runtime::watcher;
 use kube::{Resource, ResourceExt};
 use runtime::Key;
@@ -149,45 +148,17 @@ fn names_secret(node: &SeiNode, name: &str) -> bool {
         || plan::node::tls(node).secret_name.as_deref() == Some(name)
 }
 
-/// What is read of a pod: who it is, its images, whether its containers run, and why not. The rest of it is large, and changes
-/// more often than what is read.
-pub(super) fn keep_of_pod(pod: &mut Pod) {
-    let images = |containers: Vec<Container>| -> Vec<Container> {
-        let image = |one: Container| Container { name: one.name, image: one.image, ..Container::default() };
-        containers.into_iter().map(image).collect()
-    };
-    if let Some(spec) = pod.spec.take() {
-        pod.spec = Some(PodSpec {
-            containers: images(spec.containers),
-            init_containers: spec.init_containers.map(images),
-            ..PodSpec::default()
-        });
-    }
-    let states = |statuses: Vec<ContainerStatus>| -> Vec<ContainerStatus> {
-        let state = |one: ContainerStatus| ContainerStatus {
-            name: one.name,
-            state: one.state,
-            ..ContainerStatus::default()
-        };
-        statuses.into_iter().map(state).collect()
-    };
-    if let Some(mut status) = pod.status.take() {
-        if let Some(conditions) = &mut status.conditions {
-            conditions.retain(|condition| condition.type_ == "PodScheduled");
-        }
-        pod.status = Some(PodStatus {
-            pod_ip: status.pod_ip,
-            conditions: status.conditions,
-            init_container_statuses: status.init_container_statuses.map(states),
-            container_statuses: status.container_statuses.map(states),
-            ..PodStatus::default()
-        });
-    }
-}
-
 /// What is written by others about an object and read by nobody here.
 pub(super) fn keep_of_claim(claim: &mut PersistentVolumeClaim) {
     claim.metadata.annotations = None;
+}
+
+/// What the tasks of a plan that has ended well were given is read by nobody, and most of a node's size.
+pub(super) fn keep_of_node(node: &mut SeiNode) {
+    let plan = node.status.as_mut().and_then(|status| status.plan.as_mut());
+    if let Some(plan) = plan.filter(|plan| plan.phase == PlanPhase::Complete) {
+        plan.tasks.iter_mut().for_each(|task| task.params = None);
+    }
 }
 
 /// What is read of a Secret's metadata: that it is there, and which version.

@@ -5,8 +5,10 @@ use api::sei_node::Scheme;
 use api::sidecar_wire::TaskRequest;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+
+use super::seen_pod::SeenPod;
 
 /// Something to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +77,7 @@ impl Object {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Doomed {
     /// A pod.
-    Pod(Box<Pod>),
+    Pod(Box<SeenPod>),
     /// The bootstrap pod's Service.
     Service(Box<Service>),
     /// The bootstrap Job, and first of all its pod.

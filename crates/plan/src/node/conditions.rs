@@ -199,7 +199,7 @@ impl Say<'_> {
                 if failed.attempts > 1 { format!(" ({} times)", failed.attempts) } else { String::new() };
             format!("step {} ({}) failed{again}: {}", failed.step, failed.task.task_type, failed.task.error)
         });
-        let trouble = observe::pod(node, world).and_then(|pod| observe::trouble(pod));
+        let trouble = observe::pod(node, world).and_then(|pod| pod.trouble());
         let conditions = &self.status.conditions;
         let unfit = condition::holds(conditions, SpecApplied::SpecInvalid)
             || condition::holds(conditions, SpecApplied::ApplyConflict);

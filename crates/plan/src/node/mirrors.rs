@@ -4,18 +4,17 @@
 use api::SeiNode;
 use api::names::{annotation, container};
 use api::sei_node::{PeerSource, SeiNodeStatus, StartedFrom};
-use k8s_openapi::api::core::v1::Pod;
 
 use super::drift::{self, Config, Parts};
 use super::kind::Kind;
-use super::observe;
+use super::seen_pod::SeenPod;
 use super::settings::external_address;
 
 /// Stamps what the pod tells. The caller has seen that it is of the newest revision of the wanted template.
-pub(super) fn stamp_pod(status: &mut SeiNodeStatus, node: &SeiNode, kind: Kind<'_>, pod: &Pod) {
-    status.current_image = observe::image_of(pod, container::SEID).map(str::to_owned);
-    status.current_sidecar_image = observe::image_of(pod, container::SIDECAR).map(str::to_owned);
-    status.current_proxy_image = observe::image_of(pod, container::PROXY).map(str::to_owned);
+pub(super) fn stamp_pod(status: &mut SeiNodeStatus, node: &SeiNode, kind: Kind<'_>, pod: &SeenPod) {
+    status.current_image = pod.image_of(container::SEID).map(str::to_owned);
+    status.current_sidecar_image = pod.image_of(container::SIDECAR).map(str::to_owned);
+    status.current_proxy_image = pod.image_of(container::PROXY).map(str::to_owned);
     let annotations = pod.metadata.annotations.as_ref();
     status.current_proxy_config_hash =
         annotations.and_then(|all| all.get(annotation::PROXY_CONFIG_HASH)).cloned();

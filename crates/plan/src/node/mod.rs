@@ -14,6 +14,8 @@ mod needs;
 mod notes;
 mod observe;
 mod repair;
+mod seen;
+mod seen_pod;
 mod seen_set;
 mod settings;
 mod step;
@@ -30,6 +32,9 @@ pub use kind::Kind;
 pub use memo::Memo;
 pub use needs::{Needs, needs};
 pub use notes::{Note, Tone, notes};
+pub use seen_pod::{
+    SeenContainer, SeenContainerStatus, SeenPod, SeenPodCondition, SeenPodSpec, SeenPodStatus,
+};
 pub use seen_set::SeenSet;
 pub use settings::{external_address, settings};
 pub use task::{Step, backoff, id as task_id};

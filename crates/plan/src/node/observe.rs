@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use api::SeiNode;
 use api::applied::Standing;
-use api::names::{container, label, object, role};
+use api::names::{label, object, role};
 use api::sei_node::{ObservedTls, Scheme, SeiNodeStatus};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube_core::{Resource, ResourceExt};
 
 use super::action::Transport;
 use super::drift;
+use super::seen_pod::SeenPod;
 use super::world::World;
 use crate::platform::Platform;
 use crate::render;
@@ -41,7 +41,7 @@ pub(super) fn is_going<K: Resource>(object: &K) -> bool {
 }
 
 /// The node's own pod: of its name, and made by its StatefulSet.
-pub(super) fn pod<'a>(node: &SeiNode, world: &'a World) -> Option<&'a Arc<Pod>> {
+pub(super) fn pod<'a>(node: &SeiNode, world: &'a World) -> Option<&'a Arc<SeenPod>> {
     let name = object::pod(node.metadata.name.as_deref().unwrap_or_default());
     let set = world.stateful_set.as_deref()?.metadata.uid.as_deref()?;
     world.pods.iter().find(|pod| {
@@ -51,7 +51,7 @@ pub(super) fn pod<'a>(node: &SeiNode, world: &'a World) -> Option<&'a Arc<Pod>> 
 }
 
 /// The pod of the node's bootstrap Job that has not ended.
-pub(super) fn bootstrap_pod(world: &World) -> Option<&Arc<Pod>> {
+pub(super) fn bootstrap_pod(world: &World) -> Option<&Arc<SeenPod>> {
     let job = world.job.as_deref()?.metadata.uid.as_deref()?;
     world.pods.iter().find(|pod| {
         let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) fn bootstrap_pod(world: &World) -> Option<&Arc<Pod>> {
 }
 
 /// The revision that a pod was made from.
-pub(super) fn revision_of(pod: &Pod) -> Option<&str> {
+pub(super) fn revision_of(pod: &SeenPod) -> Option<&str> {
     pod.metadata.labels.as_ref()?.get(REVISION).map(String::as_str)
 }
 
@@ -79,63 +79,6 @@ pub(super) fn made_from_another_template(
     let hash = world.memo.wish(node, kind_of::<StatefulSet>(), desired).ok()?;
     let settled = world.memo.standing(node, set, &hash, desired) == Standing::AsWished;
     settled.then(|| "a pod that was made from a changed template".into())
-}
-
-/// Statuses of every container of a pod, with its name.
-fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
-    let status = pod.status.as_ref();
-    let first = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
-    let then = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
-    first.iter().chain(then)
-}
-
-/// Whether a container of a pod runs.
-pub(super) fn runs(pod: &Pod, container: &str) -> bool {
-    containers(pod).any(|status| {
-        status.name == container && status.state.as_ref().is_some_and(|state| state.running.is_some())
-    })
-}
-
-/// Why a pod does not come up, in its own words, if it says so.
-pub(super) fn trouble(pod: &Pod) -> Option<String> {
-    let waiting = containers(pod).find_map(|status| {
-        let waiting = status.state.as_ref()?.waiting.as_ref()?;
-        let reason = waiting.reason.as_deref()?;
-        // What every container goes through on its way.
-        if matches!(reason, "ContainerCreating" | "PodInitializing") {
-            return None;
-        }
-        let message = waiting.message.as_deref().unwrap_or_default();
-        let image = image_of(pod, &status.name).unwrap_or_default();
-        Some(format!("container {} (image {image}): {reason}: {message}", status.name))
-    });
-    let ended = || {
-        containers(pod).find_map(|status| {
-            let ended = status.state.as_ref()?.terminated.as_ref()?;
-            let reason = ended.reason.as_deref().unwrap_or("Error");
-            (ended.exit_code != 0).then(|| {
-                let message = ended.message.as_deref().unwrap_or_default();
-                format!("container {}: {reason}, exit code {}: {message}", status.name, ended.exit_code)
-            })
-        })
-    };
-    let unscheduled = || {
-        let conditions = pod.status.as_ref()?.conditions.as_deref()?;
-        let scheduled = conditions.iter().find(|condition| condition.type_ == "PodScheduled")?;
-        (scheduled.status == "False").then(|| {
-            let reason = scheduled.reason.as_deref().unwrap_or("Unschedulable");
-            format!("{reason}: {}", scheduled.message.as_deref().unwrap_or_default())
-        })
-    };
-    waiting.or_else(ended).or_else(unscheduled).map(|text| text.trim_end_matches([':', ' ']).to_owned())
-}
-
-/// The image of a container of a pod.
-pub(super) fn image_of<'a>(pod: &'a Pod, container: &str) -> Option<&'a str> {
-    let spec = pod.spec.as_ref()?;
-    let first = spec.init_containers.as_deref().unwrap_or_default();
-    let found = first.iter().chain(&spec.containers).find(|one| one.name == container)?;
-    found.image.as_deref()
 }
 
 /// How the sidecar of the node's own pod is reached, as it was last seen to be served.
@@ -156,7 +99,7 @@ pub(super) fn bootstrap_transport(node: &SeiNode, world: &World) -> Option<Trans
     Some(to(node, pod, &drift::plain()))
 }
 
-fn to(node: &SeiNode, pod: &Pod, tls: &ObservedTls) -> Transport {
+fn to(node: &SeiNode, pod: &SeenPod, tls: &ObservedTls) -> Transport {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let namespace = node.metadata.namespace.as_deref().unwrap_or_default();
     Transport {
@@ -165,9 +108,4 @@ fn to(node: &SeiNode, pod: &Pod, tls: &ObservedTls) -> Transport {
         address: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
         secret: tls.secret_name.clone().filter(|_| tls.scheme == Scheme::Https),
     }
-}
-
-/// Whether seid runs in a pod.
-pub(super) fn seid_runs(pod: &Pod) -> bool {
-    runs(pod, container::SEID)
 }

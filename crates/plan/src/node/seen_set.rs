@@ -8,6 +8,8 @@ use kube_core::Resource;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use super::seen::seen_of;
+
 /// What is read of a StatefulSet, and its spec as text: each is kept as long as its node is there, and a pod's template takes
 /// ten times the memory when it is read. The text is looked at only to see whether somebody has changed it.
 #[derive(Clone, Debug, Serialize)]
@@ -87,34 +89,7 @@ impl PartialEq for SeenSet {
     }
 }
 
-impl Resource for SeenSet {
-    type DynamicType = ();
-    type Scope = <StatefulSet as Resource>::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        StatefulSet::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        StatefulSet::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        StatefulSet::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        StatefulSet::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+seen_of!(SeenSet, StatefulSet);
 
 #[cfg(test)]
 mod tests {

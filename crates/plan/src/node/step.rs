@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::SeiNode;
 use api::applied::{self, Standing};
 use api::condition::SidecarTLSSecretReady;
-use api::names::object;
+use api::names::{container, object};
 use api::sei_node::{PlannedTask, SeiNodeStatus};
 use api::sidecar_wire::{TaskRequest, TaskState};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -284,8 +284,8 @@ impl<'a> Scene<'a> {
         let Some(pod) = observe::pod(self.node, self.world).filter(|pod| !observe::is_going(&***pod)) else {
             return starting();
         };
-        if !observe::seid_runs(pod) {
-            return observe::trouble(pod).map_or_else(starting, |trouble| waits("Pod", &pod_name, &trouble));
+        if !pod.runs(container::SEID) {
+            return pod.trouble().map_or_else(starting, |trouble| waits("Pod", &pod_name, &trouble));
         }
         mirrors::stamp_pod(status, self.node, self.kind, pod);
         Look::Done
@@ -329,7 +329,7 @@ impl<'a> Scene<'a> {
             Some(Ok(())) => Look::Done,
             Some(Err(why)) => Look::Never(format!("Job {name} failed: {why}")),
             None => {
-                let trouble = observe::bootstrap_pod(self.world).and_then(|pod| observe::trouble(pod));
+                let trouble = observe::bootstrap_pod(self.world).and_then(|pod| pod.trouble());
                 waits("Job", &name, trouble.as_deref().unwrap_or("seid is on its way to the height"))
             }
         }
@@ -425,7 +425,7 @@ impl<'a> Scene<'a> {
     }
 
     fn unreachable(self, transport: &Transport, why: &str) -> Look {
-        let trouble = observe::pod(self.node, self.world).and_then(|pod| observe::trouble(pod));
+        let trouble = observe::pod(self.node, self.world).and_then(|pod| pod.trouble());
         let message = trouble.unwrap_or_else(|| why.to_owned());
         Look::Wait(Wait {
             what: "Sidecar",

@@ -7,10 +7,11 @@ use api::cert_manager::Certificate;
 use api::sei_node::Scheme;
 use api::sidecar_wire::TaskResult;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 
 use super::memo::Memo;
+use super::seen_pod::SeenPod;
 use super::seen_set::SeenSet;
 
 /// What was seen of a node's surroundings.
@@ -19,7 +20,7 @@ pub struct World {
     /// The StatefulSet that has the node's name.
     pub stateful_set: Option<Arc<SeenSet>>,
     /// Pods that carry the node's label, those of the bootstrap Job too.
-    pub pods: Vec<Arc<Pod>>,
+    pub pods: Vec<Arc<SeenPod>>,
     /// The Service that has the node's name.
     pub service: Option<Arc<Service>>,
     /// The ConfigMap of the proxy.

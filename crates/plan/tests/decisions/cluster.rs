@@ -15,7 +15,8 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube_core::Resource;
 use plan::node::{
-    Action, Doomed, Health, Needs, Object, SecretSight, SeenSet, Served, Submission, TaskSight, World,
+    Action, Doomed, Health, Needs, Object, SecretSight, SeenPod, SeenSet, Served, Submission, TaskSight,
+    World,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -51,6 +52,8 @@ pub struct Sidecar {
     pub up: bool,
     /// It was told that seid may start.
     pub ready: bool,
+    /// How its pod was made to serve.
+    pub wants_tls: bool,
     /// How it is served.
     pub tls: bool,
     /// Its store, which is on the data volume.
@@ -295,7 +298,8 @@ impl Cluster {
                 "apiVersion": "apps/v1", "kind": "StatefulSet", "name": set.metadata.name, "uid": set.metadata.uid, "controller": true,
             }]))
             .unwrap();
-            self.world.pods = vec![Arc::new(pod)];
+            self.sidecar.wants_tls = json!(pod.spec).to_string().contains("--secure-listen-address");
+            self.world.pods = vec![Arc::new(serde_json::from_value(json!(pod)).unwrap())];
             changed = true;
         }
         changed
@@ -321,8 +325,7 @@ impl Cluster {
             }],
         }))
         .unwrap();
-        let args = serde_json::to_string(&running.spec).unwrap();
-        self.sidecar.tls = args.contains("--secure-listen-address");
+        self.sidecar.tls = self.sidecar.wants_tls;
         self.sidecar.up = true;
         self.sidecar.ready = false;
         self.world.pods = vec![Arc::new(running)];
@@ -369,7 +372,7 @@ impl Cluster {
         let mut hasher = DefaultHasher::new();
         serde_json::to_string(&node).unwrap().hash(&mut hasher);
         (set, pod, there, &self.cycles).hash(&mut hasher);
-        let Sidecar { up, ready, tls, tasks, failures } = &self.sidecar;
+        let Sidecar { up, ready, wants_tls: _, tls, tasks, failures } = &self.sidecar;
         (up, ready, tls, failures).hash(&mut hasher);
         for (id, (_, state, run)) in tasks {
             (id, format!("{state:?}"), run).hash(&mut hasher);
@@ -404,7 +407,7 @@ fn take_in(world: &mut World, object: Object) {
     }
 }
 
-fn going(pod: &mut Arc<Pod>) {
+fn going(pod: &mut Arc<SeenPod>) {
     let mut gone = (**pod).clone();
     gone.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-05-18T10:00:00Z")).unwrap());
     *pod = Arc::new(gone);

@@ -1,0 +1,151 @@
+//! A pod as it was seen.
+
+use k8s_openapi::api::core::v1::{ContainerState, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
+
+use super::seen::seen_of;
+
+/// What is read of a pod: who it is, its images, whether its containers run, and why not. The rest of it is large, and changes
+/// more often than what is read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SeenPod {
+    /// Its metadata.
+    pub metadata: ObjectMeta,
+    /// What it is made of.
+    pub spec: Option<SeenPodSpec>,
+    /// What has become of it.
+    pub status: Option<SeenPodStatus>,
+}
+
+seen_of!(SeenPod, Pod);
+
+/// What is read of a pod's spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SeenPodSpec {
+    /// Containers that come first; sidecars are among them.
+    pub init_containers: Vec<SeenContainer>,
+    /// Containers.
+    pub containers: Vec<SeenContainer>,
+}
+
+/// A container of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenContainer {
+    /// Its name.
+    pub name: String,
+    /// Its image.
+    pub image: Option<String>,
+}
+
+/// What is read of a pod's status.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SeenPodStatus {
+    /// Its address.
+    #[serde(rename = "podIP")]
+    pub pod_ip: Option<String>,
+    /// What is said of it.
+    pub conditions: Vec<SeenPodCondition>,
+    /// What has become of the containers that come first.
+    pub init_container_statuses: Vec<SeenContainerStatus>,
+    /// What has become of its containers.
+    pub container_statuses: Vec<SeenContainerStatus>,
+}
+
+/// What is said of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SeenPodCondition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Whether it is so.
+    pub status: String,
+    /// Why, in one word.
+    pub reason: Option<String>,
+    /// Why, in a sentence.
+    pub message: Option<String>,
+}
+
+/// What has become of a container.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeenContainerStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it waits, runs, or has ended.
+    pub state: Option<ContainerState>,
+}
+
+impl SeenPod {
+    /// Leaves out what is said about readiness, which changes often, and which nobody reads.
+    pub fn forget_readiness(&mut self) {
+        if let Some(status) = &mut self.status {
+            status.conditions.retain(|condition| condition.type_ == SCHEDULED);
+            status.conditions.shrink_to_fit();
+        }
+    }
+
+    /// What has become of every container.
+    fn containers(&self) -> impl Iterator<Item = &SeenContainerStatus> {
+        let statuses = self.status.iter();
+        statuses.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses))
+    }
+
+    /// Whether a container runs.
+    pub(super) fn runs(&self, container: &str) -> bool {
+        self.containers().any(|status| {
+            status.name == container && status.state.as_ref().is_some_and(|state| state.running.is_some())
+        })
+    }
+
+    /// The image of a container.
+    pub(super) fn image_of(&self, container: &str) -> Option<&str> {
+        let spec = self.spec.as_ref()?;
+        let found = spec.init_containers.iter().chain(&spec.containers).find(|one| one.name == container)?;
+        found.image.as_deref()
+    }
+
+    /// Why it does not come up, in its own words, if it says so.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let found = self.waits().or_else(|| self.has_ended()).or_else(|| self.is_unscheduled());
+        found.map(|text| text.trim_end_matches([':', ' ']).to_owned())
+    }
+
+    fn waits(&self) -> Option<String> {
+        self.containers().find_map(|status| {
+            let waiting = status.state.as_ref()?.waiting.as_ref()?;
+            let reason = waiting.reason.as_deref()?;
+            // What every container goes through on its way.
+            if matches!(reason, "ContainerCreating" | "PodInitializing") {
+                return None;
+            }
+            let message = waiting.message.as_deref().unwrap_or_default();
+            let image = self.image_of(&status.name).unwrap_or_default();
+            Some(format!("container {} (image {image}): {reason}: {message}", status.name))
+        })
+    }
+
+    fn has_ended(&self) -> Option<String> {
+        self.containers().find_map(|status| {
+            let ended = status.state.as_ref()?.terminated.as_ref()?;
+            let reason = ended.reason.as_deref().unwrap_or("Error");
+            (ended.exit_code != 0).then(|| {
+                let message = ended.message.as_deref().unwrap_or_default();
+                format!("container {}: {reason}, exit code {}: {message}", status.name, ended.exit_code)
+            })
+        })
+    }
+
+    fn is_unscheduled(&self) -> Option<String> {
+        let conditions = &self.status.as_ref()?.conditions;
+        let scheduled = conditions.iter().find(|condition| condition.type_ == SCHEDULED)?;
+        (scheduled.status == "False").then(|| {
+            let reason = scheduled.reason.as_deref().unwrap_or("Unschedulable");
+            format!("{reason}: {}", scheduled.message.as_deref().unwrap_or_default())
+        })
+    }
+}
+
+const SCHEDULED: &str = "PodScheduled";
