@@ -9,6 +9,7 @@ use api::names::{
     annotation, container, data_key, env, finalizer, group, label, lease, manager, object, path, port,
     port_name, process_id, role, scheduling, task, volume,
 };
+use api::sidecar_wire::exposure::{self, Values};
 use api::sidecar_wire::{self, TaskType};
 
 /// Fails the test when a file is not what is generated now.
@@ -39,6 +40,43 @@ fn the_table_of_conditions_is_up_to_date() {
         let _ = writeln!(page, "| {} | `{reason}` | {meaning} | {remedy} |", status.as_str());
     }
     check("docs/conditions.md", &page);
+}
+
+#[test]
+fn the_table_of_what_a_sidecar_shows_is_up_to_date() {
+    let mut page = String::from(
+        "# What a sidecar shows without a token\n\n\
+         This page is made from the code: do not edit it.\n\n\
+         The proxy before a sidecar asks for a token, and whether its owner may, at every path but these:\n\n",
+    );
+    for (path, shows) in sidecar_wire::path::UNAUTHENTICATED.iter().zip([
+        "whether seid may start, as a code without a body",
+        "the same",
+        "whether the sidecar works, as a code; `?verbose=1` adds which check failed, and nothing else",
+        "metrics, as below",
+    ]) {
+        let _ = writeln!(page, "- `{path}`: {shows}");
+    }
+    page.push_str(
+        "\nWho reaches the proxy at all is up to the node's NetworkPolicy: port 8443 is open to the operator and to the clients that\n\
+         `--sidecar-clients` names, so a scraper must be named there.\n\n\
+         Metrics are numbers. Their labels are these, and no others; no caller and no Secret can put text into them. What tasks\n\
+         were given, what they returned, why they failed, and who called, is shown only to who has a token and may read tasks.\n\n\
+         | label | values | what it tells |\n|---|---|---|\n",
+    );
+    for (label, values, about) in exposure::LABELS {
+        let values = match values {
+            Values::TaskType => "kinds of tasks".to_owned(),
+            Values::TaskState => "`running`, `completed`, `failed`".to_owned(),
+            Values::Words(words) => {
+                words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+            }
+            Values::Name => "a name of letters, digits and `-_.+`".to_owned(),
+            Values::Number => "a number".to_owned(),
+        };
+        let _ = writeln!(page, "| `{label}` | {values} | {about} |");
+    }
+    check("docs/sidecar-exposure.md", &page);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What is spoken with a node's sidecar: JSON over HTTP, through the proxy.
 
+pub mod exposure;
 mod params;
 mod task;
 
