@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use kube::api::{ApiResource, Patch, PatchParams, PostParams};
 use kube::core::{GroupVersionKind, Object};
 use kube::runtime::watcher::{self, Event, watcher};
@@ -97,7 +97,7 @@ async fn until_all_run(nodes: Api<Node>, count: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Edits the image of one node after the other. The next edit waits until the pod of the one before was replaced and is ready:
+/// Edits the image of one node after the other. The next edit waits until the pod of the one before was replaced:
 /// what is measured is an edit, not a queue of them.
 pub async fn edit(client: &Client, namespace: &str, count: usize) -> Result<(), Error> {
     let nodes = of(client, namespace);
@@ -125,14 +125,12 @@ pub async fn edit(client: &Client, namespace: &str, count: usize) -> Result<(), 
     Ok(())
 }
 
-/// Whether a pod was made from the edited node, and is ready.
+/// Whether a pod was made from the edited node, and runs. It need not be ready: some operators take half a minute for that.
 fn is_new(pod: &Pod) -> bool {
-    let edited = pod
-        .spec
-        .as_ref()
-        .is_some_and(|spec| spec.containers.iter().any(|one| one.image.as_deref() == Some(OTHER_IMAGE)));
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    edited && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let made_from =
+        |spec: &PodSpec| spec.containers.iter().any(|one| one.image.as_deref() == Some(OTHER_IMAGE));
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    pod.spec.as_ref().is_some_and(made_from) && phase == Some("Running")
 }
 
 /// The node that a pod belongs to.
