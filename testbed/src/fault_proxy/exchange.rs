@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::header::{CONNECTION, HeaderValue, UPGRADE, USER_AGENT};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Bytes, Incoming};
 
@@ -16,7 +17,7 @@ use super::forward;
 use super::identity::{self, Holder};
 use super::journal::{Journal, Open};
 use super::refusal::Refusal;
-use super::request::Asked;
+use super::request::{Asked, Verb};
 use super::rules::{Decision, Rule, Rules};
 use super::upstream::Upstream;
 use super::watches::Watches;
@@ -112,8 +113,9 @@ impl Exchange {
 
     async fn lose_answer(mut self, body: Incoming, keep_back: Duration, rule: &Rule, loss: Loss) -> Answer {
         // A request that the API server never answered has no answer that could be lost.
-        if self.forward(body, keep_back).await.is_none() {
-            return self.reset().await;
+        match self.forward(body, keep_back).await {
+            Some(answer) => self.let_end(answer).await,
+            None => return self.reset().await,
         }
         rule.fire();
         match loss {
@@ -132,10 +134,14 @@ impl Exchange {
             Moment::BeforeForwarding => None,
             Moment::BeforeAnswer | Moment::AfterAnswer => self.forward(body, keep_back).await,
         };
-        self.control.kill_at_the_end(execution);
         if moment != Moment::AfterAnswer {
+            if let Some(answer) = answer {
+                self.let_end(answer).await;
+            }
+            self.control.kill_at_the_end(execution);
             return self.reset().await;
         }
+        self.control.kill_at_the_end(execution);
         // The connection is closed behind the answer: when it has ended, the answer is with the client.
         let mut answer = self.pass_on(answer).await;
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -151,6 +157,15 @@ impl Exchange {
                 answer
             }
             None => self.reset().await,
+        }
+    }
+
+    /// Reads an answer that nobody hears to its end. Left half read, its connection would be closed, and an API server that
+    /// has just done what it was asked would log that it had not.
+    async fn let_end(&self, answer: Answer) {
+        if self.asked.verb != Verb::Watch {
+            // What is lost was to be lost.
+            let _ = answer.into_body().collect().await;
         }
     }
 

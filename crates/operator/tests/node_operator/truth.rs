@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
 use testbed::kubelet_player::Breakage;
-use testbed::{Context, TestResult};
+use testbed::{Context, TestResult, wait};
 
 use crate::diary::{Diary, image_of, seid_runs};
 use crate::ground::{Ground, IMAGE, OTHER_IMAGE, SOON, is_ready, message, reason};
@@ -180,6 +180,13 @@ pub async fn a_sidecar_that_restarts_is_told_again_and_events_come_once(cx: Cont
     ground.running("full", |_| {}).await?;
     ground.sidecar("full").restart();
     ground.until("full", "it is ready again", was_told_again).await?;
+    // Events follow the status, and a killed operator sends none.
+    wait::until("the last event", SOON, || async {
+        let sent = ground.events("full").await.map_err(|error| error.to_string())?;
+        let told = sent.iter().any(|(reason, _)| reason == "SidecarReadinessRestored");
+        if told { Ok(()) } else { Err(format!("only {sent:?}")) }
+    })
+    .await?;
     operator.kill()?;
     let _operator = ground.operator()?;
     ground.rests(Duration::from_secs(3)).await?;
