@@ -15,6 +15,7 @@
 //! | every wait has one deadline | `failures::a_wait_has_one_deadline_whatever_it_waits_for` |
 //! | a volume that is lost is never replaced under a node that signs | `stories::a_lost_volume_is_made_again_but_not_under_a_node_that_signs` |
 //! | what is rendered is taken by the API server without a warning, and is not seen as changed afterwards | `rendered::rendered_objects_are_taken_without_a_warning_and_kept_as_they_are`, `rendered::quantities_are_kept_in_their_canonical_form` |
+//! | what was computed before is used only for the same spec and the same content | `node::memo::tests::another_spec_has_another_memory`, `node::memo::tests::what_was_found_as_wished_is_compared_again_only_when_it_may_differ` |
 //! | rendered objects do not change unnoticed | `golden::rendered_objects_are_as_they_were` |
 //! | keys reach only the container that they are for | `guard::tests::the_keyring_and_its_passphrase_reach_the_sidecar_only`, `guard::tests::a_bootstrap_pod_that_could_sign_is_refused` |
 //! | nobody reaches a sidecar who was not named | `policy::a_platform_without_clients_lets_nobody_reach_the_sidecar` |

@@ -8,6 +8,8 @@
 //! | a key is never worked on twice at once, none is lost, and no more than allowed run at once | `queue::line::tests::whatever_happens_no_key_is_lost_doubled_or_beyond_the_cap` |
 //! | what happened while a watch was away is found by the next listing | `watch::cache::tests::what_happened_while_a_watch_was_away_is_found_by_the_next_listing` |
 //! | an object that cannot be read harms only itself | `watch::cache::tests::an_object_that_cannot_be_read_harms_only_itself` |
+//! | who wrote which field of an object is not read, and everything else is | `watch::guarded::tests::who_wrote_which_field_is_not_read_and_everything_else_is` |
+//! | only so many requests are under way at once, and watches do not count | `client::tests::only_so_many_requests_are_under_way_and_watches_beside_them` |
 //! | Secrets of the whole cluster are never cached | `watch::tests::secrets_of_the_whole_cluster_are_never_cached` |
 //! | a status is written at most once in a pass (it does not compile otherwise), only when it differs and only onto what was read | `write::status::tests::only_what_differs_is_sent_and_what_is_gone_is_named`, `writes::a_stale_status_is_refused` |
 //! | a claim to lead ends by the clock, without being told | `lease::claim::tests::a_claim_ends_by_the_clock_without_being_told` |

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use testbed::Error;
 use testbed::process::{Process, Program};
 
+use crate::platform::PLATFORM;
 use crate::world::World;
 
 /// The peer reads its token from where a kubelet would put it, and nowhere else. It gets a /run of its own, with nothing
@@ -82,7 +83,8 @@ impl Contender {
                 // Sidecars have no addresses here. Asked as a proxy, the server that plays them sees whom a request is for.
                 .env("HTTP_PROXY", format!("http://{sidecars}"))
         };
-        for (name, value) in PLATFORM {
+        // The same for both.
+        for (name, value) in PLATFORM.into_iter().chain(OF_THE_PEER) {
             program = program.env(name, value);
         }
         program
@@ -114,32 +116,12 @@ fn digest(program: &Path) -> Result<String, Error> {
     Ok(format!("sha256:{digest}"))
 }
 
-/// The settings of the platform, the same for both.
-const PLATFORM: [(&str, &str); 26] = [
-    ("SEI_NODEPOOL_NAME", "sei-node"),
-    ("SEI_NODEPOOL_ARCHIVE", "sei-archive"),
-    ("SEI_TOLERATION_KEY", "sei.io/workload"),
-    ("SEI_SERVICE_ACCOUNT", "seid-node"),
-    ("SEI_STORAGE_CLASS_PERF", "fast"),
-    ("SEI_STORAGE_CLASS_DEFAULT", "fast"),
-    ("SEI_STORAGE_CLASS_ARCHIVE", "large"),
-    ("SEI_STORAGE_SIZE_DEFAULT", "10Gi"),
-    ("SEI_STORAGE_SIZE_ARCHIVE", "40Gi"),
-    ("SEI_RESOURCE_CPU_DEFAULT", "4"),
-    ("SEI_RESOURCE_MEM_DEFAULT", "32Gi"),
-    ("SEI_RESOURCE_CPU_ARCHIVE", "48"),
-    ("SEI_RESOURCE_MEM_ARCHIVE", "448Gi"),
-    ("SEI_SNAPSHOT_BUCKET", "snapshots"),
-    ("SEI_SNAPSHOT_REGION", "here"),
+/// Settings that the peer does not start without, and ours says to have no effect.
+const OF_THE_PEER: [(&str, &str); 6] = [
     ("SEI_RESULT_EXPORT_BUCKET", "results"),
     ("SEI_RESULT_EXPORT_REGION", "here"),
     ("SEI_RESULT_EXPORT_PREFIX", "results/"),
-    ("SEI_GENESIS_BUCKET", "genesis"),
-    ("SEI_GENESIS_REGION", "here"),
     ("SEI_GATEWAY_NAME", "gateway"),
     ("SEI_GATEWAY_NAMESPACE", "gateway"),
     ("SEI_GATEWAY_DOMAIN", "sei.example"),
-    ("SEI_SIDECAR_IMAGE", "images.example/sidecar:v1"),
-    ("SEI_KUBE_RBAC_PROXY_IMAGE", "images.example/proxy:v1"),
-    ("SEI_COSMOS_EXPORTER_IMAGE", "images.example/exporter:v1"),
 ];

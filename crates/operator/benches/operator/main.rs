@@ -3,6 +3,8 @@
 
 mod contender;
 mod nodes;
+#[path = "../../tests/node_operator/platform.rs"]
+mod platform;
 mod process;
 mod report;
 mod round;
