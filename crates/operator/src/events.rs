@@ -1,10 +1,12 @@
 //! Events: what people are told beside the status. They are sent after the status was stored, by a task of their own, and
 //! are lost rather than waited for: a pass must not stand still because somebody wants to tell about it.
 
+use std::future::Future;
 use std::time::Duration;
 
 use api::SeiNode;
 use api::names::manager;
+use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -24,11 +26,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::EVENTS;
 
-/// How many events wait at most.
-const MOST_WAITING: usize = 1024;
+/// How many events wait at most: what a fleet of some thousand nodes has to tell when it begins, each of them 2 KB.
+pub(crate) const MOST_WAITING: usize = 4096;
 
-/// How long the API server may take for one of them, and how often it is tried.
-const SEND_WITHIN: Duration = Duration::from_secs(5);
+/// How many are sent at once. They wait for their turn among all that is asked of the API server: fewer would fall behind what a
+/// fleet that begins has to tell.
+const AT_ONCE: usize = 16;
+
+/// How long one of them may take, with the wait for its turn, and how often it is tried.
+const SEND_WITHIN: Duration = Duration::from_secs(20);
 const TRIES: u32 = 3;
 
 /// The waits between tries.
@@ -87,27 +93,38 @@ impl Events {
 
 impl Messenger {
     /// Sends events until `stop`, and then for a moment what still waits.
-    pub async fn run(mut self, stop: CancellationToken) {
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => break,
-                event = self.queue.recv() => match event {
-                    Some(event) => self.send(event).await,
-                    // Nobody is left who could hand one in.
-                    None => stop.cancelled().await,
-                },
+    pub async fn run(self, stop: CancellationToken) {
+        let Self { mut queue, client, counts } = self;
+        let sender = Sender { client, counts };
+        let mut stopped = Box::pin(stop.clone().cancelled_owned());
+        let waiting = stream::poll_fn(move |cx| {
+            if !queue.is_closed() && stopped.as_mut().poll(cx).is_ready() {
+                queue.close();
             }
-        }
-        self.queue.close();
-        let rest = async {
-            while let Some(event) = self.queue.recv().await {
-                self.send(event).await;
-            }
+            queue.poll_recv(cx)
+        });
+        let all_sent = waiting.for_each_concurrent(AT_ONCE, |event| sender.send(event));
+        let too_late = async {
+            stop.cancelled().await;
+            tokio::time::sleep(LAST_WORDS).await;
         };
-        // What is not told by then is told by the status.
-        let _ = timeout(LAST_WORDS, rest).await;
+        tokio::select! {
+            () = all_sent => {}
+            // What is not told by then is told by the status.
+            () = too_late => {}
+        }
+        // Also when nobody was left who could hand one in.
+        stop.cancelled().await;
     }
+}
 
+/// Sends one event after the other.
+struct Sender {
+    client: Client,
+    counts: Counts,
+}
+
+impl Sender {
     /// Sends one. Its name is chosen before: an answer that was lost shows as a conflict with itself, and nothing is told
     /// twice.
     async fn send(&self, event: Event) {

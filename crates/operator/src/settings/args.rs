@@ -128,7 +128,7 @@ pub(super) struct ProcessArgs {
     )]
     pub(super) health_probe_bind_address: String,
     /// How many nodes are worked on at once
-    #[arg(long, env = "OUTRIGGER_MAX_CONCURRENT_RECONCILES", value_name = "NUMBER", default_value = "256")]
+    #[arg(long, env = "OUTRIGGER_MAX_CONCURRENT_RECONCILES", value_name = "NUMBER", default_value = "64")]
     pub(super) max_concurrent_reconciles: String,
     /// What is logged: a level, or levels by module, like info,kube=debug
     #[arg(long, env = "OUTRIGGER_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]

@@ -60,13 +60,13 @@ fn what_must_be_given_is_enough() {
     let lease = settings.lease.unwrap();
     assert_eq!((lease.namespace.as_str(), lease.name.as_str()), ("sei-system", "bc1f5b0a.sei.io"));
     assert_eq!((lease.duration, lease.every), (Duration::from_secs(60), Duration::from_secs(5)));
-    assert_eq!((settings.max_concurrent, settings.gateway), (256, None));
+    assert_eq!((settings.max_concurrent, settings.gateway), (64, None));
     assert_eq!(settings.watch_namespaces, Vec::<String>::new());
     assert_eq!(settings.without_effect, Vec::<String>::new());
 }
 
 #[test]
-fn every_problem_is_told_at_once_with_flag_variable_and_cure() {
+fn defect_14_every_problem_is_told_at_once_with_flag_variable_and_cure() {
     let without = ["--nodepool-name", "--storage-size-default", "--cosmos-exporter-image", "--resource-cpu"];
     let more = [
         "--storage-size-default=2000Gib",
@@ -90,7 +90,7 @@ fn every_problem_is_told_at_once_with_flag_variable_and_cure() {
             "--cosmos-exporter-image (SEI_COSMOS_EXPORTER_IMAGE): is missing: Image of the exporter of the chain's metrics",
             "--leader-elect-lease-duration (OUTRIGGER_LEADER_ELECT_LEASE_DURATION): \"soon\" is no duration: use one like 500ms, 90s or 1m30s",
             "--metrics-bind-address (OUTRIGGER_METRICS_BIND_ADDRESS): \"here\" is no address: use one like :8080, 127.0.0.1:8080 or [::]:8080, or 0 for none",
-            "--max-concurrent-reconciles (OUTRIGGER_MAX_CONCURRENT_RECONCILES): \"0\" is no number from 1 to 10000: use one like 256",
+            "--max-concurrent-reconciles (OUTRIGGER_MAX_CONCURRENT_RECONCILES): \"0\" is no number from 1 to 10000: use one like 64",
             "--sidecar-address-template (OUTRIGGER_SIDECAR_ADDRESS_TEMPLATE): \"{pod}:8443\" has {pod}, which stands for nothing: use one like {podIP}:8443 or {node}-0.{node}.{namespace}.svc:8443",
         ]
     );

@@ -103,7 +103,7 @@ pub(super) fn client(text: &str) -> Result<Client, String> {
 /// A count of at least one.
 pub(super) fn count(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
-    number.ok_or_else(|| format!("{text:?} is no number from 1 to 10000: use one like 256"))
+    number.ok_or_else(|| format!("{text:?} is no number from 1 to 10000: use one like 64"))
 }
 
 /// A quantity of more than nothing, which the API server keeps as that number.

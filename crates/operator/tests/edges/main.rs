@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         definitions::without_our_kinds_or_with_older_ones_it_says_so_and_ends,
         telling::events_arrive_on_the_node,
         telling::an_api_server_that_is_away_costs_events_and_nothing_else,
+        telling::a_thousand_events_at_once_all_arrive,
     ]
     .run()
 }

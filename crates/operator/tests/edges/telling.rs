@@ -77,6 +77,33 @@ pub async fn events_arrive_on_the_node(cx: Context) -> TestResult {
     Ok(())
 }
 
+/// What a fleet has to tell when it begins arrives, and all of it.
+pub async fn a_thousand_events_at_once_all_arrive(cx: Context) -> TestResult {
+    const ALL: usize = 1_000;
+    let client = cx.control_plane().await?.client().await?;
+    let namespace = cx.namespace().await?;
+    let metrics = Metrics::new();
+    let (events, messenger) = Events::new(client.clone(), "operator-0_1", &metrics);
+    let stop = CancellationToken::new();
+    let telling = tokio::spawn(messenger.run(stop.clone()));
+    for number in 0..ALL {
+        let message = number.to_string();
+        events.send(
+            &node(&namespace),
+            &[Note { tone: Tone::Normal, reason: "PhaseTransition", action: "Plan", message }],
+        );
+    }
+    let api: Api<Event> = Api::namespaced(client, &namespace);
+    wait::until("all of them", Duration::from_secs(60), || async {
+        let found = api.list(&ListParams::default()).await?.items.len();
+        if found == ALL { Ok(()) } else { Err(Error::Refused(format!("{found} have arrived"))) }
+    })
+    .await?;
+    stop.cancel();
+    telling.await?;
+    Ok(())
+}
+
 pub async fn an_api_server_that_is_away_costs_events_and_nothing_else(cx: Context) -> TestResult {
     let address = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
     let config = kube::Config::new(format!("http://{address}").parse()?);
