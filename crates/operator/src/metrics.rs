@@ -3,26 +3,21 @@
 //! What is true of a node now is made from the nodes themselves when it is asked for: it cannot outlive them, nor drift away
 //! from them. What has happened is counted when it was stored.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
+mod now;
 
 use api::SeiNode;
-use api::condition::{Reason, SidecarReady, Status};
 use api::names::task;
 use api::sei_node::{PlanPhase, SeiNodePhase, SeiNodeStatus, TaskPlan};
 use api::sidecar_wire::TaskType;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::node::Health;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use runtime::metrics::Metrics;
-use runtime::metrics::catalogue::Description;
+
+use self::now::Now;
 
 /// The controller of nodes, as metrics name it.
 pub const CONTROLLER: &str = "seinode";
@@ -106,10 +101,10 @@ pub struct NodeMetrics {
 }
 
 impl NodeMetrics {
-    /// Metrics of nodes, all registered. `nodes` gives every node that this process looks after, as it was last seen: none
+    /// Metrics of nodes, all registered. `nodes` shows every node that this process looks after, as it was last seen: none
     /// while another process leads, or each node would be there twice.
     #[must_use]
-    pub fn new(metrics: &Metrics, nodes: impl Fn() -> Vec<Arc<SeiNode>> + Send + Sync + 'static) -> Self {
+    pub fn new(metrics: &Metrics, nodes: impl Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync + 'static) -> Self {
         let these = Self {
             transitions: Family::default(),
             phase_time: Family::new_with_constructor(|| Histogram::new(PHASE_TIMES)),
@@ -122,7 +117,7 @@ impl NodeMetrics {
         metrics.register(&PLAN_TIME, these.plan_time.clone());
         metrics.register(&PROBES, these.probes.clone());
         metrics.register(&ERRORS, these.errors.clone());
-        metrics.collect(Nodes(Box::new(nodes)));
+        metrics.collect(Now::of(nodes));
         these
     }
 
@@ -214,86 +209,6 @@ fn phase_name(phase: SeiNodePhase) -> &'static str {
 /// Between two times; a clock that was set back does not make it negative.
 fn seconds(since: &Time, now: &Time) -> f64 {
     now.0.duration_since(since.0).as_secs_f64().max(0.0)
-}
-
-/// What is true of nodes now.
-struct Nodes(Box<dyn Fn() -> Vec<Arc<SeiNode>> + Send + Sync>);
-
-impl fmt::Debug for Nodes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Nodes").finish_non_exhaustive()
-    }
-}
-
-/// Samples of one gauge: labels in the order of its description, and the value.
-type Samples<'a> = Vec<(Vec<&'a str>, i64)>;
-
-impl Collector for Nodes {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let nodes = (self.0)();
-        let statuses: Vec<(&str, &str, &SeiNodeStatus)> = nodes
-            .iter()
-            .filter_map(|node| {
-                let (namespace, name) = (node.metadata.namespace.as_deref(), node.metadata.name.as_deref());
-                Some((namespace?, name?, node.status.as_ref()?))
-            })
-            .collect();
-        gauge(&mut encoder, &PHASE, phases(&statuses))?;
-        gauge(&mut encoder, &PLAN_ACTIVE, active_plans(&statuses))?;
-        gauge(&mut encoder, &SIDECAR_READY, ready_sidecars(&statuses))?;
-        gauge(&mut encoder, &CONDITIONS, conditions(&statuses))
-    }
-}
-
-fn gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    description: &Description,
-    samples: Samples<'_>,
-) -> Result<(), fmt::Error> {
-    let mut encoder =
-        encoder.encode_descriptor(description.name, description.help, None, MetricType::Gauge)?;
-    for (values, value) in samples {
-        let labels: Vec<(&str, &str)> = description.labels.iter().copied().zip(values).collect();
-        ConstGauge::new(value).encode(encoder.encode_family(&labels)?)?;
-    }
-    Ok(())
-}
-
-fn phases<'a>(statuses: &[(&'a str, &'a str, &'a SeiNodeStatus)]) -> Samples<'a> {
-    let known =
-        statuses.iter().filter_map(|(namespace, name, status)| Some((*namespace, *name, status.phase?)));
-    let all = known.flat_map(|(namespace, name, is)| {
-        PHASES.map(|phase| (vec![namespace, name, phase_name(phase)], i64::from(phase == is)))
-    });
-    all.collect()
-}
-
-fn active_plans<'a>(statuses: &[(&'a str, &'a str, &'a SeiNodeStatus)]) -> Samples<'a> {
-    let mut active = BTreeMap::<&str, i64>::new();
-    for (namespace, _, status) in statuses {
-        let is_active = status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Active);
-        *active.entry(namespace).or_default() += i64::from(is_active);
-    }
-    active.into_iter().map(|(namespace, count)| (vec![CONTROLLER, namespace], count)).collect()
-}
-
-fn ready_sidecars<'a>(statuses: &[(&'a str, &'a str, &'a SeiNodeStatus)]) -> Samples<'a> {
-    let asked = statuses.iter().filter_map(|(namespace, name, status)| {
-        let ready = status.conditions.iter().find(|condition| condition.type_ == SidecarReady::CONDITION)?;
-        Some((vec![*namespace, *name], i64::from(ready.status == Status::True.as_str())))
-    });
-    asked.collect()
-}
-
-fn conditions<'a>(statuses: &[(&'a str, &'a str, &'a SeiNodeStatus)]) -> Samples<'a> {
-    let mut counts = BTreeMap::<[&str; 5], i64>::new();
-    for (namespace, _, status) in statuses {
-        for condition in &status.conditions {
-            let labels = ["SeiNode", namespace, &condition.type_, &condition.status, &condition.reason];
-            *counts.entry(labels).or_default() += 1;
-        }
-    }
-    counts.into_iter().map(|(labels, count)| (labels.to_vec(), count)).collect()
 }
 
 #[cfg(test)]

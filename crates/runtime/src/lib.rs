@@ -8,6 +8,7 @@
 //! | a key is never worked on twice at once, none is lost, and no more than allowed run at once | `queue::line::tests::whatever_happens_no_key_is_lost_doubled_or_beyond_the_cap` |
 //! | what happened while a watch was away is found by the next listing | `watch::cache::tests::what_happened_while_a_watch_was_away_is_found_by_the_next_listing` |
 //! | an object that cannot be read harms only itself | `watch::cache::tests::an_object_that_cannot_be_read_harms_only_itself` |
+//! | an object at rest comes back as it was, or does not rest | `watch::kept::tests::an_object_that_rests_is_the_same_when_it_is_wanted_and_smaller_until_then`, `watch::kept::tests::an_object_that_would_not_come_back_the_same_does_not_rest`, `watch::cache::tests::an_object_at_rest_is_found_compared_and_told_as_any_other` |
 //! | who wrote which field of an object is not read, and everything else is | `watch::guarded::tests::who_wrote_which_field_is_not_read_and_everything_else_is` |
 //! | only so many requests are under way at once, and watches do not count | `client::tests::only_so_many_requests_are_under_way_and_watches_beside_them` |
 //! | Secrets of the whole cluster are never cached | `watch::tests::secrets_of_the_whole_cluster_are_never_cached` |

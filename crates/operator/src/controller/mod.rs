@@ -5,6 +5,7 @@ mod objects;
 mod pass;
 mod seen;
 mod start;
+mod ties;
 mod watches;
 
 use std::collections::HashMap;

@@ -16,6 +16,10 @@ use runtime::Key;
 use tokio::sync::watch;
 
 use super::seen::Seen;
+use super::ties::Ties;
+
+/// So much of a Job's name is at least the beginning of the names of its pods.
+const SHORTEST_CUT: usize = 50;
 
 /// Everything of nodes that is watched.
 pub(super) struct Objects {
@@ -28,6 +32,8 @@ pub(super) struct Objects {
     pub(super) claims: Seen<PersistentVolumeClaim>,
     pub(super) jobs: Seen<Job>,
     pub(super) certificates: Certificates,
+    /// What nodes have to do with each other.
+    pub(super) ties: Arc<Ties>,
 }
 
 /// Certificates, if there is such a kind.
@@ -85,39 +91,54 @@ impl Objects {
 
     /// What was seen of a node's surroundings, as far as it is watched.
     pub(super) async fn world_of(&self, client: &Client, node: &SeiNode) -> kube::Result<World> {
-        let key = Key::of(node);
-        let named = |name: String| Key { namespace: key.namespace.clone(), name };
-        let imported = node.spec.data_volume.as_ref().and_then(|volume| volume.import.as_ref());
-        let claim = imported.map_or_else(|| object::data_claim(&key.name), |import| import.pvc_name.clone());
+        let names = Names::of(node);
         Ok(World {
-            stateful_set: self.stateful_sets.get(client, &key).await?,
-            pods: self.pods_of(client, node, &key).await?,
-            service: self.services.get(client, &key).await?,
-            proxy_config: self.config_maps.get(client, &named(object::proxy_config(&key.name))).await?,
-            network_policy: self
-                .network_policies
-                .get(client, &named(object::network_policy(&key.name)))
-                .await?,
-            claim: self.claims.get(client, &named(claim)).await?,
-            certificate: self.certificates.seen.get(client, &named(object::sidecar_tls(&key.name))).await?,
-            job: self.jobs.get(client, &named(object::bootstrap_job(&key.name))).await?,
-            label_peers: self.label_peers(node, &key),
+            stateful_set: self.stateful_sets.get(client, &names.node).await?,
+            pods: self.pods_of(client, node, &names).await?,
+            service: self.services.get(client, &names.node).await?,
+            proxy_config: self.config_maps.get(client, &names.proxy_config).await?,
+            network_policy: self.network_policies.get(client, &names.network_policy).await?,
+            claim: self.claims.get(client, &names.claim).await?,
+            certificate: self.certificates.seen.get(client, &names.certificate).await?,
+            job: self.jobs.get(client, &names.job).await?,
+            label_peers: self.label_peers(node, &names.node),
             ..World::default()
         })
     }
 
+    /// Nobody works with a node and its surroundings for now.
+    pub(super) fn rest(&self, node: &SeiNode) {
+        let names = Names::of(node);
+        self.nodes.rest(&names.node);
+        self.stateful_sets.rest(&names.node);
+        self.pods.rest(&names.pod);
+        self.services.rest(&names.node);
+        self.config_maps.rest(&names.proxy_config);
+        self.network_policies.rest(&names.network_policy);
+        self.claims.rest(&names.claim);
+        self.certificates.seen.rest(&names.certificate);
+        self.jobs.rest(&names.job);
+    }
+
     /// The node's own pod, and while it is bootstrapped those of its Job, whose names nobody knows.
-    async fn pods_of(&self, client: &Client, node: &SeiNode, key: &Key) -> kube::Result<Vec<Arc<SeenPod>>> {
-        let own = Key { namespace: key.namespace.clone(), name: object::pod(&key.name) };
-        let mut pods: Vec<Arc<SeenPod>> = self.pods.get(client, &own).await?.into_iter().collect();
+    async fn pods_of(
+        &self,
+        client: &Client,
+        node: &SeiNode,
+        names: &Names,
+    ) -> kube::Result<Vec<Arc<SeenPod>>> {
+        let mut pods: Vec<Arc<SeenPod>> = self.pods.get(client, &names.pod).await?.into_iter().collect();
         if is_bootstrapped(node.status.as_ref()) {
             let of_job = |pod: &Arc<SeenPod>| {
                 let labels = pod.labels();
-                pod.namespace().as_deref() == Some(&key.namespace)
-                    && labels.get(label::NODE) == Some(&key.name)
+                labels.get(label::NODE) == Some(&names.node.name)
                     && labels.get(label::COMPONENT).map(String::as_str) == Some(role::BOOTSTRAP_COMPONENT)
             };
-            pods.extend(self.pods.all().into_iter().filter(of_job));
+            // Of a long name, Kubernetes takes the beginning.
+            let beginning = names.job.name.get(..SHORTEST_CUT).unwrap_or(&names.job.name);
+            let named_after_it =
+                |pod: &Key| pod.namespace == names.job.namespace && pod.name.starts_with(beginning);
+            pods.extend(self.pods.all_of(named_after_it).into_iter().filter(of_job));
         }
         Ok(pods)
     }
@@ -130,17 +151,12 @@ impl Objects {
         if labelled.is_empty() {
             return BTreeMap::new();
         }
-        let all = self.nodes.all();
         let peers_of = |source: &api::sei_node::LabelPeers| {
             let namespace = source.namespace.as_deref().unwrap_or(&key.namespace);
-            let selected = all.iter().map(|peer| (Key::of(&**peer), peer)).filter(|(peer, object)| {
-                let labels = object.labels();
-                peer != key
-                    && peer.namespace == namespace
-                    && source.selector.iter().all(|(name, value)| labels.get(name) == Some(value))
-            });
+            let selected = self.ties.labelled(namespace, &source.selector).into_iter();
+            let peers = selected.filter(|peer| peer != key);
             let mut hosts: Vec<String> =
-                selected.map(|(peer, _)| object::pod_host(&peer.name, &peer.namespace)).collect();
+                peers.map(|peer| object::pod_host(&peer.name, &peer.namespace)).collect();
             hosts.sort();
             hosts
         };
@@ -153,6 +169,36 @@ impl Objects {
         self.stateful_sets.forget(key);
         self.services.forget(key);
         self.pods.forget(&Key { namespace: key.namespace.clone(), name: object::pod(&key.name) });
+    }
+}
+
+/// What the objects of a node are called.
+struct Names {
+    /// The node, its StatefulSet and its Service.
+    node: Key,
+    pod: Key,
+    proxy_config: Key,
+    network_policy: Key,
+    claim: Key,
+    certificate: Key,
+    job: Key,
+}
+
+impl Names {
+    fn of(node: &SeiNode) -> Self {
+        let key = Key::of(node);
+        let named = |name: String| Key { namespace: key.namespace.clone(), name };
+        let imported = node.spec.data_volume.as_ref().and_then(|volume| volume.import.as_ref());
+        let claim = imported.map_or_else(|| object::data_claim(&key.name), |import| import.pvc_name.clone());
+        Self {
+            pod: named(object::pod(&key.name)),
+            proxy_config: named(object::proxy_config(&key.name)),
+            network_policy: named(object::network_policy(&key.name)),
+            claim: named(claim),
+            certificate: named(object::sidecar_tls(&key.name)),
+            job: named(object::bootstrap_job(&key.name)),
+            node: key,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::SeiNode;
 use api::names::finalizer;
+use api::sei_node::PlanPhase;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -40,6 +41,10 @@ pub(super) async fn turn(
         match pass(&controller, &writer, &key, &node).await? {
             Next::Pass(node) => stored = Some(node),
             Next::Wait(after) => return Ok(after),
+            Next::Rest(after) => {
+                controller.objects.rest(&node);
+                return Ok(after);
+            }
         }
     }
     Ok(Some(SOON))
@@ -51,6 +56,8 @@ enum Next {
     Pass(Arc<SeiNode>),
     /// Nothing, until something happens, or until then.
     Wait(Option<Duration>),
+    /// The same, and nothing is expected to happen: no plan is carried out.
+    Rest(Option<Duration>),
 }
 
 async fn pass(
@@ -73,7 +80,9 @@ async fn pass(
     let recorded = writer.pass(&**node).record(&status).await?;
     let stored = match recorded {
         Outcome::Unchanged => {
-            return Ok(Next::Wait(decision.look_again.map(|after| after.max(SOON))));
+            let after = decision.look_again.map(|after| after.max(SOON));
+            let busy = status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Active);
+            return Ok(if busy { Next::Wait(after) } else { Next::Rest(after) });
         }
         Outcome::Applied(stored) => controller.objects.nodes.wrote(stored),
         // Gone meanwhile.

@@ -11,6 +11,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use runtime::Key;
 use runtime::own_writes::{OwnWrites, Sight};
 use runtime::watch::Cache;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Objects of one kind as they were last seen.
@@ -32,9 +33,17 @@ where
         Self { caches, own, written: Mutex::default(), going: Mutex::default() }
     }
 
-    /// Every object, in no order.
-    pub(super) fn all(&self) -> Vec<Arc<K>> {
-        self.caches.iter().flat_map(Cache::all).collect()
+    /// Every object whose key is wanted, in no order.
+    pub(super) fn all_of(&self, is_wanted: impl Fn(&Key) -> bool) -> Vec<Arc<K>> {
+        self.caches.iter().flat_map(|cache| cache.all_of(&is_wanted)).collect()
+    }
+
+    /// Nobody works with an object for now.
+    pub(super) fn rest(&self, key: &Key)
+    where
+        K: PartialEq + Serialize,
+    {
+        self.caches.iter().for_each(|cache| cache.rest(key));
     }
 
     /// True once the first lists are complete.

@@ -32,8 +32,9 @@ use tokio_util::sync::CancellationToken;
 use super::objects::{Certificates, Objects};
 use super::pass::turn;
 use super::seen::Seen;
+use super::ties::Ties;
 use super::watches::{
-    All, Nodes, keep_of_claim, keep_of_node, keep_of_secret, labelled, of_claim, of_node, of_owner, of_secret,
+    Nodes, keep_of_claim, keep_of_node, keep_of_secret, labelled, of_claim, of_node, of_owner, of_secret,
 };
 use super::{Controller, Error};
 use crate::events::Events;
@@ -80,18 +81,14 @@ pub(crate) fn start(
 impl Start<'_> {
     /// The watches, each a task of its own, and the controller that reads what they see.
     fn controller(&mut self, queue: &Nodes) -> Result<Controller, SecretsOfAll> {
-        let nodes: Arc<Mutex<Vec<Cache<SeiNode>>>> = Arc::default();
-        let all: All = {
-            let nodes = nodes.clone();
-            Arc::new(move || {
-                let caches = nodes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                caches.iter().flat_map(Cache::all).collect()
-            })
-        };
         let every = watcher::Config::default;
         let (own, own_claims) = (self.own_writes(), self.own_writes());
-        let node_caches = self.watch(&every(), keep_of_node, || of_node(queue, &own, &all))?;
-        nodes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone_from(&node_caches);
+        let ties = Arc::<Ties>::default();
+        let node_caches = self.watch(&every(), keep_of_node, || of_node(queue, &own, &ties))?;
+        let all = {
+            let caches = node_caches.clone();
+            move |show: &mut dyn FnMut(&SeiNode)| caches.iter().for_each(|cache| cache.each(&mut *show))
+        };
         let objects = Objects {
             stateful_sets: self.seen::<SeenSet>(queue, |_| {})?,
             pods: self.seen(queue, SeenPod::forget_readiness)?,
@@ -99,17 +96,18 @@ impl Start<'_> {
             config_maps: self.seen::<ConfigMap>(queue, |_| {})?,
             network_policies: self.seen::<NetworkPolicy>(queue, |_| {})?,
             claims: {
-                let caches = self.watch(&every(), keep_of_claim, || of_claim(queue, &own_claims, &all))?;
+                let caches = self.watch(&every(), keep_of_claim, || of_claim(queue, &own_claims, &ties))?;
                 Seen::<PersistentVolumeClaim>::new(caches, own_claims)
             },
             jobs: self.seen::<Job>(queue, |_| {})?,
             certificates: self.certificates(queue)?,
             nodes: Seen::new(node_caches, own),
+            ties: ties.clone(),
         };
         let (events, messenger) = Events::new(self.client.clone(), &self.settings.identity, self.metrics);
         let stop = self.tasks.stop(Phase::Work);
         self.tasks.spawn(Phase::Work, "events", messenger.run(stop));
-        let secrets = self.secrets(queue, &all);
+        let secrets = self.secrets(queue, &ties);
         let settings = self.settings;
         let sidecars = {
             let queue = queue.clone();
@@ -124,7 +122,7 @@ impl Start<'_> {
             sidecars,
             secrets,
             events,
-            metrics: NodeMetrics::new(self.metrics, move || all()),
+            metrics: NodeMetrics::new(self.metrics, all),
             memos: Mutex::default(),
         })
     }
@@ -180,7 +178,7 @@ impl Start<'_> {
         Ok(Certificates { seen: Seen::new(caches, own), there })
     }
 
-    fn secrets(&mut self, queue: &Nodes, nodes: &All) -> Secrets {
+    fn secrets(&mut self, queue: &Nodes, ties: &Arc<Ties>) -> Secrets {
         let mut watches = Vec::new();
         for api in apis::<SecretMeta>(self.client, &self.settings.watch_namespaces) {
             watches.push(
@@ -191,7 +189,7 @@ impl Start<'_> {
         let secrets = Secrets::new(self.client.clone(), caches);
         for watch in watches {
             let forgetful = secrets.clone();
-            let watch = watch.tell(move |change| forgetful.changed(change)).tell(of_secret(queue, nodes));
+            let watch = watch.tell(move |change| forgetful.changed(change)).tell(of_secret(queue, ties));
             self.admin.lives_by(watch.progress());
             self.tasks.spawn_until_stopped(Phase::Intake, "watch secrets", watch.run());
         }

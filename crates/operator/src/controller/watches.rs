@@ -13,13 +13,11 @@ use runtime::own_writes::OwnWrites;
 use runtime::queue::{Priority, Queue};
 use runtime::watch::Change;
 
+use super::ties::Ties;
 use crate::secrets::SecretMeta;
 
 /// Keys of nodes that wait for their turn.
 pub(super) type Nodes = Arc<Queue<Key>>;
-
-/// Gives every node that is looked after.
-pub(super) type All = Arc<dyn Fn() -> Vec<Arc<SeiNode>> + Send + Sync>;
 
 /// Objects that carry the label of a node.
 pub(super) fn labelled() -> watcher::Config {
@@ -48,10 +46,11 @@ where
 pub(super) fn of_node(
     queue: &Nodes,
     own: &Arc<OwnWrites>,
-    nodes: &All,
+    ties: &Arc<Ties>,
 ) -> impl Fn(&Change<SeiNode>) + Send + Sync + use<> {
-    let (queue, own, nodes) = (queue.clone(), own.clone(), nodes.clone());
+    let (queue, own, ties) = (queue.clone(), own.clone(), ties.clone());
     move |change| {
+        ties.changed(change);
         let priority = if matches!(change, Change::Listed(_)) { Priority::Low } else { Priority::High };
         let node = change.object();
         if is_news(change, &own) {
@@ -66,10 +65,8 @@ pub(super) fn of_node(
             Change::Gone(_) => true,
         };
         if matters {
-            let looks_for_peers =
-                |other: &Arc<SeiNode>| other.spec.peers.iter().any(|source| source.label.is_some());
-            for other in nodes().iter().filter(|other| looks_for_peers(other)) {
-                queue.add(Key::of(&**other), Priority::Low);
+            for other in ties.who_look_for_peers() {
+                queue.add(other, Priority::Low);
             }
         }
     }
@@ -97,55 +94,35 @@ where
 pub(super) fn of_claim(
     queue: &Nodes,
     own: &Arc<OwnWrites>,
-    nodes: &All,
+    ties: &Arc<Ties>,
 ) -> impl Fn(&Change<PersistentVolumeClaim>) + Send + Sync + use<> {
     let owner = of_owner::<PersistentVolumeClaim>(queue, own);
-    let (queue, nodes) = (queue.clone(), nodes.clone());
+    let (queue, ties) = (queue.clone(), ties.clone());
     move |change| {
         owner(change);
         if matches!(change, Change::Listed(_)) {
             return;
         }
-        let claim = Key::of(&**change.object());
-        wake(&queue, &nodes, &claim.namespace, |node| {
-            let imported = node.spec.data_volume.as_ref().and_then(|volume| volume.import.as_ref());
-            imported.is_some_and(|import| import.pvc_name == claim.name)
-        });
+        for node in ties.of_claim(&Key::of(&**change.object())) {
+            queue.add(node, Priority::High);
+        }
     }
 }
 
 /// Wakes the nodes that were told about a Secret.
-pub(super) fn of_secret(queue: &Nodes, nodes: &All) -> impl Fn(&Change<SecretMeta>) + Send + Sync + use<> {
-    let (queue, nodes) = (queue.clone(), nodes.clone());
+pub(super) fn of_secret(
+    queue: &Nodes,
+    ties: &Arc<Ties>,
+) -> impl Fn(&Change<SecretMeta>) + Send + Sync + use<> {
+    let (queue, ties) = (queue.clone(), ties.clone());
     move |change| {
         if matches!(change, Change::Listed(_)) {
             return;
         }
-        let secret = Key::of(&**change.object());
-        wake(&queue, &nodes, &secret.namespace, |node| names_secret(node, &secret.name));
-    }
-}
-
-fn wake(queue: &Nodes, nodes: &All, namespace: &str, concerns: impl Fn(&SeiNode) -> bool) {
-    for node in nodes() {
-        if node.metadata.namespace.as_deref() == Some(namespace) && concerns(&node) {
-            queue.add(Key::of(&*node), Priority::High);
+        for node in ties.of_secret(&Key::of(&**change.object())) {
+            queue.add(node, Priority::High);
         }
     }
-}
-
-/// Whether a node was told about a Secret.
-fn names_secret(node: &SeiNode, name: &str) -> bool {
-    let keys = plan::node::Kind::of(&node.spec).map(plan::node::Kind::keys).unwrap_or_default();
-    let ring = keys.operator_keyring.as_ref();
-    let given = [
-        keys.signing_key.as_deref(),
-        keys.node_key.as_deref(),
-        ring.map(|ring| ring.secret_name.as_str()),
-        ring.map(|ring| ring.passphrase_secret_ref.secret_name.as_str()),
-    ];
-    given.into_iter().flatten().any(|given| given == name)
-        || plan::node::tls(node).secret_name.as_deref() == Some(name)
 }
 
 /// What is written by others about an object and read by nobody here.

@@ -1,6 +1,6 @@
 //! Metrics of nodes, as they are served.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use runtime::metrics::catalogue::{self, Type};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn metrics() -> (Metrics, NodeMetrics, Arc<Mutex<Vec<Arc<SeiNode>>>>) {
     let metrics = Metrics::new();
     let these = NodeMetrics::new(&metrics, {
         let nodes = nodes.clone();
-        move || nodes.lock().unwrap().clone()
+        move |show| nodes.lock().unwrap().iter().for_each(|node| show(node))
     });
     (metrics, these, nodes)
 }
@@ -48,7 +48,7 @@ fn samples(metrics: &Metrics, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_node_that_is_gone_has_no_series() {
+fn defect_11_a_node_that_is_gone_has_no_series() {
     let (metrics, _, nodes) = metrics();
     let ready = json!({
         "type": "SidecarReady", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-05-18T10:00:00Z",
@@ -87,7 +87,7 @@ fn a_node_that_is_gone_has_no_series() {
 }
 
 #[test]
-fn the_duration_is_that_of_the_phase_that_was_left() {
+fn defect_11_the_duration_is_that_of_the_phase_that_was_left() {
     let (metrics, these, _) = metrics();
     let before = status(json!({ "phase": "Initializing", "phaseTransitionTime": "2026-05-18T10:00:00Z" }));
     let after = status(json!({ "phase": "Running", "phaseTransitionTime": "2026-05-18T10:01:30Z" }));
@@ -109,7 +109,7 @@ fn the_duration_is_that_of_the_phase_that_was_left() {
 }
 
 #[test]
-fn a_plan_is_measured_once_from_its_making_to_its_end() {
+fn defect_11_a_plan_is_measured_once_from_its_making_to_its_end() {
     let update = ["replace-pod", "observe-image", "mark-ready"];
     let (active, failed) = (plan("p", "Active", &update), plan("p", "Failed", &update));
     let complete = plan("p", "Complete", &update);
@@ -155,7 +155,7 @@ fn what_is_registered_is_what_is_described() {
         crate::events::Events::new(kube::Client::try_from(config).unwrap(), "i", &metrics);
     let note =
         plan::node::Note { tone: plan::node::Tone::Normal, reason: "A", action: "B", message: "".into() };
-    events.send(&node("a", json!({})), &vec![note; 2000]);
+    events.send(&node("a", json!({})), &vec![note; crate::events::MOST_WAITING + 1]);
     let condition = json!({
         "type": "SidecarReady", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-05-18T10:00:00Z",
     });

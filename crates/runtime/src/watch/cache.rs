@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use kube::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
+use super::kept::Kept;
 use crate::key::Key;
 
 /// A cache, shared by all who read it.
@@ -23,7 +26,7 @@ struct Inner<K> {
 
 #[derive(Debug)]
 struct Objects<K> {
-    good: HashMap<Key, Arc<K>>,
+    good: HashMap<Key, Kept<K>>,
     /// Objects that cannot be read, and why.
     broken: BTreeMap<Key, String>,
 }
@@ -77,13 +80,38 @@ impl<K: Resource> Cache<K> {
     /// An object in its newest known state.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.read(|objects| objects.good.get(key).cloned())
+        self.write(|objects| objects.good.get_mut(key)?.wake())
     }
 
     /// All objects, in no order.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.read(|objects| objects.good.values().cloned().collect())
+        self.all_of(|_| true)
+    }
+
+    /// All objects whose keys are wanted, in no order.
+    #[must_use]
+    pub fn all_of(&self, is_wanted: impl Fn(&Key) -> bool) -> Vec<Arc<K>> {
+        self.read(|objects| {
+            let wanted = objects.good.iter().filter(|(key, _)| is_wanted(key));
+            wanted.filter_map(|(_, kept)| kept.look()).collect()
+        })
+    }
+
+    /// Shows all objects, one after the other, in no order. Those at rest are not all read at once.
+    pub fn each(&self, mut show: impl FnMut(&K)) {
+        let keys: Vec<Key> = self.read(|objects| objects.good.keys().cloned().collect());
+        for object in keys.iter().filter_map(|key| self.read(|objects| objects.good.get(key)?.look())) {
+            show(&object);
+        }
+    }
+
+    /// Nobody works with an object for now: until it is wanted again, it takes as little memory as it can.
+    pub fn rest(&self, key: &Key)
+    where
+        K: PartialEq + Serialize + DeserializeOwned,
+    {
+        self.write(|objects| objects.good.get_mut(key).map(Kept::rest));
     }
 
     /// How many objects can be read, and how many cannot.
@@ -115,8 +143,9 @@ impl<K: Resource> Cache<K> {
         let object = Arc::new(object);
         let before = self.write(|objects| {
             objects.broken.remove(&key);
-            objects.good.insert(key, object.clone())
+            objects.good.insert(key, Kept::new(object.clone()))
         });
+        let before = before.and_then(|before| before.look());
         // A watch that is resumed may tell again what is known.
         let news = before.as_ref().is_none_or(|before| version(&**before) != version(&*object));
         news.then_some(Change::Changed(object, before))
@@ -127,6 +156,7 @@ impl<K: Resource> Cache<K> {
             objects.broken.remove(key);
             objects.good.remove(key)
         })
+        .and_then(|gone| gone.look())
         .map(Change::Gone)
     }
 
@@ -134,7 +164,7 @@ impl<K: Resource> Cache<K> {
     /// whatever its author has just written.
     pub(super) fn cannot_read(&self, key: Key, why: String) -> (bool, Option<Change<K>>) {
         self.write(|objects| {
-            let gone = objects.good.remove(&key).map(Change::Gone);
+            let gone = objects.good.remove(&key).and_then(|gone| gone.look()).map(Change::Gone);
             (objects.broken.insert(key, why.clone()).as_ref() != Some(&why), gone)
         })
     }
@@ -145,20 +175,20 @@ impl<K: Resource> Cache<K> {
         let first = !self.is_synced();
         let before = self.write(|objects| {
             objects.broken = broken;
-            std::mem::replace(&mut objects.good, good.clone())
+            let good = good.iter().map(|(key, object)| (key.clone(), Kept::new(object.clone())));
+            std::mem::replace(&mut objects.good, good.collect())
         });
         let mut changes = Vec::new();
         for (key, object) in good {
-            match before.get(&key) {
+            match before.get(&key).and_then(Kept::look) {
                 None if first => changes.push(Change::Listed(object)),
-                Some(known) if version(&**known) == version(&*object) => {}
-                known => changes.push(Change::Changed(object, known.cloned())),
+                Some(known) if version(&*known) == version(&*object) => {}
+                known => changes.push(Change::Changed(object, known)),
             }
         }
         let now = self.read(|objects| objects.good.keys().cloned().collect::<std::collections::HashSet<_>>());
-        changes.extend(
-            before.into_iter().filter(|(key, _)| !now.contains(key)).map(|(_, gone)| Change::Gone(gone)),
-        );
+        let gone = before.into_iter().filter(|(key, _)| !now.contains(key));
+        changes.extend(gone.filter_map(|(_, gone)| gone.look()).map(Change::Gone));
         self.inner.synced.send_replace(true);
         changes
     }
@@ -263,5 +293,23 @@ mod tests {
         assert_eq!((cache.len(), cache.get(&key).is_none()), ((1, 1), true));
         assert!(cache.applied(map("a", "3")).is_some(), "and comes back when it was mended");
         assert_eq!(cache.len(), (2, 0));
+    }
+
+    #[test]
+    fn an_object_at_rest_is_found_compared_and_told_as_any_other() {
+        let cache = Cache::new();
+        cache.listed(listing(&[("a", "1"), ("b", "2")]));
+        let key = |name: &str| Key { namespace: String::new(), name: name.into() };
+        for name in ["a", "b"] {
+            cache.rest(&key(name));
+        }
+        assert_eq!(cache.all_of(|key| key.name == "a"), [Arc::new(map("a", "1"))]);
+        assert!(cache.applied(map("a", "1")).is_none(), "what is known is no news");
+        cache.rest(&key("a"));
+        let Some(Change::Changed(_, before)) = cache.applied(map("a", "3")) else { panic!("it changed") };
+        assert_eq!(before, Some(Arc::new(map("a", "1"))));
+        cache.rest(&key("a"));
+        assert_eq!(told(&cache.listed(listing(&[("a", "3")]))), ["gone b"]);
+        assert_eq!(cache.get(&key("a")), Some(Arc::new(map("a", "3"))));
     }
 }

@@ -3,6 +3,7 @@
 mod cache;
 mod cause;
 mod guarded;
+mod kept;
 
 use std::fmt::Debug;
 use std::future::Future;
