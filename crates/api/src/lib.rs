@@ -6,7 +6,7 @@
 //! | what always holds | guarded by |
 //! |---|---|
 //! | a manifest is accepted, or refused in a sentence that says what is wrong and what to do | `manifests::every_manifest_is_accepted_or_refused_with_its_sentence` |
-//! | what cannot change does not, in whatever way and in however many edits it is tried | `manifests::what_cannot_change_does_not_in_one_edit_nor_in_two` |
+//! | what cannot change does not, in whatever way and in however many edits it is tried | `manifests::defect_12_what_cannot_change_does_not_in_one_edit_nor_in_two` |
 //! | what the operator that we replace let in stays editable | `manifests::what_older_rules_let_in_stays_editable` |
 //! | rules about changes are on `spec`, which cannot be absent; there are none on status | `schema::rules_about_changes_are_on_the_spec_only` |
 //! | the API server takes our definitions without a warning and within its cost limits | `manifests::the_definitions_are_accepted_without_a_warning` |

@@ -21,15 +21,15 @@ use crate::stored::{
 };
 use crate::table::every_manifest_is_accepted_or_refused_with_its_sentence;
 use crate::transitions::{
-    an_object_can_be_emptied_by_an_apply, what_can_change_does,
-    what_cannot_change_does_not_in_one_edit_nor_in_two,
+    an_object_can_be_emptied_by_an_apply, defect_12_what_cannot_change_does_not_in_one_edit_nor_in_two,
+    what_can_change_does,
 };
 
 testbed::suite![
     the_definitions_are_accepted_without_a_warning,
     what_older_rules_let_in_stays_editable,
     every_manifest_is_accepted_or_refused_with_its_sentence,
-    what_cannot_change_does_not_in_one_edit_nor_in_two,
+    defect_12_what_cannot_change_does_not_in_one_edit_nor_in_two,
     what_can_change_does,
     an_object_can_be_emptied_by_an_apply,
     full_documents_are_stored_unchanged,

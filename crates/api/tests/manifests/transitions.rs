@@ -186,7 +186,7 @@ async fn attack(object: &Object, fixed: &Fixed) -> Result<(Vec<String>, usize), 
     Ok((wrong, tried))
 }
 
-pub async fn what_cannot_change_does_not_in_one_edit_nor_in_two(cx: Context) -> TestResult {
+pub async fn defect_12_what_cannot_change_does_not_in_one_edit_nor_in_two(cx: Context) -> TestResult {
     let plane = with_our_kinds(&cx).await?;
     let (client, ns) = (plane.client().await?, cx.namespace().await?);
     let table: Table = serde_saphyr::from_str(TABLE)?;

@@ -104,7 +104,7 @@ fn image_and_tls_in_one_edit_are_one_plan_and_one_pod_cycle() {
 }
 
 #[test]
-fn tls_on_and_off() {
+fn defect_21_tls_is_switched_on_and_off_although_no_pod_is_ready_before_its_sidecar_lets_it() {
     let mut cluster = running(node("a"), &platform());
     let (plan, reason, _) = edit(&mut cluster, sidecar(|config| config.tls = issuer("ca")));
     assert_eq!(reason, "TLSToggleStarted");

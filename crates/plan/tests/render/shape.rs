@@ -251,7 +251,7 @@ fn sidecar_and_proxy_are_the_same_in_both_pods() {
 }
 
 #[test]
-fn a_sidecar_that_hangs_is_restarted_and_the_proxy_before_it() {
+fn defect_19_a_sidecar_that_hangs_is_restarted_and_the_proxy_before_it() {
     for pod in [pod("full"), bootstrap_pod("bootstrap")] {
         let sidecar = container(&pod, "sei-sidecar");
         let probe = sidecar.liveness_probe.clone().unwrap();
