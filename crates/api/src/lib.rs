@@ -20,6 +20,7 @@
 //! | the report of a sick plugin is always storable, whatever the plugin says | `manifests::reports_of_failing_plugins_are_always_storable` |
 //! | an operator resource always gets a key id, which it requires | `kms::health::tests::an_operator_resource_always_gets_a_key_id_and_never_empty_text` |
 //! | the message of a reporter's condition fits, and is valid JSON | `kms::condition_form::tests::any_number_of_long_reports_fits_and_stays_json` |
+//! | secrets in what a plugin says are taken out | `kms::redact::tests::secrets_are_taken_out_and_the_rest_stays` |
 //! | a sidecar shows nothing without a token that a caller or a Secret could put there | `sidecar_wire::exposure::tests::what_a_caller_or_a_secret_could_put_there_is_found`, `generated::the_table_of_what_a_sidecar_shows_is_up_to_date` |
 //! | names do not change unnoticed | `generated::names_are_as_they_were` |
 

@@ -57,6 +57,8 @@ names! {
     lease: &str {
         /// Held by the operator that acts.
         OPERATOR = "bc1f5b0a.sei.io";
+        /// Held by the aggregator of KMS reports that acts.
+        KMS_AGGREGATOR = "outrigger-kms-aggregator";
     }
 }
 
@@ -259,5 +261,6 @@ names! {
 }
 
 pub mod env;
+pub mod kms;
 pub mod object;
 pub mod task;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use api::condition::{self, Entry};
 use api::names::{
-    annotation, container, data_key, env, finalizer, group, label, lease, manager, object, path, port,
+    annotation, container, data_key, env, finalizer, group, kms, label, lease, manager, object, path, port,
     port_name, process_id, role, scheduling, task, volume,
 };
 use api::sidecar_wire::exposure::{self, Values};
@@ -100,6 +100,9 @@ fn names_are_as_they_were() {
         ("env::sidecar", env::sidecar::ALL),
         ("task::node", task::node::ALL),
         ("task::fleet", task::fleet::ALL),
+        ("kms::pod", kms::pod::ALL),
+        ("kms::encryption_config", kms::encryption_config::ALL),
+        ("kms::preflight", kms::preflight::ALL),
     ] {
         for (name, value) in names {
             let _ = writeln!(golden, "{module}::{name} = {value}");

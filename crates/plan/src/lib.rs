@@ -18,8 +18,22 @@
 //! | what was computed before is used only for the same spec and the same content | `node::memo::tests::another_spec_has_another_memory`, `node::memo::tests::what_was_found_as_wished_is_compared_again_only_when_it_may_differ` |
 //! | rendered objects do not change unnoticed | `golden::rendered_objects_are_as_they_were` |
 //! | keys reach only the container that they are for | `guard::tests::the_keyring_and_its_passphrase_reach_the_sidecar_only`, `guard::tests::a_bootstrap_pod_that_could_sign_is_refused` |
+//! | a sick plugin is told whatever else is wrong, and the first row of the rollup that fits gives the reason | `rows::each_row_alone_gives_its_reason`, `rows::of_every_pair_of_rows_the_first_gives_the_reason_and_both_are_told` |
+//! | a node's clock decides nothing while its reports come | `time::a_clock_that_is_wrong_or_jumps_does_no_harm_while_reports_come`, `time::our_own_clock_may_jump` |
+//! | where nothing changes nothing is written, also by the next process | `time::where_nothing_changes_nothing_is_written`, `time::no_message_has_a_time_that_moves_with_every_look` |
+//! | stale, missing or sick is never agreement on a key | `agreement::stale_data_is_never_agreement`, `agreement::what_is_missing_sick_or_empty_is_no_agreement` |
+//! | the entry of a reporter that lives is never removed | `cleanup::a_live_entry_never_goes`, `removal::tests::an_entry_that_was_written_anew_is_left_alone` |
+//! | plugins in pods do not change unnoticed, and putting them there twice changes nothing | `inject::pods_are_as_they_were`, `inject::done_again_it_changes_nothing` |
+//! | what an injection puts into a pod the next one takes out, and nothing else | `inject::everything_that_is_added_is_taken_out_again`, `inject::what_others_put_there_stays_and_comes_first` |
+//! | a secret that is wrong is refused by the name of its key | `refusals::a_secret_that_lacks_something_is_told_by_its_key`, `kms::secret_layout::tests::a_key_that_cannot_be_read_is_named_with_what_it_lacks` |
+//! | the hash of a KMS configuration is that of other programs | `kms::config_hash::tests::hashes_are_those_of_other_programs` |
+//! | what became of another KMS configuration says nothing of this one | `kms::preflight::tests::a_pod_of_another_configuration_is_removed_whatever_became_of_it` |
+//! | a KMS configuration that failed is stored, and tried again | `kms::preflight::tests::a_bad_result_is_stored_once_and_the_pod_stays`, `kms::preflight::tests::a_failed_check_is_tried_again_less_and_less_often` |
 //! | nobody reaches a sidecar who was not named | `policy::a_platform_without_clients_lets_nobody_reach_the_sidecar` |
+//! | a KMS plugin is judged as an API server would | `kms::verdict::tests::an_answer_is_judged_as_an_api_server_would`, `kms::verdict::tests::a_version_must_not_change` |
+//! | a report always says its cause and what to look at, however much the plugin said | `kms::verdict::tests::a_long_complaint_leaves_room_for_cause_and_hint` |
 
+pub mod kms;
 pub mod node;
 pub mod platform;
 pub mod quantity;

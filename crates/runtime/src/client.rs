@@ -65,14 +65,7 @@ impl Access {
     /// A client whose requests carry `user_agent`. It does not repeat requests by itself: who asked knows better whether,
     /// when and what to ask again.
     pub async fn connect(&self, user_agent: &str, metrics: &Metrics) -> Result<Client, Error> {
-        let mut config = self.config().await?;
-        let agent = HeaderValue::from_str(user_agent).map_err(|_| Error::UserAgent(user_agent.to_owned()))?;
-        config.headers.push((http::header::USER_AGENT, agent));
-        config.default_retry = false;
-        let host = config.cluster_url.authority().map_or_else(String::new, ToString::to_string);
-        let counted = Counted::new(metrics, host);
-        let builder = ClientBuilder::try_from(config).map_err(|error| Error::Client(Box::new(error)))?;
-        Ok(builder.with_layer(&ResponseBodyTimeoutLayer::new(PAUSE_WITHIN)).with_layer(&counted).build())
+        connect(self.config().await?, user_agent, metrics)
     }
 
     async fn config(&self) -> Result<Config, Error> {
@@ -91,6 +84,17 @@ impl Access {
             None => Config::infer().await.map_err(|error| Error::Nothing(Box::new(error))),
         }
     }
+}
+
+/// The same for a configuration that was read already.
+pub fn connect(mut config: Config, user_agent: &str, metrics: &Metrics) -> Result<Client, Error> {
+    let agent = HeaderValue::from_str(user_agent).map_err(|_| Error::UserAgent(user_agent.to_owned()))?;
+    config.headers.push((http::header::USER_AGENT, agent));
+    config.default_retry = false;
+    let host = config.cluster_url.authority().map_or_else(String::new, ToString::to_string);
+    let counted = Counted::new(metrics, host);
+    let builder = ClientBuilder::try_from(config).map_err(|error| Error::Client(Box::new(error)))?;
+    Ok(builder.with_layer(&ResponseBodyTimeoutLayer::new(PAUSE_WITHIN)).with_layer(&counted).build())
 }
 
 /// Counts requests, gives each a deadline, and lets only so many be under way at once.

@@ -158,8 +158,8 @@ pub struct HealthReport {
     pub interval_seconds: Option<i32>,
 }
 
-/// What a report says of a key id that is not known, where one is required.
-const UNKNOWN_KEY_ID: &str = "unknown";
+/// What a report says of a key id that is not known, where one is required. It is no key: nodes that say it do not agree.
+pub const UNKNOWN_KEY_ID: &str = "unknown";
 
 impl HealthReport {
     /// The report as resources of `operator.openshift.io` take it (form B). They require a key id also of a plugin that gave

@@ -1,6 +1,7 @@
 //! Every write of a controller: only while it leads, guarded by what it has seen, and with an outcome that says what is
 //! known about it.
 
+mod cluster;
 mod outcome;
 mod status;
 
@@ -15,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+pub use self::cluster::WrittenOfCluster;
 pub use self::outcome::Outcome;
 pub use self::status::Pass;
 use crate::lease::{Claim, NotLeading};

@@ -1,0 +1,99 @@
+//! Fingerprints of a KMS configuration: who asks for a check and who makes it agree by them on what was checked.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::plugin::{Kind, Need, Refusal};
+
+/// Values of an object by their keys. Absent: there is no such object.
+pub type Values = Option<BTreeMap<String, Vec<u8>>>;
+
+/// The fingerprint that operator resources have room for: eight characters. It is short and not keyed; what must not be
+/// mistaken is compared by [`fingerprint`] as well.
+pub fn of(kind: &dyn Kind, config: &Value, find: impl Fn(&Need) -> Values) -> Result<String, Refusal> {
+    let mut hash = Fnv1::new();
+    hash.add(escaped(&kind.document(config)?).as_bytes());
+    hash.add(b"\n");
+    for need in kind.needs(config)? {
+        for (key, value) in required(&need, find(&need))? {
+            hash.add(key.as_bytes());
+            hash.add(&value);
+        }
+    }
+    Ok(URL_SAFE.encode(hash.0.to_be_bytes()))
+}
+
+/// The values that a plugin needs of an object, in the order of their keys. Others that are there do not count.
+pub fn required(need: &Need, values: Values) -> Result<Vec<(&'static str, Vec<u8>)>, Refusal> {
+    let Need { source, name, keys } = need;
+    let Some(mut values) = values else {
+        return Err(Refusal(format!("{} {name} is not there: create it", source.kind())));
+    };
+    let mut found = Vec::new();
+    for key in keys {
+        match values.remove(*key) {
+            Some(value) if !value.is_empty() => found.push((*key, value)),
+            _ => return Err(Refusal(format!("{} {name} has no {key:?}: add it", source.kind()))),
+        }
+    }
+    Ok(found)
+}
+
+/// JSON as Go's encoder writes it by default: fit to be put into a page.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' => text.push_str("\\u003c"),
+            '>' => text.push_str("\\u003e"),
+            '&' => text.push_str("\\u0026"),
+            '\u{2028}' => text.push_str("\\u2028"),
+            '\u{2029}' => text.push_str("\\u2029"),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+/// FNV-1 of 32 bits: first multiply, then mix, unlike FNV-1a.
+struct Fnv1(u32);
+
+impl Fnv1 {
+    const fn new() -> Self {
+        Self(0x811c_9dc5)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.wrapping_mul(0x0100_0193) ^ u32::from(*byte);
+        }
+    }
+}
+
+/// A fingerprint that cannot be met by chance, nor be used to guess a credential by who has not the key (HMAC-SHA-256).
+/// Each part counts with its length: moving a byte from one to the next gives another one.
+#[must_use]
+pub fn fingerprint<'a>(key: &[u8], parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    const BLOCK: usize = 64;
+    let mut padded = [0; BLOCK];
+    if key.len() > BLOCK {
+        padded[..32].copy_from_slice(&Sha256::digest(key));
+    } else {
+        padded[..key.len()].copy_from_slice(key);
+    }
+    let keyed = |with: u8| Sha256::new().chain_update(padded.map(|byte| byte ^ with));
+    let mut inner = keyed(0x36);
+    for part in parts {
+        inner.update((part.len() as u64).to_be_bytes());
+        inner.update(part);
+    }
+    let outer = keyed(0x5c).chain_update(inner.finalize()).finalize();
+    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! Volumes of plugins, and the mount of their sockets in the API server's container.
+
+use api::names::kms::pod::{DATA, DATA_FOLDER, RESOURCE_FOLDER, RESOURCES, SOCKET_FOLDER, SOCKETS};
+use k8s_openapi::api::core::v1::VolumeMount;
+use serde_json::{Value, json};
+
+use super::{container, json as to_json, list};
+use crate::kms::plugin::{Files, Refusal};
+
+/// Permissions that the API server gives the files of a Secret (0644).
+const FILE_MODE: i32 = 420;
+
+/// Where the sockets are.
+pub(super) fn sockets(read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: SOCKETS.into(),
+        mount_path: SOCKET_FOLDER.into(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
+}
+
+/// Where the files of plugins are.
+pub(super) fn files(files: &Files) -> VolumeMount {
+    let (name, folder) = match files {
+        Files::Secret(_) => (DATA, DATA_FOLDER),
+        Files::Resources(_) => (RESOURCES, RESOURCE_FOLDER),
+    };
+    VolumeMount {
+        name: name.into(),
+        mount_path: folder.into(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    }
+}
+
+/// Mounts the sockets where the API server looks for them.
+pub(super) fn mount_sockets(pod: &mut Value, name: &str) -> Result<(), Refusal> {
+    let mounts = list(container(pod, name)?, "volumeMounts")?;
+    if let Some(other) = mounts.iter().find(|mount| mount["mountPath"] == SOCKET_FOLDER) {
+        return Err(Refusal(format!(
+            "container {name:?} has volume {} at {SOCKET_FOLDER}, where plugins have their sockets: remove that mount",
+            other["name"],
+        )));
+    }
+    mounts.push(to_json(&sockets(false))?);
+    Ok(())
+}
+
+/// Adds the volumes that plugins need.
+pub(super) fn add(pod: &mut Value, files: &Files) -> Result<(), Refusal> {
+    let volumes = list(pod, "volumes")?;
+    volumes.push(json!({ "name": SOCKETS, "emptyDir": {} }));
+    match files {
+        Files::Secret(secret) => {
+            volumes
+                .push(json!({ "name": DATA, "secret": { "secretName": secret, "defaultMode": FILE_MODE } }));
+        }
+        Files::Resources(_) => {
+            if !volumes.iter().any(|volume| volume["name"] == RESOURCES) {
+                return Err(Refusal(format!(
+                    "the pod has no volume {RESOURCES:?}, where a static pod has its files: add it, or use the form of a Deployment"
+                )));
+            }
+        }
+    }
+    Ok(())
+}

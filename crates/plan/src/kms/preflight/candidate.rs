@@ -1,0 +1,65 @@
+//! The encryption configuration as it would be with another KMS: the new plugin encrypts, those that are there still decrypt.
+
+use serde_json::{Value, json};
+
+use crate::kms::config_hash::{Values, required};
+use crate::kms::plugin::{Need, Refusal, Source, of_kms};
+use crate::kms::providers;
+use crate::kms::secret_layout::{Content, PluginData, Reference};
+
+/// The content of the secret with which a configuration is tried. `kms` is what stands under `spec.encryption.kms`, `current` what
+/// API servers use now.
+pub fn candidate(
+    kms: &Value,
+    current: Option<&Content>,
+    find: impl Fn(&Need) -> Values,
+) -> Result<Content, Refusal> {
+    let (kind, config) = of_kms(kms, "APIServer cluster")?;
+    let deployed = match current.and_then(|content| content.config.as_deref()) {
+        Some(config) => providers::read(config)?,
+        None => Vec::new(),
+    };
+    let known = current.into_iter().flat_map(|content| content.plugins.keys().copied());
+    let newest = known.chain(deployed.iter().map(|provider| provider.key_id)).max().unwrap_or(0);
+    let key_id = newest.checked_add(1).ok_or_else(|| Refusal("no number is left for another key".into()))?;
+    let mut plugin = PluginData { config: Some(envelope(kms)), ..PluginData::default() };
+    for need in kind.needs(&config)? {
+        let values = match need.source {
+            Source::Secret => &mut plugin.secrets,
+            Source::ConfigMap => &mut plugin.config_maps,
+        };
+        for (key, value) in required(&need, find(&need))? {
+            values.insert(Reference::new(&need.name, key)?, value);
+        }
+    }
+    let mut content = Content::default();
+    for provider in &deployed {
+        if let Some(data) = current.and_then(|content| content.plugins.get(&provider.key_id)) {
+            content.plugins.insert(provider.key_id, data.clone());
+        }
+    }
+    content.plugins.insert(key_id, plugin);
+    let ids = [key_id].into_iter().chain(deployed.iter().map(|provider| provider.key_id));
+    content.config = Some(encryption_config(ids));
+    Ok(content)
+}
+
+fn envelope(kms: &Value) -> Vec<u8> {
+    let spec = json!({ "encryption": { "type": "KMS", "kms": kms } });
+    json!({ "apiVersion": "config.openshift.io/v1", "kind": "APIServer", "spec": spec })
+        .to_string()
+        .into_bytes()
+}
+
+fn encryption_config(ids: impl Iterator<Item = u64>) -> Vec<u8> {
+    let kms = |id: u64| {
+        let endpoint = providers::endpoint(id);
+        json!({ "kms": { "apiVersion": "v2", "name": format!("{id}_secrets"), "endpoint": endpoint, "timeout": "10s" } })
+    };
+    let all: Vec<Value> = ids.map(kms).collect();
+    let resources = json!([{ "resources": ["secrets"], "providers": all }]);
+    let document = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": resources,
+    });
+    document.to_string().into_bytes()
+}

@@ -1,0 +1,115 @@
+use super::*;
+
+/// Names and keys that are easily torn apart at the wrong place: with dashes, digits and dots at their ends.
+const NAMES: [&str; 7] = ["a", "foo-1", "vault-approle", "x.y-2-3", "0", "kms-plugin-secret-a", "a-0"];
+const KEYS: [&str; 9] = ["role-id", "bar-2", "ca-bundle.crt", "a_b-1", "_", "-", "7", "_-1", "x-0-"];
+const NUMBERS: [u64; 5] = [0, 1, 42, 555, u64::MAX];
+
+/// T-L2.
+#[test]
+fn every_value_is_found_again_whatever_dashes_and_digits_its_name_has() {
+    let mut seen = BTreeMap::new();
+    for (name, key, id) in
+        NAMES.iter().flat_map(|name| KEYS.iter().flat_map(move |key| NUMBERS.map(|id| (name, key, id))))
+    {
+        let reference = Reference::new(name, key).unwrap();
+        for entry in [Entry::Secret(reference.clone(), id), Entry::ConfigMap(reference, id)] {
+            assert_eq!(Entry::read(&entry.key()), Ok(Some(entry.clone())), "{}", entry.key());
+            assert_eq!(seen.insert(entry.key(), entry.clone()), None, "{} is two values", entry.key());
+        }
+    }
+    for id in NUMBERS {
+        let entry = Entry::PluginConfig(id);
+        assert_eq!(Entry::read(&entry.key()), Ok(Some(entry)));
+    }
+}
+
+#[test]
+fn keys_are_as_others_write_them() {
+    let secret = |name: &str, key: &str, id| Entry::Secret(Reference::new(name, key).unwrap(), id);
+    let config_map = |name: &str, key: &str, id| Entry::ConfigMap(Reference::new(name, key).unwrap(), id);
+    for (key, entry) in [
+        ("encryption-config", Entry::Config),
+        ("kms-plugin-config-555", Entry::PluginConfig(555)),
+        ("kms-plugin-secret-vault-approle_secret-id-555", secret("vault-approle", "secret-id", 555)),
+        (
+            "kms-plugin-configmap-vault-ca-bundle_ca-bundle.crt-555",
+            config_map("vault-ca-bundle", "ca-bundle.crt", 555),
+        ),
+        ("kms-plugin-secret-foo-1_bar-2-3", secret("foo-1", "bar-2", 3)),
+    ] {
+        assert_eq!(Entry::read(key), Ok(Some(entry.clone())));
+        assert_eq!(entry.key(), key);
+    }
+}
+
+/// T-L3.
+#[test]
+fn a_key_that_cannot_be_read_is_named_with_what_it_lacks() {
+    for (key, said) in [
+        ("kms-plugin-config-", "must end in \"-\" and the number of a key"),
+        ("kms-plugin-config-x", "must end in"),
+        ("kms-plugin-config-1x", "must end in"),
+        ("kms-plugin-config--1", "must end in"),
+        ("kms-plugin-config-007", "no leading zero"),
+        ("kms-plugin-config-18446744073709551616", "must end in"),
+        ("kms-plugin-config- 1", "must end in"),
+        ("kms-plugin-secret-a_b", "must end in"),
+        ("kms-plugin-secret-a_b-c", "must end in"),
+        ("kms-plugin-secret-a_b-", "must end in"),
+        ("kms-plugin-secret-ab-1", "\"_\" is missing"),
+        ("kms-plugin-secret-_b-1", "the object's name is missing"),
+        ("kms-plugin-secret-a_-1", "the key in the object is missing"),
+        ("kms-plugin-secret-1", "must end in"),
+        ("kms-plugin-configmap-a-1", "kms-plugin-configmap-NAME_KEY-NUMBER"),
+    ] {
+        let error = Entry::read(key).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains(&format!("{key:?}")), "{key}: {error}");
+        assert!(!error.contains('\n'));
+    }
+}
+
+#[test]
+fn keys_of_others_are_passed_over() {
+    for key in ["", "other", "kms-plugin-", "kms-plugin-configx-1", "encryption-config-1", "tls.crt"] {
+        assert_eq!(Entry::read(key), Ok(None), "{key}");
+    }
+}
+
+#[test]
+fn a_name_that_would_be_torn_apart_is_refused() {
+    for name in ["", "a_b", "_"] {
+        assert!(Reference::new(name, "key").is_err(), "{name}");
+    }
+    assert!(Reference::new("name", "").is_err());
+}
+
+#[test]
+fn a_secret_is_written_as_it_was_read() {
+    let text = |text: &str| ByteString(text.into());
+    let data: BTreeMap<String, ByteString> = [
+        ("encryption-config", "{}"),
+        ("kms-plugin-config-1", "one"),
+        ("kms-plugin-config-2", "two"),
+        ("kms-plugin-secret-vault-approle_role-id-2", "role"),
+        ("kms-plugin-configmap-ca_ca-bundle.crt-2", "pem"),
+    ]
+    .map(|(key, value)| (key.to_owned(), text(value)))
+    .into();
+    let content = Content::read(&data).unwrap();
+    assert_eq!(content.plugins.keys().collect::<Vec<_>>(), [&1, &2]);
+    assert_eq!(content.write(), data);
+    let mut more = data.clone();
+    more.insert("of-somebody-else".into(), text("x"));
+    assert_eq!(Content::read(&more).unwrap(), content);
+    more.insert("kms-plugin-config-3".into(), text(""));
+    assert_eq!(
+        Content::read(&more).unwrap_err().to_string(),
+        "key \"kms-plugin-config-3\" of the secret is empty: fill it or remove it"
+    );
+}
+
+#[test]
+fn without_a_configuration_there_is_none() {
+    assert_eq!(Content::read(&BTreeMap::new()).unwrap(), Content::default());
+}

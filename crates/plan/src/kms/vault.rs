@@ -1,0 +1,188 @@
+//! The plugin of HashiCorp Vault.
+
+use api::names::kms::pod::VAULT_PLUGIN_PREFIX;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::plugin::{Kind, Need, Plugin, Program, Refusal, Source};
+use super::secret_layout::{Entry, Reference};
+
+const ROLE_ID: &str = "role-id";
+const SECRET_ID: &str = "secret-id";
+const CA_BUNDLE: &str = "ca-bundle.crt";
+
+/// Vault.
+#[derive(Clone, Copy, Debug)]
+pub struct Vault;
+
+/// Its configuration. Hashes are made of it as it is written: the order of the fields counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Config {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    kms_plugin_image: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    vault_address: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    vault_namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    vault_auth_namespace: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    tls: Tls,
+    #[serde(skip_serializing_if = "is_zero")]
+    authentication: Authentication,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    vault_key_path: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Tls {
+    #[serde(skip_serializing_if = "is_zero")]
+    ca_bundle: Named,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    server_name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Authentication {
+    #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
+    kind: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    app_role: AppRole,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct AppRole {
+    #[serde(skip_serializing_if = "is_zero")]
+    secret: Named,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Named {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    name: String,
+}
+
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn read(config: &Value) -> Result<Config, Refusal> {
+    serde_json::from_value(config.clone())
+        .map_err(|error| Refusal(format!("spec.encryption.kms.vault cannot be read: {error}")))
+}
+
+impl Kind for Vault {
+    fn name(&self) -> &'static str {
+        "Vault"
+    }
+
+    fn container_prefix(&self) -> &'static str {
+        VAULT_PLUGIN_PREFIX
+    }
+
+    fn needs(&self, config: &Value) -> Result<Vec<Need>, Refusal> {
+        let Config { authentication, tls, .. } = read(config)?;
+        let (secret, bundle) = (authentication.app_role.secret.name, tls.ca_bundle.name);
+        let mut needs = Vec::new();
+        if !secret.is_empty() {
+            needs.push(Need { source: Source::Secret, name: secret, keys: vec![ROLE_ID, SECRET_ID] });
+        }
+        if !bundle.is_empty() {
+            needs.push(Need { source: Source::ConfigMap, name: bundle, keys: vec![CA_BUNDLE] });
+        }
+        Ok(needs)
+    }
+
+    fn program(&self, plugin: &Plugin<'_>) -> Result<Program, Refusal> {
+        let place = Entry::PluginConfig(plugin.key_id).key();
+        let config = read(plugin.config)
+            .map_err(|Refusal(why)| Refusal(format!("key {place:?} of the secret: {why}")))?;
+        let given = |field: &str, value: &str| {
+            if value.is_empty() {
+                let why = format!(
+                    "key {place:?} of the secret: spec.encryption.kms.vault.{field} is missing: set it"
+                );
+                return Err(Refusal(why));
+            }
+            Ok(value.to_owned())
+        };
+        let image = given("kmsPluginImage", &config.kms_plugin_image)?;
+        let approle =
+            given("authentication.appRole.secret.name", &config.authentication.app_role.secret.name)?;
+        let mut args = vec![
+            format!("-listen-address={}", plugin.endpoint),
+            format!("-vault-address={}", given("vaultAddress", &config.vault_address)?),
+            format!("-vault-key-path={}", given("vaultKeyPath", &config.vault_key_path)?),
+            format!("-approle-role-id={}", role_id(plugin, &approle)?),
+            format!("-approle-secret-id-path={}", file(plugin, Source::Secret, &approle, SECRET_ID)?),
+        ];
+        let bundle = &config.tls.ca_bundle.name;
+        if !bundle.is_empty() {
+            args.push(format!("-tls-ca-file={}", file(plugin, Source::ConfigMap, bundle, CA_BUNDLE)?));
+        }
+        for (flag, value) in [
+            ("tls-sni", &config.tls.server_name),
+            ("vault-namespace", &config.vault_namespace),
+            ("vault-auth-namespace", &config.vault_auth_namespace),
+        ] {
+            if !value.is_empty() {
+                args.push(format!("-{flag}={value}"));
+            }
+        }
+        // Several plugins share one network: the second could not listen.
+        args.push("-metrics-port=0".into());
+        Ok(Program { image, args })
+    }
+
+    fn document(&self, config: &Value) -> Result<String, Refusal> {
+        // Fields that are text cannot fail to be written.
+        serde_json::to_string(&read(config)?).map_err(|error| Refusal(error.to_string()))
+    }
+}
+
+/// The value that a plugin needs of an object, and its key in the encryption-config secret.
+fn value<'a>(
+    plugin: &Plugin<'a>,
+    source: Source,
+    name: &str,
+    key: &str,
+) -> Result<(Entry, &'a [u8]), Refusal> {
+    let reference = Reference::new(name, key)?;
+    let values = match source {
+        Source::Secret => &plugin.data.secrets,
+        Source::ConfigMap => &plugin.data.config_maps,
+    };
+    let found = values.get(&reference).map(Vec::as_slice);
+    let entry = super::plugin::entry(source, reference, plugin.key_id);
+    match found {
+        Some(value) => Ok((entry, value)),
+        None => Err(Refusal(format!(
+            "key {:?} of the secret is missing: {} {name} must have {key:?} and be copied into it",
+            entry.key(),
+            source.kind(),
+        ))),
+    }
+}
+
+fn file(plugin: &Plugin<'_>, source: Source, name: &str, key: &str) -> Result<String, Refusal> {
+    let (entry, _) = value(plugin, source, name, key)?;
+    Ok(plugin.files.path(&entry))
+}
+
+/// The role's id, which is no secret and has no flag that reads it from a file.
+fn role_id(plugin: &Plugin<'_>, approle: &str) -> Result<String, Refusal> {
+    let (entry, value) = value(plugin, Source::Secret, approle, ROLE_ID)?;
+    let text = str::from_utf8(value).ok().map(|text| text.trim_end_matches(['\r', '\n']));
+    match text {
+        Some(text) if !text.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err(Refusal(format!("key {:?} of the secret must be the id of a role, as text", entry.key()))),
+    }
+}
+
+#[cfg(test)]
+mod tests;
