@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::api::{Api, ListParams, ObjectMeta, PostParams};
 use testbed::kms_plugin::KmsPlugin;
+use testbed::openshift::{self, FeatureSet};
 use testbed::{Context, ControlPlane, TestResult};
 
 testbed::suite![
@@ -22,6 +23,7 @@ testbed::suite![
     controllers_work_on_request,
     kubectl_speaks_to_it,
     secrets_are_encrypted_by_a_kms_plugin_on_request,
+    operator_resources_have_the_schemas_that_openshift_publishes,
 ];
 
 async fn is_ready_in_under_ten_seconds_and_reports_its_version(cx: Context) -> TestResult {
@@ -210,5 +212,26 @@ async fn secrets_are_encrypted_by_a_kms_plugin_on_request(cx: Context) -> TestRe
     let read = secrets.get("key").await?.data.ok_or("the secret has no data")?;
     assert_eq!(read["password"].0, b"hunter2");
     assert!(plugin.decrypted() > before, "the plugin was not asked to decrypt");
+    Ok(())
+}
+
+async fn operator_resources_have_the_schemas_that_openshift_publishes(cx: Context) -> TestResult {
+    let plane = ControlPlane::on(&cx.site()?).start().await?;
+    let client = plane.client().await?;
+    for features in [FeatureSet::Default, FeatureSet::TechPreview] {
+        openshift::install(&plane, features)?;
+        for (kind, _) in openshift::KINDS {
+            openshift::create(&client, kind).await?;
+            // A new schema is explained a moment after it is served.
+            testbed::wait::until("the schema", Duration::from_secs(10), || async {
+                let output = plane.kubectl()?.args(["explain", kind, "--recursive"]).output();
+                let schema = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+                let schema = schema.unwrap_or_default();
+                let as_expected = schema.contains("healthReports") == (features == FeatureSet::TechPreview);
+                if as_expected { Ok(()) } else { Err(testbed::Error::Refused(format!("{kind}: {schema}"))) }
+            })
+            .await?;
+        }
+    }
     Ok(())
 }

@@ -2,7 +2,10 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{completion, crds, operator};
+use crate::{
+    completion, crds, kms_aggregator, kms_check, kms_inject, kms_preflight, kms_preflight_controller,
+    kms_reporter, operator,
+};
 
 /// Runs nodes that have privileged sidecars on Kubernetes, and tells the truth about them.
 ///
@@ -30,6 +33,19 @@ pub(crate) enum Command {
     Completion(completion::Args),
     /// Print the definitions of our kinds.
     Crds(crds::Args),
+    /// Run the aggregator of KMS reports: conditions that a person reads.
+    KmsAggregator(Box<kms_aggregator::Args>),
+    /// Check KMS plugins: whether an API server could use them.
+    KmsCheck(kms_check::Args),
+    /// Put KMS plugins and their reporter into the pod of an API server.
+    KmsInject(Box<kms_inject::Args>),
+    /// Check KMS plugins from inside a pod, and post what was found on the pod.
+    KmsPreflight(kms_preflight::Args),
+    /// Have every KMS configuration checked before it is used.
+    KmsPreflightController(Box<kms_preflight_controller::Args>),
+    /// Report the health of the KMS plugins beside an API server.
+    #[command(alias = "kms-health-reporter")]
+    KmsReporter(Box<kms_reporter::Args>),
     /// Run the operator: nodes and fleets are brought to their specs, and kept there.
     Operator(Box<operator::Args>),
 }

@@ -14,6 +14,12 @@
 mod args;
 mod completion;
 mod crds;
+mod kms_aggregator;
+mod kms_reporter;
+mod kms_check;
+mod kms_inject;
+mod kms_preflight;
+mod kms_preflight_controller;
 mod operator;
 
 use std::process::ExitCode;
@@ -29,6 +35,12 @@ pub fn run() -> ExitCode {
     let done = match command {
         Command::Completion(args) => completion::run(args).map_err(Failure::from),
         Command::Crds(args) => crds::run(args).map_err(Failure::from),
+        Command::KmsAggregator(args) => kms_aggregator::run(*args),
+        Command::KmsReporter(args) => kms_reporter::run(*args),
+        Command::KmsCheck(args) => kms_check::run(args),
+        Command::KmsInject(args) => kms_inject::run(*args),
+        Command::KmsPreflight(args) => kms_preflight::run(args),
+        Command::KmsPreflightController(args) => kms_preflight_controller::run(*args),
         Command::Operator(args) => operator::run(*args),
     };
     let (why, code) = match done {

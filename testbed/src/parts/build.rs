@@ -16,6 +16,9 @@ const BETWEEN_WORDS: Duration = Duration::from_secs(30);
 /// The version that the Kubernetes programs report; without it they say v0.0.0-master.
 const KUBERNETES_VERSION: &str = "v1.36.3";
 
+/// The module of OpenShift's kinds.
+const OPENSHIFT_API: &str = "github.com/openshift/api";
+
 /// How a part is built into a folder: everything beside the module's own files that decides what comes out.
 #[derive(Debug)]
 pub(super) struct Recipe {
@@ -48,9 +51,12 @@ pub(super) fn recipe(part: Part, out: &Path) -> Recipe {
         // Its libraries are looked for beside it, in a pod's image as here.
         flags.push_str(" -extldflags=-Wl,-rpath,$ORIGIN/../lib");
     }
-    let args = ["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o", &output, "."]
-        .map(String::from)
-        .to_vec();
+    let build = ["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o", &output, "."];
+    let args = match part {
+        // Only files of the module are wanted.
+        Part::OpenShift => ["mod", "download", OPENSHIFT_API].map(String::from).to_vec(),
+        _ => build.map(String::from).to_vec(),
+    };
     let cgo = if part == Part::Seid { "1" } else { "0" };
     Recipe { args, environment: [("GOFLAGS", "-mod=readonly"), ("GOWORK", "off"), ("CGO_ENABLED", cgo)] }
 }
@@ -62,6 +68,7 @@ fn program(part: Part) -> &'static str {
         Part::CertManager => "cert-manager",
         Part::S3 => "minio",
         Part::Seid => "seid",
+        Part::OpenShift => "none",
     }
 }
 
@@ -82,7 +89,12 @@ pub(super) fn build(part: Part, module: &Path, out: &Path, log: &Path) -> Result
         }
     }
     match part {
-        Part::CertManager => copy_crds(module, &out.join("crds"))?,
+        Part::CertManager => copy_crds(module, "github.com/cert-manager/cert-manager", "deploy/crds", out)?,
+        Part::OpenShift => {
+            for group in ["operator/v1", "config/v1"] {
+                copy_crds(module, OPENSHIFT_API, &format!("{group}/zz_generated.crd-manifests"), out)?;
+            }
+        }
         Part::Seid => copy_libraries(module, &out.join("lib"))?,
         Part::Kubernetes | Part::Dns | Part::S3 => {}
     }
@@ -90,10 +102,10 @@ pub(super) fn build(part: Part, module: &Path, out: &Path, log: &Path) -> Result
     Ok(())
 }
 
-/// Keeps cert-manager's CRDs beside its program: the module cache that holds them may be emptied at any time.
-fn copy_crds(module: &Path, out: &Path) -> Result<()> {
-    let from = module_folder(module, "github.com/cert-manager/cert-manager")?.join("deploy/crds");
-    copy_files(&from, out, &|name| name.ends_with(".yaml")).map(drop)
+/// Keeps the CRDs of a dependency: the module cache that holds them may be emptied at any time.
+fn copy_crds(module: &Path, dependency: &str, folder: &str, out: &Path) -> Result<()> {
+    let from = module_folder(module, dependency)?.join(folder);
+    copy_files(&from, &out.join("crds"), &|name| name.ends_with(".yaml")).map(drop)
 }
 
 /// Keeps seid's libraries beside it, for the same reason, and for images.

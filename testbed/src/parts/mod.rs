@@ -23,11 +23,14 @@ pub enum Part {
     S3,
     /// The chain node.
     Seid,
+    /// The CRDs of OpenShift's operator resources. There is no program in it.
+    OpenShift,
 }
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 5] = [Self::Kubernetes, Self::Dns, Self::CertManager, Self::S3, Self::Seid];
+    pub const ALL: [Self; 6] =
+        [Self::Kubernetes, Self::Dns, Self::CertManager, Self::S3, Self::Seid, Self::OpenShift];
 
     /// Its name: the folder of its module, and what `testbed build` takes.
     #[must_use]
@@ -38,6 +41,7 @@ impl Part {
             Self::CertManager => "cert-manager",
             Self::S3 => "s3",
             Self::Seid => "seid",
+            Self::OpenShift => "openshift",
         }
     }
 
@@ -50,6 +54,7 @@ impl Part {
             Self::CertManager => "2 minutes",
             Self::S3 => "3 to 4 minutes",
             Self::Seid => "4 to 7 minutes",
+            Self::OpenShift => "10 seconds",
         }
     }
 
@@ -154,7 +159,8 @@ mod tests {
     fn an_unknown_part_is_answered_with_the_known_ones() {
         let error = "redis".parse::<Part>().unwrap_err();
         assert!(
-            error.contains("\"redis\"") && error.contains("kubernetes, dns, cert-manager, s3, seid"),
+            error.contains("\"redis\"")
+                && error.contains("kubernetes, dns, cert-manager, s3, seid, openshift"),
             "{error}"
         );
     }

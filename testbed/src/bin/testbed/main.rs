@@ -19,7 +19,7 @@ struct Args {
 enum Command {
     /// Build parts into the cache, those that it lacks.
     Build {
-        /// The parts: kubernetes, dns, cert-manager, s3, seid.
+        /// The parts: kubernetes, dns, cert-manager, s3, seid, openshift.
         #[arg(required = true)]
         parts: Vec<Part>,
     },

@@ -1,0 +1,125 @@
+//! Roles and who has them.
+
+use serde_json::{Value, json};
+
+use super::policy::{GROUP, SERVICE_ACCOUNT};
+
+/// Where the aggregator runs.
+const NAMESPACE: &str = "outrigger-kms";
+
+/// The aggregator's service account, and what its roles are called.
+const AGGREGATOR: &str = "outrigger-kms-aggregator";
+
+/// Namespaces of OpenShift's API servers.
+const OPERANDS: [&str; 3] = ["openshift-kube-apiserver", "openshift-apiserver", "openshift-oauth-apiserver"];
+
+/// Where a reporter's service account may be: with the API servers that have one, and with those of other clusters.
+const REPORTERS_IN: [&str; 3] = ["openshift-apiserver", "openshift-oauth-apiserver", "kube-system"];
+
+/// OpenShift's kinds that reports stand on.
+const KINDS: [&str; 3] = ["kubeapiservers", "openshiftapiservers", "authentications"];
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+fn cluster_role(name: &str, rules: &Value) -> Value {
+    json!({ "apiVersion": RBAC, "kind": "ClusterRole", "metadata": { "name": name }, "rules": rules })
+}
+
+fn cluster_binding(name: &str, subjects: &Value) -> Value {
+    json!({
+        "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": { "name": name },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name },
+        "subjects": subjects,
+    })
+}
+
+fn role(namespace: &str, rules: &Value) -> Value {
+    let metadata = json!({ "name": AGGREGATOR, "namespace": namespace });
+    json!({ "apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules })
+}
+
+fn binding(namespace: &str) -> Value {
+    json!({
+        "apiVersion": RBAC, "kind": "RoleBinding", "metadata": { "name": AGGREGATOR, "namespace": namespace },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": AGGREGATOR },
+        "subjects": [aggregator_account()],
+    })
+}
+
+fn account(name: &str, namespace: &str) -> Value {
+    json!({ "kind": "ServiceAccount", "name": name, "namespace": namespace })
+}
+
+fn aggregator_account() -> Value {
+    account(AGGREGATOR, NAMESPACE)
+}
+
+fn statuses() -> Vec<String> {
+    KINDS.iter().map(|kind| format!("{kind}/status")).collect()
+}
+
+/// A reporter reads the one object it reports on, and changes its status.
+pub(super) fn reporter() -> Vec<Value> {
+    let rules = json!([
+        { "apiGroups": ["operator.openshift.io"], "resources": KINDS, "resourceNames": ["cluster"], "verbs": ["get"] },
+        { "apiGroups": ["operator.openshift.io"], "resources": statuses(), "resourceNames": ["cluster"], "verbs": ["patch"] },
+        { "apiGroups": ["outrigger.dev"], "resources": ["kmshealths"], "resourceNames": ["cluster"], "verbs": ["get"] },
+        { "apiGroups": ["outrigger.dev"], "resources": ["kmshealths/status"], "resourceNames": ["cluster"], "verbs": ["patch"] },
+    ]);
+    let mut subjects =
+        vec![json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUP })];
+    subjects.extend(REPORTERS_IN.iter().map(|namespace| account(SERVICE_ACCOUNT, namespace)));
+    vec![cluster_role(SERVICE_ACCOUNT, &rules), cluster_binding(SERVICE_ACCOUNT, &json!(subjects))]
+}
+
+/// What an aggregator needs everywhere: our own kind, its Lease, events.
+pub(super) fn aggregator() -> Vec<Value> {
+    let everywhere = json!([
+        { "apiGroups": ["outrigger.dev"], "resources": ["kmshealths"], "verbs": ["get", "list", "watch"] },
+        { "apiGroups": ["outrigger.dev"], "resources": ["kmshealths/status"], "verbs": ["patch"] },
+    ]);
+    let lease = json!([
+        { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] },
+        { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [AGGREGATOR], "verbs": ["get", "update"] },
+    ]);
+    let events = json!([{ "apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"] }]);
+    vec![
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": AGGREGATOR, "namespace": NAMESPACE } }),
+        cluster_role(AGGREGATOR, &everywhere),
+        cluster_binding(AGGREGATOR, &json!([aggregator_account()])),
+        role(NAMESPACE, &lease),
+        binding(NAMESPACE),
+        // Events about objects of the whole cluster are there.
+        role("default", &events),
+        binding("default"),
+    ]
+}
+
+/// What it needs besides for OpenShift's kinds: the objects, their API servers' pods, and the configuration that these run, which
+/// is read by name. The last role is for `--cluster-operator` only.
+pub(super) fn aggregator_on_openshift() -> Vec<Value> {
+    let name = format!("{AGGREGATOR}-openshift");
+    let kinds = json!([
+        { "apiGroups": ["operator.openshift.io"], "resources": KINDS, "resourceNames": ["cluster"], "verbs": ["get", "list", "watch"] },
+        { "apiGroups": ["operator.openshift.io"], "resources": statuses(), "resourceNames": ["cluster"], "verbs": ["patch"] },
+    ]);
+    let operand = json!([
+        { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] },
+        { "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"] },
+    ]);
+    let shown = format!("{AGGREGATOR}-cluster-operator");
+    let operators = ["kube-apiserver", "openshift-apiserver", "authentication"];
+    let show = json!([
+        { "apiGroups": ["config.openshift.io"], "resources": ["clusteroperators"], "verbs": ["create"] },
+        { "apiGroups": ["config.openshift.io"], "resources": ["clusteroperators"], "resourceNames": operators, "verbs": ["get", "list", "watch", "delete"] },
+        { "apiGroups": ["config.openshift.io"], "resources": ["clusteroperators/status"], "resourceNames": operators, "verbs": ["patch"] },
+    ]);
+    let us = json!([aggregator_account()]);
+    let mut documents = vec![cluster_role(&name, &kinds), cluster_binding(&name, &us)];
+    for namespace in OPERANDS {
+        documents.extend([role(namespace, &operand), binding(namespace)]);
+    }
+    documents.extend([cluster_role(&shown, &show), cluster_binding(&shown, &us)]);
+    documents
+}

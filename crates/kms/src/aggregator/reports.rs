@@ -1,0 +1,125 @@
+//! Reads what stands on an object. Whoever wrote it: what cannot be read is told of and harms nothing else.
+
+use std::time::Duration;
+
+use api::kms::{CONDITION_TYPE_PREFIX, HealthReport, HealthStatus, PluginStatus, parse};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use plan::kms::removal::Places;
+use plan::kms::rollup::{Form, Report, Reports, Unreadable};
+use serde_json::Value;
+
+/// The reports of an object, in both forms.
+pub(super) fn read(document: &Value, places: Places) -> Reports {
+    let mut reports = Reports::default();
+    for condition in list(document, "/status/conditions") {
+        let name = condition["type"].as_str().and_then(|name| name.strip_prefix(CONDITION_TYPE_PREFIX));
+        if let Some(node) = name {
+            from_condition(node, condition["message"].as_str().unwrap_or_default(), &mut reports);
+        }
+    }
+    for entry in list(document, &format!("{}/healthReports", places.holder)) {
+        from_typed(entry, &mut reports);
+    }
+    reports
+}
+
+fn list<'a>(document: &'a Value, path: &str) -> &'a [Value] {
+    document.pointer(path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn from_condition(node: &str, message: &str, reports: &mut Reports) {
+    match parse(message) {
+        Ok(entries) => reports.readable.extend(entries.into_iter().map(|entry| Report {
+            form: Form::Condition,
+            node: node.into(),
+            key: entry.key_id,
+            status: match entry.status {
+                PluginStatus::Healthy => HealthStatus::Healthy,
+                PluginStatus::Unhealthy => HealthStatus::Unhealthy,
+                PluginStatus::Error => HealthStatus::Error,
+            },
+            checked: entry.last_checked.0,
+            remote_key_id: entry.kek_id,
+            detail: entry.detail,
+            interval: None,
+        })),
+        Err(error) => reports.unreadable.push(Unreadable {
+            form: Form::Condition,
+            node: node.into(),
+            text: message.into(),
+            why: error.to_string(),
+        }),
+    }
+}
+
+fn from_typed(entry: &Value, reports: &mut Reports) {
+    match serde_json::from_value::<HealthReport>(entry.clone()) {
+        Ok(report) => reports.readable.push(Report {
+            form: Form::Typed,
+            node: report.node_name,
+            key: report.key_id,
+            status: report.status,
+            checked: report.last_checked_time.0,
+            remote_key_id: report.remote_key_id,
+            detail: report.detail,
+            interval: report
+                .interval_seconds
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .map(Duration::from_secs),
+        }),
+        Err(error) => reports.unreadable.push(Unreadable {
+            form: Form::Typed,
+            node: entry["nodeName"].as_str().unwrap_or_default().into(),
+            text: entry.to_string(),
+            why: format!("the report of key {} cannot be read: {error}", entry["keyID"]),
+        }),
+    }
+}
+
+/// The conditions of an object, those of others too. An operator's condition may lack what Kubernetes' own must have.
+pub(super) fn conditions(document: &Value) -> Vec<Condition> {
+    let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
+    list(document, "/status/conditions")
+        .iter()
+        .map(|one| Condition {
+            type_: text(one, "type"),
+            status: text(one, "status"),
+            reason: text(one, "reason"),
+            message: text(one, "message"),
+            observed_generation: one["observedGeneration"].as_i64(),
+            last_transition_time: Time(
+                text(one, "lastTransitionTime").parse().unwrap_or(Timestamp::UNIX_EPOCH),
+            ),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::aggregator::Target;
+
+    #[test]
+    fn both_forms_are_read_and_what_cannot_be_read_harms_nothing_else() {
+        let typed = json!({ "nodeName": "a", "keyID": "2", "status": "Error", "lastCheckedTime": "2026-05-18T10:00:00Z", "remoteKeyID": "k" });
+        let broken = json!({ "nodeName": "d", "keyID": "2", "status": "Fine" });
+        let said = r#"[{"keyID":"1","status":"healthy","lastChecked":"2026-05-18T10:00:00Z"}]"#;
+        let conditions = json!([
+            { "type": "Encrypted", "status": "True" },
+            { "type": "KMSHealthReporter_b", "status": "True", "message": said },
+            { "type": "KMSHealthReporter_c", "status": "True", "message": "[{" },
+        ]);
+        let status = json!({ "conditions": conditions, "oauthAPIServer": { "encryptionStatus": { "healthReports": [typed, broken] } } });
+        let reports = read(&json!({ "status": status }), Target::Authentication.places());
+        let places: Vec<_> =
+            reports.readable.iter().map(|one| (one.form, one.node.as_str(), one.key.as_str())).collect();
+        assert_eq!(places, [(Form::Condition, "b", "1"), (Form::Typed, "a", "2")]);
+        let unreadable: Vec<_> = reports.unreadable.iter().map(|one| one.node.as_str()).collect();
+        assert_eq!(unreadable, ["c", "d"]);
+        let elsewhere = read(&json!({ "status": status }), Target::KubeApiServer.places());
+        assert_eq!(elsewhere.readable.len(), 1, "each kind has its own place");
+    }
+}

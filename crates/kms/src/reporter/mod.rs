@@ -1,0 +1,16 @@
+//! `outrigger kms-reporter`: says how the KMS plugins beside an API server are.
+
+mod args;
+mod duration;
+mod metrics;
+mod publish;
+mod round;
+mod run;
+mod settings;
+mod socket;
+
+pub use args::Args;
+pub use metrics::ALL as METRICS;
+pub use run::{Error, run};
+pub use settings::{Server, Settings, Violation};
+pub use socket::Socket;
