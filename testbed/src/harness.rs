@@ -35,7 +35,7 @@ type Test = fn(Context) -> TestFuture;
 pub struct Suite {
     name: &'static str,
     tests: Vec<(&'static str, Test)>,
-    alone: bool,
+    at_once: Option<usize>,
 }
 
 /// What one test works with.
@@ -114,7 +114,7 @@ impl Suite {
     /// A suite; its name is the folder of its logs.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        Self { name, tests: Vec::new(), alone: false }
+        Self { name, tests: Vec::new(), at_once: None }
     }
 
     /// Adds a test.
@@ -126,8 +126,14 @@ impl Suite {
 
     /// Runs one test at a time: for those that look at the whole machine.
     #[must_use]
-    pub fn alone(mut self) -> Self {
-        self.alone = true;
+    pub fn alone(self) -> Self {
+        self.at_once(1)
+    }
+
+    /// Runs so many tests at a time: more than there are processors, for those that mostly wait.
+    #[must_use]
+    pub fn at_once(mut self, count: usize) -> Self {
+        self.at_once = Some(count);
         self
     }
 
@@ -157,9 +163,7 @@ impl Suite {
             })
             .collect();
         let mut arguments = Arguments::from_args();
-        if self.alone {
-            arguments.test_threads = Some(1);
-        }
+        arguments.test_threads = self.at_once.or(arguments.test_threads);
         let conclusion = libtest_mimic::run(&arguments, trials);
         drop(shared);
         conclusion.exit_code()

@@ -15,11 +15,11 @@ mod args;
 mod completion;
 mod crds;
 mod kms_aggregator;
-mod kms_reporter;
 mod kms_check;
 mod kms_inject;
 mod kms_preflight;
 mod kms_preflight_controller;
+mod kms_reporter;
 mod operator;
 
 use std::process::ExitCode;

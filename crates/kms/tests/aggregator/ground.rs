@@ -16,7 +16,6 @@ use testbed::control_plane::{AuditedRequest, User};
 use testbed::openshift::{self, FeatureSet};
 use testbed::process::{Process, Program};
 use testbed::{Context, ControlPlane, Error, Site, binaries, wait};
-use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 
 /// How long things that take a moment may take, on a busy machine.
@@ -27,8 +26,6 @@ pub const AGENT: &str = concat!("outrigger-kms-aggregator/", env!("CARGO_PKG_VER
 
 /// Time between two reports: stale after eight seconds, removed after sixteen.
 pub const INTERVAL: Duration = Duration::from_secs(2);
-
-static INSTALLED: OnceCell<()> = OnceCell::const_new();
 
 /// A form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,29 +169,22 @@ impl Drop for Reporters {
     }
 }
 
-/// What a test stands on.
-pub struct Ground<'a> {
-    pub plane: &'a ControlPlane,
+/// What a test stands on: a control plane of its own, since the objects of OpenShift's kinds are one for the whole cluster.
+pub struct Ground {
+    pub plane: ControlPlane,
     pub client: Client,
     pub site: Arc<Site>,
     pub ns: String,
 }
 
-impl<'a> Ground<'a> {
-    pub async fn of(cx: &'a Context) -> Result<Self, Error> {
-        let plane = cx.control_plane().await?;
-        INSTALLED.get_or_try_init(|| install(plane)).await?;
+impl Ground {
+    pub async fn of(cx: &Context) -> Result<Self, Error> {
+        let site = cx.site()?;
+        let plane = ControlPlane::on(&site).start().await?;
+        install(&plane).await?;
         let client = plane.client().await?;
         let ns = plane.namespace(cx.name()).await?;
-        let ground = Self { plane, client, site: cx.site()?, ns };
-        // What an earlier test left would be looked after too.
-        for kind in [KUBE, OPENSHIFT, AUTHENTICATION, OURS] {
-            let all = kind.api(&ground.client).list(&kube::api::ListParams::default()).await?;
-            for object in all.items {
-                ground.remove(kind, &object.name_any()).await?;
-            }
-        }
-        Ok(ground)
+        Ok(Self { plane, client, site, ns })
     }
 
     /// Removes an object, and waits until it is gone.

@@ -53,7 +53,7 @@ where
 }
 
 /// A pod of a reporter on a node, and a client with the token that is bound to it.
-async fn bound(ground: &Ground<'_>, node: &str) -> Result<Client, Error> {
+async fn bound(ground: &Ground, node: &str) -> Result<Client, Error> {
     let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "kms-health-reporter", "namespace": "kube-system" } });
     let machine = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node } });
     let pod = json!({
@@ -64,9 +64,9 @@ async fn bound(ground: &Ground<'_>, node: &str) -> Result<Client, Error> {
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": [account, machine, pod] });
     std::fs::write(&file, list.to_string())
         .map_err(|source| Error::Io { what: "writing a manifest".into(), source })?;
-    kubectl(ground.plane, &["apply", "--server-side", "-f", &file.display().to_string()])?;
+    kubectl(&ground.plane, &["apply", "--server-side", "-f", &file.display().to_string()])?;
     let uid = kubectl(
-        ground.plane,
+        &ground.plane,
         &["get", "pod", "-n", "kube-system", &format!("reporter-{node}"), "-o", "jsonpath={.metadata.uid}"],
     )?;
     let accounts: Api<ServiceAccount> = Api::namespaced(ground.client.clone(), "kube-system");
@@ -79,7 +79,7 @@ async fn bound(ground: &Ground<'_>, node: &str) -> Result<Client, Error> {
     with_token(ground, &token).await
 }
 
-async fn with_token(ground: &Ground<'_>, token: &str) -> Result<Client, Error> {
+async fn with_token(ground: &Ground, token: &str) -> Result<Client, Error> {
     let mut config = ground.plane.admin().config().await?;
     config.auth_info = kube::config::AuthInfo { token: Some(token.to_owned().into()), ..Default::default() };
     Ok(Client::try_from(config)?)
@@ -87,7 +87,7 @@ async fn with_token(ground: &Ground<'_>, token: &str) -> Result<Client, Error> {
 
 pub async fn a_reporter_changes_its_own_entry_and_nothing_else(cx: Context) -> TestResult {
     let ground = Ground::of(&cx).await?;
-    install(ground.plane, &["reporter-rbac.yaml", "reporter-policy.yaml"])?;
+    install(&ground.plane, &["reporter-rbac.yaml", "reporter-policy.yaml"])?;
     let certificate =
         ground.plane.user("kms-health-reporter:a", Some("kms-health-reporters"))?.client("reporter").await?;
     let token = bound(&ground, "a").await?;
@@ -184,20 +184,15 @@ pub async fn a_reporter_changes_its_own_entry_and_nothing_else(cx: Context) -> T
 
 /// The aggregator does all that it has to with the rights that are shipped, and no others.
 pub async fn with_the_rights_that_are_shipped_everything_works(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
+    let mut ground = Ground::of(&cx).await?;
     for namespace in ["openshift-kube-apiserver", "openshift-apiserver", "openshift-oauth-apiserver"] {
-        kubectl(ground.plane, &["create", "namespace", namespace])?;
+        kubectl(&ground.plane, &["create", "namespace", namespace])?;
     }
-    install(ground.plane, &["aggregator-rbac.yaml", "aggregator-openshift-rbac.yaml"])?;
+    install(&ground.plane, &["aggregator-rbac.yaml", "aggregator-openshift-rbac.yaml"])?;
     let name = "system:serviceaccount:outrigger-kms:outrigger-kms-aggregator";
     let user = ground.plane.user(name, None)?;
-    let inside = Ground {
-        ns: "openshift-kube-apiserver".into(),
-        client: ground.client.clone(),
-        site: ground.site.clone(),
-        plane: ground.plane,
-    };
-    inside.deploy("encryption-config-1", &[1]).await?;
+    ground.ns = "openshift-kube-apiserver".into();
+    ground.deploy("encryption-config-1", &[1]).await?;
     ground.object(KUBE, "cluster", json!({ "managementState": "Managed" })).await?;
     ground.object(OURS, "cluster", json!({ "expectedNodes": ["a"] })).await?;
     ground.static_pods(&[("a", 1)]).await?;

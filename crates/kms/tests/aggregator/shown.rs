@@ -13,8 +13,8 @@ use crate::ground::{Form, Ground, KUBE, SOON, kubectl, sick, well};
 pub async fn conditions_reach_the_cluster_operator_and_rest(cx: Context) -> TestResult {
     let ground = Ground::of(&cx).await?;
     let file = openshift::cluster_operator_crd()?.display().to_string();
-    kubectl(ground.plane, &["apply", "--server-side", "-f", &file])?;
-    kubectl(ground.plane, &["wait", "--for=condition=Established", "--timeout=30s", "-f", &file])?;
+    kubectl(&ground.plane, &["apply", "--server-side", "-f", &file])?;
+    kubectl(&ground.plane, &["wait", "--for=condition=Established", "--timeout=30s", "-f", &file])?;
     let gvk = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterOperator");
     let resource = ApiResource::from_gvk_with_plural(&gvk, "clusteroperators");
     let operators: Api<DynamicObject> = Api::all_with(ground.client.clone(), &resource);

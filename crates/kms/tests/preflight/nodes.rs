@@ -9,16 +9,19 @@ use kube::api::{Api, DeleteParams, PostParams};
 use plan::kms::preflight::{role, role_binding, service_account};
 use serde_json::{Value, json};
 use testbed::kms_plugin::KmsPlugin;
-use testbed::{Context, TestResult, wait};
+use testbed::{Context, ControlPlane, Image, Node, TestResult, wait};
 
 /// How long a pod may take until it has ended: the checker waits half a minute for a plugin that is not well.
 const ENDED: Duration = Duration::from_secs(120);
 
 /// T-F1 and T-F4 with a kubelet: what was found is posted before the pod ends, and the kubelet keeps it.
 pub async fn a_checker_in_a_real_pod_posts_what_it_finds(cx: Context) -> TestResult {
-    let cluster = cx.cluster().await?;
-    let client = cluster.plane().client().await?;
-    let namespace = cluster.plane().namespace("preflight").await?;
+    let plane = ControlPlane::on(&cx.site()?).controllers().scheduler().start().await?;
+    // One node is enough, and the checker finds the API server without names.
+    let image = Image::outrigger()?;
+    let _node = Node::on(&plane).image(&image).start().await?;
+    let client = plane.client().await?;
+    let namespace = plane.namespace("preflight").await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
     let roles: Api<Role> = Api::namespaced(client.clone(), &namespace);
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), &namespace);
