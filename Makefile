@@ -12,7 +12,7 @@ demo: ## A real cluster with pods of our image (15 seconds; the first time 12 mi
 	@scripts/prepare
 	@scripts/demo $(if $(EXIT),--exit)
 
-test: ## Everything that must hold, on a real Kubernetes (13 minutes, and 4 to compile; the first time about 35)
+test: ## Everything that must hold, on a real Kubernetes (21 minutes, and 5 to compile; the first time 24 before them)
 	@scripts/prepare
 	@scripts/test
 
@@ -22,14 +22,14 @@ check: ## The quick loop: format, clippy, unit tests (20 seconds; no root needed
 	cargo clippy --workspace --all-targets --quiet -- --deny warnings
 	cargo test --workspace --lib --bins --quiet
 
-model: ## The decision about nodes, in every order of what can happen (10 minutes). STATES=N: so many per model
+model: ## The decision about nodes, in every order of what can happen (15 minutes). STATES=N: so many per model
 	@scripts/model $(STATES)
 
 crash-operator: ## Kill the operator at every point of every workload, and compare the ends (8 minutes)
 	@scripts/prepare
 	@scripts/crash-operator
 
-bench-operator: ## What a thousand nodes cost, beside a peer if OUTRIGGER_PEER_OPERATOR names one (20 minutes; with a peer 40)
+bench-operator: ## What a thousand nodes cost, beside a peer if OUTRIGGER_PEER_OPERATOR names one (five rounds of 5 minutes; with a peer of 10)
 	@scripts/prepare
 	@scripts/bench-operator
 
