@@ -11,6 +11,7 @@
 //! | what was never observed is no drift, until the spec is edited | `edits::an_operator_after_another_one_replaces_no_pod_until_the_spec_is_edited` |
 //! | a node that has just become Running gets no second plan | `edits::a_node_that_has_just_become_running_gets_no_second_plan` |
 //! | a sidecar's task is given once for each attempt, also by an operator that was killed | `stories::a_plan_goes_on_where_a_killed_operator_left_it`, `failures::a_retry_is_counted_before_it_is_made` |
+//! | what tasks were judged by is deleted only after it is stored that they are done | `stories::a_bootstrap_is_torn_down_only_after_it_is_stored_that_it_was_done` |
 //! | a failure stays told, and an edit mends it at once | `failures::an_update_that_fails_leaves_the_node_running_and_is_tried_less_and_less_often`, `failures::an_edit_mends_a_failed_update_at_once` |
 //! | every wait has one deadline | `failures::a_wait_has_one_deadline_whatever_it_waits_for` |
 //! | a volume that is lost is never replaced under a node that signs | `stories::a_lost_volume_is_made_again_but_not_under_a_node_that_signs` |

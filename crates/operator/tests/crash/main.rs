@@ -59,7 +59,8 @@ async fn crash(cx: Context, workload: Workload) -> TestResult {
     let begin = Instant::now();
     let reference = run(&cx, workload, None).await?;
     let all = Point::all(reference.writes, reference.submissions);
-    let points = if std::env::var_os(WHOLE).is_some() { all } else { Point::some(&all, FEW) };
+    let whole = std::env::var_os(WHOLE).is_some();
+    let points = if whole { all } else { Point::some(&all, FEW, &reference.deletions) };
     let mut queue = points.iter().copied();
     let mut running = JoinSet::new();
     let mut start = |running: &mut JoinSet<_>| {

@@ -14,6 +14,9 @@ const ADDRESSES: [&str; 6] = ["podIP", "podIPs", "hostIP", "hostIPs", "nodeName"
 /// The annotation with the hash of what was last applied, which names the namespace.
 const APPLIED_HASH: &str = "outrigger.dev/applied-hash";
 
+/// The task that ends the bootstrap.
+const AWAIT_BOOTSTRAP: &str = "await-bootstrap-complete";
+
 /// What is known of one run.
 pub struct Mask {
     /// Texts that are its own, with what they are called in all runs.
@@ -50,8 +53,23 @@ impl Mask {
         volumes.into_iter().flatten().filter(token).for_each(|volume| knows(&volume["name"], "TOKEN"));
     }
 
-    /// The object without all that.
-    pub fn apply(&self, value: &Value) -> Value {
+    /// An object without all that.
+    pub fn object(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        if let Some(tasks) = object.pointer_mut("/status/plan/tasks").and_then(Value::as_array_mut) {
+            // The bootstrap's sidecar ends with it. When an operator was killed before it stored when it gave that sidecar a
+            // task, nobody is left who knows.
+            let end = tasks.iter().position(|task| task["type"] == AWAIT_BOOTSTRAP).unwrap_or_default();
+            for task in &mut tasks[..end] {
+                if let Some(task) = task.as_object_mut() {
+                    task.remove("submittedAt");
+                }
+            }
+        }
+        self.apply(&object)
+    }
+
+    fn apply(&self, value: &Value) -> Value {
         match value {
             Value::Object(fields) => {
                 let kept = fields.iter().filter(|(name, _)| !ADDRESSES.contains(&name.as_str()));

@@ -40,13 +40,18 @@ impl Point {
         all
     }
 
-    /// A few of them, as different from each other as they come: the first, the last, and some in between.
-    pub fn some(all: &[Self], count: usize) -> Vec<Self> {
+    /// A few of them, as different from each other as they come: the first, the last, and some in between. Also each moment
+    /// after a deletion: what is gone can no longer be looked at.
+    pub fn some(all: &[Self], count: usize, deletions: &[u64]) -> Vec<Self> {
         let last = all.len().saturating_sub(1);
         let mut places: Vec<usize> =
             (0..count).map(|number| number * last / count.saturating_sub(1).max(1)).collect();
         places.dedup();
-        places.into_iter().filter_map(|place| all.get(place).copied()).collect()
+        let mut some: Vec<Self> = places.into_iter().filter_map(|place| all.get(place).copied()).collect();
+        let deletions = deletions.iter().map(|number| Self::Write(*number, Blow::Killed));
+        let missing: Vec<Self> = deletions.filter(|point| !some.contains(point)).collect();
+        some.extend(missing);
+        some
     }
 }
 

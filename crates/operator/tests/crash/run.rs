@@ -21,6 +21,8 @@ pub struct Ended {
     pub outcome: Outcome,
     /// How many writes there were since the user acted.
     pub writes: u64,
+    /// Which of them deleted something, counted from one.
+    pub deletions: Vec<u64>,
     /// How many tasks were given since the user acted.
     pub submissions: u32,
     /// Whether it came to the point at all.
@@ -33,14 +35,19 @@ pub async fn run(cx: &Context, workload: Workload, point: Option<Point>) -> Resu
     scene.start()?;
     workload.prepare(&scene.ground).await?;
     scene.rest().await?;
-    let before = scene.writes()?;
+    let before = scene.writes()?.len();
     let given_before = outcome::given(&scene.ground).len();
     let struck = scene.act(workload, point, given_before).await?;
     workload.end(&scene.ground).await?;
     scene.rest().await?;
     scene.proxy.check()?;
     Ok(Ended {
-        writes: u64::try_from(scene.writes()? - before).unwrap_or(u64::MAX),
+        writes: u64::try_from(scene.writes()?.len() - before).unwrap_or(u64::MAX),
+        deletions: (1..)
+            .zip(&scene.writes()?[before..])
+            .filter(|(_, verb)| **verb == Verb::Delete)
+            .map(|(number, _)| number)
+            .collect(),
         submissions: u32::try_from(outcome::given(&scene.ground).len() - given_before).unwrap_or(u32::MAX),
         outcome: Outcome::of(&scene.ground).await?,
         struck,
@@ -160,9 +167,10 @@ impl<'a> Scene<'a> {
         Ok(true)
     }
 
-    /// How many writes of the operator have been answered, or ended otherwise.
-    fn writes(&self) -> Result<usize, Error> {
-        Ok(self.proxy.journal().requests(|one| Verb::WRITES.contains(&one.asked.verb))?.len())
+    /// The writes of the operator that have been answered, or ended otherwise.
+    fn writes(&self) -> Result<Vec<Verb>, Error> {
+        let writes = self.proxy.journal().requests(|one| Verb::WRITES.contains(&one.asked.verb))?;
+        Ok(writes.into_iter().map(|one| one.asked.verb).collect())
     }
 
     /// Waits until nothing has been written for a while.
@@ -170,7 +178,7 @@ impl<'a> Scene<'a> {
         let mut last = (usize::MAX, tokio::time::Instant::now());
         let looked = Mutex::new(&mut last);
         wait::until("the operator rests", SOON, || async {
-            let count = self.writes().map_err(|error| error.to_string())?;
+            let count = self.writes().map_err(|error| error.to_string())?.len();
             let mut last = looked.lock().unwrap_or_else(PoisonError::into_inner);
             if last.0 != count {
                 **last = (count, tokio::time::Instant::now());

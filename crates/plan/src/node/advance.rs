@@ -65,6 +65,9 @@ pub(super) fn advance(scene: Scene<'_>, status: &mut SeiNodeStatus, now: &Time) 
                 });
                 status.waiting_for = None;
             }
+            Look::Do(_) if step.takes_evidence_away() && !is_stored(scene, status, index) => {
+                return Progress { look_again: Some(Duration::ZERO), ..Progress::default() };
+            }
             Look::Do(action) => {
                 with_task(status, index, |task| {
                     task.status = TaskStatus::Running;
@@ -97,6 +100,17 @@ pub(super) fn advance(scene: Scene<'_>, status: &mut SeiNodeStatus, now: &Time) 
             }
         }
     }
+}
+
+/// Whether the API server knows that all tasks before this one are done. An operator that is killed after it has taken away
+/// what they were judged by could never judge them again.
+fn is_stored(scene: Scene<'_>, status: &SeiNodeStatus, index: usize) -> bool {
+    let id = status.plan.as_ref().map(|plan| &plan.id);
+    let stored = scene.node.status.as_ref().and_then(|stored| stored.plan.as_ref());
+    stored
+        .filter(|stored| Some(&stored.id) == id)
+        .and_then(|stored| stored.tasks.get(..index))
+        .is_some_and(|before| before.iter().all(|task| task.status == TaskStatus::Complete))
 }
 
 /// The step of a plan, as `kubectl get` shows it.

@@ -132,6 +132,12 @@ impl Step {
     pub fn is_only_begun(self) -> bool {
         self == Self::Sidecar(TaskType::SnapshotUpload)
     }
+
+    /// Whether it deletes what the tasks before it are judged by.
+    #[must_use]
+    pub fn takes_evidence_away(self) -> bool {
+        self == Self::TeardownBootstrap
+    }
 }
 
 /// The id of a task: the same for every attempt, and different in every plan.

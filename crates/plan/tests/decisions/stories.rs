@@ -188,8 +188,8 @@ fn a_pod_that_was_made_before_its_template_was_applied_once_more_is_replaced() {
     assert_eq!(cluster.cycles.values().sum::<u32>(), 1);
 }
 
-#[test]
-fn a_bootstrap_that_has_ended_has_done_the_tasks_that_nobody_is_left_to_ask_about() {
+/// A node that is bootstrapped, whose bootstrap has just ended.
+fn bootstrapped() -> Cluster {
     let mut node = node("a");
     let snapshot = SnapshotSource {
         s3: Some(S3Snapshot { target_height: 5 }),
@@ -206,7 +206,34 @@ fn a_bootstrap_that_has_ended_has_done_the_tasks_that_nobody_is_left_to_ask_abou
         JobCondition { type_: "Complete".into(), status: "True".into(), ..JobCondition::default() };
     let job = Arc::make_mut(cluster.world.job.as_mut().unwrap());
     job.status = Some(JobStatus { conditions: Some(vec![complete]), ..JobStatus::default() });
+    cluster
+}
+
+#[test]
+fn a_bootstrap_that_has_ended_has_done_the_tasks_that_nobody_is_left_to_ask_about() {
+    let mut cluster = bootstrapped();
     settle(&mut cluster, &platform());
     assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{:#?}", status(&cluster));
     assert_eq!(status(&cluster).plan.unwrap().kind, Some(PlanKind::Bootstrap));
+}
+
+#[test]
+fn a_bootstrap_is_torn_down_only_after_it_is_stored_that_it_was_done() {
+    let mut cluster = bootstrapped();
+    let (mut disturbed, mut calm) = (0, 0);
+    while calm < 2 {
+        let acts = pass(&mut cluster.clone(), &platform(), Disturbance::None);
+        for act in 1..=acts {
+            for disturbance in [Disturbance::KilledAfter(act), Disturbance::AnswerLost(act)] {
+                let mut struck = cluster.clone();
+                pass(&mut struck, &platform(), disturbance);
+                settle(&mut struck, &platform());
+                assert_eq!(reason(&struck, "Ready"), "NodeReady", "{disturbance:?}: {:#?}", status(&struck));
+                disturbed += 1;
+            }
+        }
+        calm = if acts == 0 && cluster.world.job.is_none() { calm + 1 } else { 0 };
+        pass(&mut cluster, &platform(), Disturbance::None);
+    }
+    assert!(disturbed >= 6, "the Job, its Service and the node's own objects: only {disturbed}");
 }
