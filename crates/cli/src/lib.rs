@@ -21,6 +21,8 @@ mod kms_preflight;
 mod kms_preflight_controller;
 mod kms_reporter;
 mod operator;
+mod seictl;
+mod sidecar;
 
 use std::process::ExitCode;
 
@@ -31,7 +33,7 @@ use crate::args::{Args, Command};
 /// Reads the command line, does what it says, and returns how it went: 0 done, 1 failed, 2 wrong usage.
 #[must_use]
 pub fn run() -> ExitCode {
-    let Args { command } = Args::parse();
+    let Args { command } = Args::parse_from(seictl::words(std::env::args_os()));
     let done = match command {
         Command::Completion(args) => completion::run(args).map_err(Failure::from),
         Command::Crds(args) => crds::run(args).map_err(Failure::from),
@@ -42,6 +44,7 @@ pub fn run() -> ExitCode {
         Command::KmsPreflight(args) => kms_preflight::run(args),
         Command::KmsPreflightController(args) => kms_preflight_controller::run(*args),
         Command::Operator(args) => operator::run(*args),
+        Command::Sidecar(args) => sidecar::run(*args),
     };
     let (why, code) = match done {
         Ok(()) => return ExitCode::SUCCESS,
