@@ -137,6 +137,11 @@ impl Answer {
 }
 
 impl Sidecar {
+    /// One that somebody else has started.
+    pub fn beside(process: Process, port: u16) -> Self {
+        Self { process, port, user: None }
+    }
+
     /// As this user, through a proxy that says so.
     pub fn by(mut self, user: &str) -> Self {
         self.user = Some(user.into());
