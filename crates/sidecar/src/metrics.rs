@@ -134,3 +134,37 @@ impl Default for Metrics {
         Self::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use runtime::metrics::catalogue::page;
+
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_what_is_described_and_may_be_shown() {
+        let metrics = Metrics::new();
+        for task in TaskType::ALL {
+            metrics.begun(*task);
+            metrics.ended(*task, true, true, Duration::from_secs(1));
+        }
+        metrics.rejected("missing_header");
+        metrics.uploaded("arctic-1", "success");
+        let text = metrics.text();
+        for metric in ALL {
+            assert!(text.lines().any(|line| line.starts_with(metric.name)), "{} is not shown:\n{text}", metric.name);
+        }
+        assert_eq!(api::sidecar_wire::exposure::violations(&text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
+        let page = page(&[("The sidecar", ALL)]);
+        let page = page.replace("# Metrics\n", "# Metrics of the sidecar\n");
+        let page = page.replace(
+            "Every process serves them at `/metrics` of its admin server.",
+            "The sidecar serves them at `/v0/metrics`, with those of its process; what may\nstand in their labels is in sidecar-exposure.md.",
+        );
+        testbed::generated::check("docs/sidecar-metrics.md", &page)
+    }
+}

@@ -85,6 +85,8 @@ pub fn unpack(
     // To the end: only there stands whether everything came as it was packed.
     let mut rest = archive.into_inner().take(LONGEST_TAIL);
     io::copy(&mut rest, &mut io::sink()).map_err(UnpackError::Damaged)?;
+    // All at once: one by one takes a snapshot of many small files for ever.
+    rustix::fs::syncfs(&unpacker.root).map_err(|error| UnpackError::Io(target.display().to_string(), error.into()))?;
     Ok(unpacker.done)
 }
 
@@ -183,7 +185,7 @@ impl Unpacker<'_> {
                 return Err(UnpackError::Cancelled);
             }
         }
-        file.sync_all().map_err(failed)
+        Ok(())
     }
 }
 

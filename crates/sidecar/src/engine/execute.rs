@@ -13,7 +13,7 @@ use crate::kinds::{Failure, Kind, Limit, Outcome, Work};
 use crate::ledger::{self, Ended, Execution, Json};
 
 /// How long threads may take to end after they were told to.
-const THREADS_END_WITHIN: Duration = Duration::from_secs(20);
+const THREADS_END_WITHIN: Duration = if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(20) };
 
 /// Time between two tries to store an end: at first, and at most.
 const STORE_AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));

@@ -215,3 +215,6 @@ impl Inner {
         self.under_way.spawn(self.clone().execute(kind, execution, params));
     }
 }
+
+#[cfg(test)]
+mod tests;

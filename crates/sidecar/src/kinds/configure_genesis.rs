@@ -41,7 +41,7 @@ async fn run(work: Work) -> Outcome {
     let failed = |error: objects::Error| Failure::new(format_args!("configure-genesis: {error}"));
     let objects = Objects::of(&settings.genesis).map_err(failed)?;
     let part = home.join("config/.genesis.json.part");
-    objects.save(&key, &part, LONGEST).await.map_err(failed)?;
+    objects.save(&key, &part, LONGEST, &work.threads).await.map_err(failed)?;
     work.blocking(move || {
         let hash = files::hash(&part).map_err(Failure::new)?;
         if let Some(expected) = expected.filter(|expected| *expected != hash) {

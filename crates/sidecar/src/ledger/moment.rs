@@ -28,6 +28,13 @@ impl Moment {
     }
 }
 
+/// The beginning of time: what stands for a time that cannot be read.
+impl Default for Moment {
+    fn default() -> Self {
+        Timestamp::UNIX_EPOCH.into()
+    }
+}
+
 impl From<Timestamp> for Moment {
     fn from(time: Timestamp) -> Self {
         Self(time.strftime("%Y-%m-%dT%H:%M:%S%.9fZ").to_string())

@@ -1,7 +1,6 @@
 //! A row of the ledger: what is known of one task.
 
 use api::sidecar_wire::TaskState;
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 use serde_json::value::RawValue;
 
@@ -44,17 +43,16 @@ pub(super) fn state_text(state: TaskState) -> &'static str {
     }
 }
 
-fn unreadable(column: usize, what: &str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, what.into())
-}
-
+/// A row that somebody has damaged harms only itself: what is no JSON becomes a text, which no task takes for parameters.
 fn read(row: &SqlRow<'_>) -> rusqlite::Result<Task> {
     let json = |column: usize| -> rusqlite::Result<Option<Json>> {
         let text: Option<String> = row.get(column)?;
         let text = text.filter(|text| !text.is_empty() && text != "null");
-        text.map(RawValue::from_string).transpose().map_err(|_| unreadable(column, "no JSON"))
+        Ok(text.and_then(|text| {
+            RawValue::from_string(text.clone()).or_else(|_| serde_json::value::to_raw_value(&text)).ok()
+        }))
     };
-    let moment = |column: usize, text: &str| Moment::read(text).ok_or_else(|| unreadable(column, "no time"));
+    let moment = |text: &str| Moment::read(text).unwrap_or_default();
     let state: String = row.get(2)?;
     let completed: Option<String> = row.get(8)?;
     Ok(Task {
@@ -63,15 +61,14 @@ fn read(row: &SqlRow<'_>) -> rusqlite::Result<Task> {
         state: match state.as_str() {
             "running" => TaskState::Running,
             "completed" => TaskState::Completed,
-            "failed" => TaskState::Failed,
-            _ => return Err(unreadable(2, "no state of a task")),
+            _ => TaskState::Failed,
         },
         run: row.get(3)?,
         params: json(4)?.filter(|params| params.get() != "{}"),
         result: json(5)?,
         error: row.get(6)?,
-        submitted_at: moment(7, &row.get::<_, String>(7)?)?,
-        completed_at: completed.map(|text| moment(8, &text)).transpose()?,
+        submitted_at: moment(&row.get::<_, String>(7)?),
+        completed_at: completed.map(|text| moment(&text)),
     })
 }
 

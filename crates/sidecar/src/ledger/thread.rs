@@ -1,7 +1,7 @@
 //! The one thread that reads and changes the ledger. It takes all orders that wait, does them in one transaction, and answers
 //! when that is on disk: many tasks share one sync.
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 use tokio::sync::mpsc::Receiver;
 
 use super::error::Error;
@@ -43,21 +43,30 @@ impl Thread {
     }
 
     fn work(&mut self, group: &mut Vec<Order>) {
-        if let Ok(done) = self.transact(group) {
-            for (order, done) in group.drain(..).zip(done) {
-                order.answer(Ok(done), &mut self.live);
+        match self.transact(group) {
+            Ok(done) => {
+                for (order, done) in group.drain(..).zip(done) {
+                    order.answer(Ok(done), &mut self.live);
+                }
             }
-            return;
-        }
-        // One of them cannot be done, or the disk is full: each for itself.
-        for order in group.drain(..) {
-            let done = self.transact(std::slice::from_ref(&order));
-            let done = done.and_then(|mut done| done.pop().ok_or(Error::Closed));
-            order.answer(done, &mut self.live);
+            // Somebody else holds the file: it was waited for, and the rest would wait as long again.
+            Err(error) if matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy)) => {
+                for order in group.drain(..) {
+                    order.answer(Err(Error::Store(error.to_string())), &mut self.live);
+                }
+            }
+            // One of them cannot be done, or the disk is full: each for itself.
+            Err(_) => {
+                for order in group.drain(..) {
+                    let done = self.transact(std::slice::from_ref(&order)).map_err(Error::from);
+                    let done = done.and_then(|mut done| done.pop().ok_or(Error::Closed));
+                    order.answer(done, &mut self.live);
+                }
+            }
         }
     }
 
-    fn transact(&mut self, orders: &[Order]) -> Result<Vec<Done>, Error> {
+    fn transact(&mut self, orders: &[Order]) -> rusqlite::Result<Vec<Done>> {
         let transaction = Transaction::new(&mut self.connection, TransactionBehavior::Deferred)?;
         let mut done = Vec::with_capacity(orders.len());
         for order in orders {

@@ -1,7 +1,6 @@
 //! Large objects, in parts: what is there already is not fetched again.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path as FilePath, PathBuf};
 
@@ -10,7 +9,9 @@ use hyper::body::Bytes;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStoreExt};
 use serde::{Deserialize, Serialize};
+use tokio_util::task::TaskTracker;
 
+use super::writer::Writer;
 use super::{Error, Objects};
 use crate::node::files;
 
@@ -68,10 +69,16 @@ impl Objects {
     }
 
     /// Fetches an object, from where an earlier try has come to. `seen` is told how much is there.
-    pub async fn fetch(&self, tag: &Tag, to: &Wanted, seen: impl Fn(u64)) -> Result<(), Error> {
+    pub async fn fetch(
+        &self,
+        tag: &Tag,
+        to: &Wanted,
+        threads: &TaskTracker,
+        seen: impl Fn(u64),
+    ) -> Result<(), Error> {
         let io = |error| Error::Io(to.file.display().to_string(), error);
         let from = to.there(tag);
-        let mut file = match from {
+        let file = match from {
             0 => {
                 to.remove().map_err(io)?;
                 let text = serde_json::to_vec(tag).unwrap_or_default();
@@ -80,6 +87,7 @@ impl Objects {
             }
             _ => OpenOptions::new().append(true).open(&to.file).map_err(io)?,
         };
+        let mut file = Writer::new(file, threads);
         seen(from);
         let starts = (0..).map(|part| from + part * PART).take_while(|start| *start < tag.size);
         let ranges = starts.map(|start| start..(start + PART).min(tag.size));
@@ -87,11 +95,12 @@ impl Objects {
         let mut length = from;
         while let Some(part) = parts.try_next().await? {
             // In order: the file's length says how much is there.
-            file.write_all(&part).map_err(io)?;
-            length += part.len() as u64;
+            let more = part.len() as u64;
+            file.write(part).await.map_err(io)?;
+            length += more;
             seen(length);
         }
-        file.sync_all().map_err(io)?;
+        file.finish().await.map_err(io)?;
         match length == tag.size {
             true => Ok(()),
             false => Err(Error::Io(FilePath::display(&to.file).to_string(), std::io::ErrorKind::UnexpectedEof.into())),

@@ -3,9 +3,9 @@
 mod download;
 mod error;
 mod upload;
+mod writer;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,14 @@ use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, PutPayload};
+use tokio_util::task::TaskTracker;
 
 pub use self::download::{Tag, Wanted};
 pub use self::error::Error;
 pub use self::upload::Upload;
 
 use self::error::classify;
+use self::writer::Writer;
 use crate::settings::Bucket;
 
 /// One request: a part of a few megabytes, on a slow line.
@@ -85,20 +87,20 @@ impl Objects {
     }
 
     /// Puts an object into a file, which is made anew.
-    pub async fn save(&self, key: &str, path: &FilePath, most: u64) -> Result<(), Error> {
+    pub async fn save(&self, key: &str, path: &FilePath, most: u64, threads: &TaskTracker) -> Result<(), Error> {
         let io = |error| Error::Io(path.display().to_string(), error);
         let got = self.store.get(&Path::from(key)).await.map_err(|error| self.failed(key)(error))?;
         let mut chunks = got.into_stream();
-        let mut file = std::fs::File::create(path).map_err(io)?;
+        let mut file = Writer::new(std::fs::File::create(path).map_err(io)?, threads);
         let mut length = 0;
         while let Some(chunk) = chunks.try_next().await.map_err(|error| self.failed(key)(error))? {
             length += chunk.len() as u64;
             if length > most {
                 return Err(self.too_large(key, most));
             }
-            file.write_all(&chunk).map_err(io)?;
+            file.write(chunk).await.map_err(io)?;
         }
-        Ok(())
+        file.finish().await.map_err(io)
     }
 
     /// Writes a small object.

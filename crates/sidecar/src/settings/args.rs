@@ -81,7 +81,7 @@ pub(super) struct TaskArgs {
     /// How long tasks are kept after their end
     #[arg(long, env = "OUTRIGGER_KEEP_TASKS_FOR", value_name = "DURATION", default_value = "720h")]
     pub(super) keep_tasks_for: String,
-    /// Signing is not part of this build: must be empty
+    /// A keyring of upstream: test, file or os. Signing is not part of this build, so it is only checked, and never opened
     #[arg(long, env = "SEI_KEYRING_BACKEND", value_name = "BACKEND")]
     pub(super) keyring_backend: Option<String>,
 }

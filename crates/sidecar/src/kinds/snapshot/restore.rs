@@ -117,7 +117,7 @@ async fn fetch(work: &Work, objects: &Objects, tag: &Tag, to: &Wanted, height: u
         work.execution.progress.set(&Progress { resumed_from: first, downloaded: length, ..begin.clone() });
     };
     let failed = |error: objects::Error| Failure::new(format_args!("snapshot-restore: {error}"));
-    objects.fetch(tag, to, told).await.map_err(failed)?;
+    objects.fetch(tag, to, &work.threads, told).await.map_err(failed)?;
     let (first, length) = seen.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
     Ok(Progress { resumed_from: first, downloaded: length, ..begin })
 }
