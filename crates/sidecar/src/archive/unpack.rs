@@ -148,7 +148,7 @@ impl Unpacker<'_> {
         for part in parts {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mut open = openat(&folder, *part, flags, Mode::empty());
-            if open == Err(Errno::NOENT) {
+            if matches!(open, Err(Errno::NOENT)) {
                 mkdirat(&folder, *part, Mode::from_raw_mode(0o755))?;
                 open = openat(&folder, *part, flags, Mode::empty());
             }

@@ -7,7 +7,7 @@ use api::sidecar_wire::{TaskState, TaskType};
 use serde_json::json;
 
 use super::*;
-use crate::kinds::{Doing, Failure, Limit, Resource, Work};
+use crate::kinds::{Doing, Failure, Limit, Outcome, Resource, Work};
 use crate::ledger::Keeper;
 use crate::settings::{Authn, Bucket, Settings};
 
@@ -79,7 +79,10 @@ const LONG: Limit = Limit::Within(Duration::from_secs(60));
 
 #[tokio::test]
 async fn a_task_that_panics_fails_and_the_engine_lives() {
-    const PANICS: Kind = kind(LONG, |_| Box::pin(async { panic!("boom {}", 1) }));
+    fn explode() -> Outcome {
+        panic!("boom {}", 1)
+    }
+    const PANICS: Kind = kind(LONG, |_| Box::pin(async { explode() }));
     const PANICS_ON_A_THREAD: Kind =
         kind(LONG, |work| Box::pin(async move { work.blocking::<()>(|| panic!("bang")).await.map(|()| None) }));
     let ground = ground();
@@ -94,7 +97,7 @@ async fn a_task_that_panics_fails_and_the_engine_lives() {
 #[tokio::test]
 async fn a_deadline_is_stored_as_a_failure() {
     const WAITS: Kind =
-        kind(Limit::Within(Duration::from_millis(50)), |_| Box::pin(std::future::pending()));
+        kind(Limit::Within(Duration::from_millis(50)), |_| Box::pin(std::future::pending::<Outcome>()));
     let ground = ground();
     let id = ground.begin(&WAITS).await;
     let task = ground.ended(&id).await;
@@ -120,7 +123,7 @@ async fn an_error_under_cancellation_is_not_stored_and_a_success_is() {
     const FAILS_WHEN_CANCELLED: Kind = kind(LONG, |work| {
         Box::pin(async move {
             work.execution.token.cancelled().await;
-            std::future::pending().await
+            std::future::pending::<Outcome>().await
         })
     });
     const DONE_WHEN_CANCELLED: Kind = Kind {

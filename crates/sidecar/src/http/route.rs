@@ -5,8 +5,8 @@ use std::time::Duration;
 use api::sidecar_wire::{NodeId, SidecarState, SidecarStatus, SubmittedTask, path};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, Version, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 
 use super::answer::{self, Answer, Shown};
 use super::path::{cleaned, decoded};
@@ -17,6 +17,9 @@ use crate::metrics::Metrics;
 
 /// More than any task needs.
 const LONGEST_BODY: usize = 1 << 20;
+
+/// What is read of a body that is too large.
+const LONGEST_DISCARDED: usize = 8 << 20;
 
 /// How long a body may take.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
@@ -153,16 +156,27 @@ fn unknown() -> Answer {
     answer::error(StatusCode::NOT_FOUND, "task not found")
 }
 
-async fn read(body: Incoming) -> Result<Bytes, Answer> {
+async fn read(mut body: Incoming) -> Result<Vec<u8>, Answer> {
     let refused = || answer::error(StatusCode::BAD_REQUEST, "invalid request body");
-    match tokio::time::timeout(BODY_WITHIN, Limited::new(body, LONGEST_BODY).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(answer::error(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body is larger than {LONGEST_BODY} bytes"),
-        )),
-        Ok(Err(_)) | Err(_) => Err(refused()),
-    }
+    let too_large = || {
+        let why = format!("the body is larger than {LONGEST_BODY} bytes");
+        answer::error(StatusCode::PAYLOAD_TOO_LARGE, why)
+    };
+    let reading = async {
+        let (mut content, mut length) = (Vec::new(), 0);
+        while let Some(frame) = body.frame().await {
+            let Ok(chunk) = frame.map_err(|_| refused())?.into_data() else { continue };
+            length += chunk.len();
+            match length {
+                0..=LONGEST_BODY => content.extend_from_slice(&chunk),
+                // What is too large is read a little further: who is cut off while he speaks does not hear why.
+                ..=LONGEST_DISCARDED => content = Vec::new(),
+                _ => return Err(too_large()),
+            }
+        }
+        if length > LONGEST_BODY { Err(too_large()) } else { Ok(content) }
+    };
+    tokio::time::timeout(BODY_WITHIN, reading).await.unwrap_or_else(|_| Err(refused()))
 }
 
 /// As Go's router: the same request, at the clean path.

@@ -26,9 +26,8 @@ pub(super) const KIND: Kind = Kind {
 };
 
 /// As text: an unknown action is told when the condition was met, as upstream does.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct Params {
     condition: String,
     target_height: i64,

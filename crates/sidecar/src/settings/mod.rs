@@ -181,9 +181,7 @@ mod tests {
     }
 
     fn settings(flags: &[&str]) -> Result<Settings, Problems> {
-        let matches = command().mut_args(|arg| arg.env(None::<&str>)).get_matches_from(
-            std::iter::once("sidecar").chain(flags.iter().copied()),
-        );
+        let matches = command().get_matches_from(std::iter::once("sidecar").chain(flags.iter().copied()));
         Settings::try_from(Args::from_arg_matches(&matches).unwrap())
     }
 

@@ -6,7 +6,7 @@ use testbed::{Context, TestResult};
 use crate::ground::{Ground, new_id};
 
 /// Writes rows as a process would have left them: kind, status and second of submission.
-fn left_behind(ground: &Ground, rows: &[(&str, &str, u32)]) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+fn left_behind(ground: &Ground, rows: &[(&str, &str, u32)]) -> rusqlite::Result<Vec<String>> {
     let ledger = rusqlite::Connection::open(ground.home.join("sidecar.db"))?;
     ledger.execute("DELETE FROM task_results", [])?;
     rows.iter()
@@ -30,7 +30,7 @@ pub async fn a_stranded_release_never_ends_a_hold_that_is_not_older(cx: Context)
     for hold in ["running", "failed", "completed"] {
         for (release_at, hold_at) in [(1, 2), (2, 2), (3, 2)] {
             let rows = [("mark-ready", "running", release_at), ("mark-not-ready", hold, hold_at)];
-            let ids = left_behind(&ground, &rows).map_err(|error| error.to_string())?;
+            let ids = left_behind(&ground, &rows)?;
             // A hold that is done again deletes all releases; one that had ended leaves those after it.
             let released = release_at > hold_at && hold != "running";
             for restart in 0..2 {
