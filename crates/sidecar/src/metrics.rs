@@ -152,7 +152,11 @@ mod tests {
         metrics.uploaded("arctic-1", "success");
         let text = metrics.text();
         for metric in ALL {
-            assert!(text.lines().any(|line| line.starts_with(metric.name)), "{} is not shown:\n{text}", metric.name);
+            assert!(
+                text.lines().any(|line| line.starts_with(metric.name)),
+                "{} is not shown:\n{text}",
+                metric.name
+            );
         }
         assert_eq!(api::sidecar_wire::exposure::violations(&text), Vec::<String>::new());
     }

@@ -9,11 +9,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
+use crate::http;
 use crate::ledger::{self, Ledger, OpenError};
 use crate::metrics::Metrics;
 use crate::node::{Node, home};
 use crate::settings::Settings;
-use crate::http;
 
 /// How long requests and tasks may take to end. Kubernetes kills after 30 seconds.
 const END_WITHIN: Duration = Duration::from_secs(25);

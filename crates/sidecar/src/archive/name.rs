@@ -43,7 +43,11 @@ mod tests {
 
     #[test]
     fn names_that_lead_outside_are_none() {
-        let read = |name: &str| parts(name.as_bytes()).map(|parts| parts.iter().map(|part| part.to_string_lossy().into_owned()).collect::<Vec<_>>().join("|"));
+        let read = |name: &str| {
+            parts(name.as_bytes()).map(|parts| {
+                parts.iter().map(|part| part.to_string_lossy().into_owned()).collect::<Vec<_>>().join("|")
+            })
+        };
         assert_eq!(read("./1/a"), Some("1|a".into()));
         assert_eq!(read(".hidden//b/"), Some(".hidden|b".into()));
         for bad in ["/etc/passwd", "../a", "a/../../b", "a/..", "..", "a\0b"] {
@@ -56,7 +60,9 @@ mod tests {
         for (depth, target) in [(0, "a"), (1, "../a"), (2, "../../a/b"), (2, "./../b")] {
             assert!(stays_inside(depth, target.as_bytes()), "{depth} {target}");
         }
-        for (depth, target) in [(0, "/etc"), (0, ".."), (1, "../../a"), (2, "a/../b"), (3, "l/../../.."), (0, "")] {
+        for (depth, target) in
+            [(0, "/etc"), (0, ".."), (1, "../../a"), (2, "a/../b"), (3, "l/../../.."), (0, "")]
+        {
             assert!(!stays_inside(depth, target.as_bytes()), "{depth} {target}");
         }
     }

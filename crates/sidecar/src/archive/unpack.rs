@@ -86,7 +86,8 @@ pub fn unpack(
     let mut rest = archive.into_inner().take(LONGEST_TAIL);
     io::copy(&mut rest, &mut io::sink()).map_err(UnpackError::Damaged)?;
     // All at once: one by one takes a snapshot of many small files for ever.
-    rustix::fs::syncfs(&unpacker.root).map_err(|error| UnpackError::Io(target.display().to_string(), error.into()))?;
+    rustix::fs::syncfs(&unpacker.root)
+        .map_err(|error| UnpackError::Io(target.display().to_string(), error.into()))?;
     Ok(unpacker.done)
 }
 
@@ -129,7 +130,8 @@ impl Unpacker<'_> {
             EntryType::Directory => drop(self.folder(&parts).map_err(failed)?),
             EntryType::Regular | EntryType::Continuous => self.file(entry, &folder, last, &shown)?,
             EntryType::Symlink => {
-                let target = long_link.or_else(|| entry.header().link_name_bytes().map(|name| name.into_owned()));
+                let target =
+                    long_link.or_else(|| entry.header().link_name_bytes().map(|name| name.into_owned()));
                 let target = target.unwrap_or_default();
                 if !name::stays_inside(folders.len(), &target) {
                     return Err(UnpackError::Link(shown));
@@ -212,12 +214,16 @@ fn text<R: Read>(entry: &mut Entry<'_, R>) -> Result<Vec<u8>, UnpackError> {
 
 /// The records of a header that POSIX defines: `LENGTH KEY=VALUE\n`.
 fn extended(records: &[u8], long: &mut Long) -> Result<(), UnpackError> {
-    let bad = || UnpackError::Damaged(io::Error::new(io::ErrorKind::InvalidData, "an extended header cannot be read"));
+    let bad = || {
+        UnpackError::Damaged(io::Error::new(io::ErrorKind::InvalidData, "an extended header cannot be read"))
+    };
     let mut rest = records;
     while !rest.is_empty() {
         let space = rest.iter().position(|byte| *byte == b' ').ok_or_else(bad)?;
-        let length = std::str::from_utf8(&rest[..space]).ok().and_then(|text| text.parse().ok()).ok_or_else(bad)?;
-        let record = rest.get(space + 1..length).and_then(|record| record.strip_suffix(b"\n")).ok_or_else(bad)?;
+        let length =
+            std::str::from_utf8(&rest[..space]).ok().and_then(|text| text.parse().ok()).ok_or_else(bad)?;
+        let record =
+            rest.get(space + 1..length).and_then(|record| record.strip_suffix(b"\n")).ok_or_else(bad)?;
         rest = rest.get(length..).ok_or_else(bad)?;
         let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(bad)?;
         let (key, value) = (&record[..equals], record[equals + 1..].to_vec());

@@ -13,7 +13,8 @@ use crate::kinds::{Failure, Kind, Limit, Outcome, Work};
 use crate::ledger::{self, Ended, Execution, Json};
 
 /// How long threads may take to end after they were told to.
-const THREADS_END_WITHIN: Duration = if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(20) };
+const THREADS_END_WITHIN: Duration =
+    if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(20) };
 
 /// Time between two tries to store an end: at first, and at most.
 const STORE_AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
@@ -28,7 +29,12 @@ enum End {
 
 impl Inner {
     /// Does a task and stores what it came to.
-    pub(super) async fn execute(self: Arc<Self>, kind: &'static Kind, execution: Execution, params: Option<Json>) {
+    pub(super) async fn execute(
+        self: Arc<Self>,
+        kind: &'static Kind,
+        execution: Execution,
+        params: Option<Json>,
+    ) {
         let begin = Instant::now();
         let span = (kind.task, execution.id.clone(), execution.run);
         tracing::info!(task = %span.0, id = span.1, run = span.2, "begun");
@@ -45,7 +51,12 @@ impl Inner {
             }
         };
         let failed = ended.error.clone();
-        self.metrics.ended(kind.task, failed.is_some(), failure.is_some_and(|one| one.panicked), begin.elapsed());
+        self.metrics.ended(
+            kind.task,
+            failed.is_some(),
+            failure.is_some_and(|one| one.panicked),
+            begin.elapsed(),
+        );
         match &failed {
             None => tracing::info!(task = %span.0, id = span.1, run = span.2, "completed"),
             Some(error) => tracing::warn!(task = %span.0, id = span.1, run = span.2, error, "failed"),
@@ -53,7 +64,12 @@ impl Inner {
         self.store(&execution, ended).await;
     }
 
-    async fn do_it(self: &Arc<Self>, kind: &'static Kind, execution: &Execution, params: Option<Json>) -> End {
+    async fn do_it(
+        self: &Arc<Self>,
+        kind: &'static Kind,
+        execution: &Execution,
+        params: Option<Json>,
+    ) -> End {
         let token = &execution.token;
         let held = tokio::select! {
             biased;

@@ -197,7 +197,12 @@ impl Engine {
 }
 
 impl Inner {
-    async fn submit(self: Arc<Self>, kind: &'static Kind, given: Given, params: Option<Json>) -> Result<(), Refusal> {
+    async fn submit(
+        self: Arc<Self>,
+        kind: &'static Kind,
+        given: Given,
+        params: Option<Json>,
+    ) -> Result<(), Refusal> {
         match self.ledger.submit(given, self.most).await? {
             Submitted::Begun(execution) => {
                 self.metrics.begun(kind.task);
@@ -205,9 +210,10 @@ impl Inner {
                 Ok(())
             }
             Submitted::Repeated => Ok(()),
-            Submitted::Refused => {
-                Err(Refusal::Later(format!("{} tasks are under way: no more are taken (--max-tasks)", self.most)))
-            }
+            Submitted::Refused => Err(Refusal::Later(format!(
+                "{} tasks are under way: no more are taken (--max-tasks)",
+                self.most
+            ))),
         }
     }
 

@@ -83,8 +83,9 @@ async fn a_task_that_panics_fails_and_the_engine_lives() {
         panic!("boom {}", 1)
     }
     const PANICS: Kind = kind(LONG, |_| Box::pin(async { explode() }));
-    const PANICS_ON_A_THREAD: Kind =
-        kind(LONG, |work| Box::pin(async move { work.blocking::<()>(|| panic!("bang")).await.map(|()| None) }));
+    const PANICS_ON_A_THREAD: Kind = kind(LONG, |work| {
+        Box::pin(async move { work.blocking::<()>(|| panic!("bang")).await.map(|()| None) })
+    });
     let ground = ground();
     let (first, second) = (ground.begin(&PANICS).await, ground.begin(&PANICS_ON_A_THREAD).await);
     assert_eq!(ground.ended(&first).await.error, "task handler panicked: boom 1");
@@ -111,7 +112,9 @@ async fn results_are_stored_on_success_and_on_failure() {
     const FAILS: Kind =
         kind(LONG, |_| Box::pin(async { Err(Failure { result: Some(json!([2])), ..Failure::new("no") }) }));
     let ground = ground();
-    for (kind, result, error) in [(&RETURNS, Some("{\"a\":1}"), ""), (&NOTHING, None, ""), (&FAILS, Some("[2]"), "no")] {
+    for (kind, result, error) in
+        [(&RETURNS, Some("{\"a\":1}"), ""), (&NOTHING, None, ""), (&FAILS, Some("[2]"), "no")]
+    {
         let id = ground.begin(kind).await;
         let task = ground.ended(&id).await;
         assert_eq!((task.result.as_ref().map(|json| json.get()), task.error.as_str()), (result, error));
@@ -206,11 +209,17 @@ async fn many_submissions_share_the_disk_and_each_is_on_it() {
     let begin = Instant::now();
     let ledger = ground.engine.0.ledger.clone();
     let all = (0..300).map(|_| {
-        let given = Given { id: uuid::Uuid::new_v4().to_string(), kind: TaskType::MarkReady, params: None, caller: None };
+        let given = Given {
+            id: uuid::Uuid::new_v4().to_string(),
+            kind: TaskType::MarkReady,
+            params: None,
+            caller: None,
+        };
         ledger.submit(given, 1000)
     });
     let done = futures_util::future::join_all(all).await;
     assert!(done.iter().all(|done| matches!(done, Ok(Submitted::Begun(_)))), "{:?}", begin.elapsed());
-    let times: std::collections::BTreeSet<_> = ledger.running().await.unwrap().into_iter().map(|task| task.submitted_at).collect();
+    let times: std::collections::BTreeSet<_> =
+        ledger.running().await.unwrap().into_iter().map(|task| task.submitted_at).collect();
     assert_eq!(times.len(), 300, "each has a time of its own");
 }

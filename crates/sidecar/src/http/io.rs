@@ -73,7 +73,11 @@ fn timed_out() -> io::Error {
 }
 
 impl AsyncRead for Limited {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         let phase = self.phase.0.load(Ordering::Relaxed);
@@ -100,7 +104,11 @@ impl AsyncRead for Limited {
 }
 
 impl AsyncWrite for Limited {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         match self.write_limit(context, written.is_pending()) {
             Poll::Ready(error) => Poll::Ready(Err(error)),

@@ -78,7 +78,12 @@ async fn accept(
     Ok((stream, place))
 }
 
-async fn connection(stream: TcpStream, place: Option<OwnedSemaphorePermit>, router: Router, end: CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    place: Option<OwnedSemaphorePermit>,
+    router: Router,
+    end: CancellationToken,
+) {
     // Only slower without it.
     let _ = stream.set_nodelay(true);
     let phase = Phase::default();

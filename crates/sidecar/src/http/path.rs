@@ -9,7 +9,8 @@ pub(super) fn decoded(path: &str) -> String {
             bytes.push(byte);
             continue;
         }
-        let digits = [rest.next(), rest.next()].map(|digit| digit.and_then(|digit| (digit as char).to_digit(16)));
+        let digits =
+            [rest.next(), rest.next()].map(|digit| digit.and_then(|digit| (digit as char).to_digit(16)));
         let [Some(high), Some(low)] = digits else { return path.to_owned() };
         bytes.push((high * 16 + low) as u8);
     }

@@ -91,19 +91,34 @@ mod tests {
         Some((read.id, read.kind, read.params.map(|params| params.get().to_owned())))
     }
 
-    fn some(id: Option<&str>, kind: &str, params: Option<&str>) -> Option<(Option<String>, String, Option<String>)> {
+    fn some(
+        id: Option<&str>,
+        kind: &str,
+        params: Option<&str>,
+    ) -> Option<(Option<String>, String, Option<String>)> {
         Some((id.map(str::to_owned), kind.to_owned(), params.map(str::to_owned)))
     }
 
     #[test]
     fn a_body_is_read_as_go_reads_it() {
-        assert_eq!(read(r#"{"id":"a","type":"b","params":{"c":1}}"#), some(Some("a"), "b", Some(r#"{"c":1}"#)));
+        assert_eq!(
+            read(r#"{"id":"a","type":"b","params":{"c":1}}"#),
+            some(Some("a"), "b", Some(r#"{"c":1}"#))
+        );
         assert_eq!(read(r#"{"ID":"a","tYpe":"b","Params":{},"async":true}"#), some(Some("a"), "b", None));
         assert_eq!(read(r#"{"type":"b"} {"type":"c"} garbage"#), some(None, "b", None));
         assert_eq!(read(r#"{"type":"b","TYPE":"c","id":"","params":null}"#), some(None, "c", None));
         assert_eq!(read("null"), some(None, "", None));
         assert_eq!(read("{}"), some(None, "", None));
-        for bad in ["", "[]", "1", "{", r#"{"type":1}"#, r#"{"type":"b","params":[]}"#, r#"{"type":"b","params":"x"}"#] {
+        for bad in [
+            "",
+            "[]",
+            "1",
+            "{",
+            r#"{"type":1}"#,
+            r#"{"type":"b","params":[]}"#,
+            r#"{"type":"b","params":"x"}"#,
+        ] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

@@ -46,7 +46,9 @@ async fn run(work: Work) -> Outcome {
         "height" => return Err(Failure::new("targetHeight must be above 0")),
         "catchingUp" => Condition::CaughtUp,
         "" => return Err(Failure::new("condition is required: height or catchingUp")),
-        other => return Err(Failure::new(format_args!("unknown condition {other:?}: use height or catchingUp"))),
+        other => {
+            return Err(Failure::new(format_args!("unknown condition {other:?}: use height or catchingUp")));
+        }
     };
     wait(&work, &condition).await;
     match params.action.as_str() {

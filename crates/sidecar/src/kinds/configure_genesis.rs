@@ -6,7 +6,7 @@ use api::sidecar_wire::{ConfigureGenesis, TaskType};
 use serde_json::json;
 
 use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
-use crate::node::{files, hex, home, marker};
+use crate::node::{files, home, marker};
 use crate::objects::{self, Objects};
 
 /// More than any chain's.

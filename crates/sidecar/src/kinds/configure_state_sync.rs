@@ -41,7 +41,8 @@ async fn run(work: Work) -> Outcome {
         true => newest_snapshot(&work).await?,
         false => (newest - BEHIND).max(1),
     };
-    let asking = |error| Failure::new(format_args!("asking {first} for the block at height {height}: {error}"));
+    let asking =
+        |error| Failure::new(format_args!("asking {first} for the block at height {height}: {error}"));
     let hash = rpc::block_hash(&url(&first), height).await.map_err(asking)?;
     if witnesses.len() == 1 {
         // State sync wants two; the same twice is accepted.
@@ -87,9 +88,16 @@ async fn candidates(work: &Work, params: &ConfigureStateSync) -> Result<Vec<Stri
 }
 
 fn host(server: &str) -> Result<String, Failure> {
-    let bare = server.trim().trim_start_matches("http://").trim_start_matches("https://").trim_end_matches('/');
-    let fits = !bare.is_empty() && bare.contains(':') && bare.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c));
-    if fits { Ok(bare.to_owned()) } else { Err(Failure::new(format_args!("rpcServers: {server:?} is no host:port"))) }
+    let bare =
+        server.trim().trim_start_matches("http://").trim_start_matches("https://").trim_end_matches('/');
+    let fits = !bare.is_empty()
+        && bare.contains(':')
+        && bare.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c));
+    if fits {
+        Ok(bare.to_owned())
+    } else {
+        Err(Failure::new(format_args!("rpcServers: {server:?} is no host:port")))
+    }
 }
 
 /// Witnesses behind the port of HTTPS speak it.

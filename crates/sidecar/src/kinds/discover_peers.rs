@@ -41,7 +41,9 @@ async fn of(source: &PeerDiscovery) -> Result<Vec<String>, String> {
         }
         PeerDiscovery::Static { addresses } if addresses.is_empty() => Err("addresses is required".into()),
         PeerDiscovery::Static { addresses } => addresses.iter().map(|peer| checked(peer)).collect(),
-        PeerDiscovery::DnsEndpoints { endpoints } if endpoints.is_empty() => Err("endpoints is required".into()),
+        PeerDiscovery::DnsEndpoints { endpoints } if endpoints.is_empty() => {
+            Err("endpoints is required".into())
+        }
         PeerDiscovery::DnsEndpoints { endpoints } => resolve(endpoints).await,
     }
 }
@@ -51,17 +53,24 @@ async fn resolve(hosts: &[String]) -> Result<Vec<String>, String> {
     let mut peers = Vec::new();
     let mut last = String::new();
     for host in hosts {
-        let is_host = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c));
+        let is_host =
+            !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c));
         if !is_host {
             return Err(format!("{host:?} is no host name"));
         }
         match rpc::status(&format!("http://{host}:26657"), rpc::PATIENT).await {
-            Ok(status) if !status.node_id.is_empty() => peers.push(format!("{}@{host}:26656", status.node_id)),
+            Ok(status) if !status.node_id.is_empty() => {
+                peers.push(format!("{}@{host}:26656", status.node_id))
+            }
             Ok(_) => last = format!("{host}: its status names no node"),
             Err(error) => last = format!("{host}: {error}"),
         }
     }
-    if peers.is_empty() { Err(format!("no endpoint told who it is; the last said {last}")) } else { Ok(peers) }
+    if peers.is_empty() {
+        Err(format!("no endpoint told who it is; the last said {last}"))
+    } else {
+        Ok(peers)
+    }
 }
 
 /// The list is one text with commas: what holds one would be two peers.
@@ -76,6 +85,7 @@ fn checked(peer: &str) -> Result<String, String> {
 /// Writes the peers of the node.
 pub(super) async fn set(work: &Work, peers: &[String]) -> Result<(), Failure> {
     let (home, peers) = (work.node.home().to_owned(), peers.join(","));
-    let write = move || toml::set(&home, "p2p", vec![("persistent-peers", peers.into())]).map_err(Failure::new);
+    let write =
+        move || toml::set(&home, "p2p", vec![("persistent-peers", peers.into())]).map_err(Failure::new);
     work.blocking(write).await
 }

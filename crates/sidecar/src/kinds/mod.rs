@@ -246,7 +246,11 @@ mod tests {
     #[test]
     fn resources_are_taken_in_one_order() {
         for kind in TABLE {
-            assert!(kind.changes.is_sorted(), "{}: two that take them in another order wait for ever", kind.task);
+            assert!(
+                kind.changes.is_sorted(),
+                "{}: two that take them in another order wait for ever",
+                kind.task
+            );
             assert!(kind.changes.iter().all(|one| (*one as usize) < Resource::COUNT), "{}", kind.task);
         }
     }

@@ -73,7 +73,13 @@ fn size(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in entries(folder)? {
         let about = entry.metadata()?;
-        bytes += if about.is_dir() { size(&entry.path())? } else if about.is_file() { about.len() } else { 0 };
+        bytes += if about.is_dir() {
+            size(&entry.path())?
+        } else if about.is_file() {
+            about.len()
+        } else {
+            0
+        };
     }
     Ok(bytes)
 }

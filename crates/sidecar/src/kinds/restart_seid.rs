@@ -30,7 +30,8 @@ async fn run(work: Work) -> Outcome {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     };
-    let late = || format!("seid was stopped, and its RPC did not answer within {} seconds", BACK_WITHIN.as_secs());
+    let late =
+        || format!("seid was stopped, and its RPC did not answer within {} seconds", BACK_WITHIN.as_secs());
     tokio::time::timeout(BACK_WITHIN, back).await.map_err(|_| Failure::new(late()))?;
     Ok(None)
 }

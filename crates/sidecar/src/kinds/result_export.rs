@@ -56,11 +56,16 @@ async fn run(work: Work) -> Outcome {
         return Err(Failure::new("bucket must be the name of a bucket"));
     }
     if !params.canonical_rpc.is_empty() {
-        return Err(Failure::new("canonicalRpc: comparing is not supported by this build: leave it out to export only"));
+        return Err(Failure::new(
+            "canonicalRpc: comparing is not supported by this build: leave it out to export only",
+        ));
     }
-    let rpc = if params.rpc_endpoint.is_empty() { &work.node.settings().node_rpc } else { &params.rpc_endpoint };
+    let rpc =
+        if params.rpc_endpoint.is_empty() { &work.node.settings().node_rpc } else { &params.rpc_endpoint };
     let rpc = rpc.trim_end_matches('/');
-    let Ok(status) = rpc::status(rpc, rpc::PATIENT).await else { return skipped("the node's RPC does not answer") };
+    let Ok(status) = rpc::status(rpc, rpc::PATIENT).await else {
+        return skipped("the node's RPC does not answer");
+    };
     let newest = u64::try_from(status.height).unwrap_or_default();
     let first = last(work.node.home())? + 1;
     let pages = (newest + 1).saturating_sub(first) / PAGE;
@@ -68,7 +73,8 @@ async fn run(work: Work) -> Outcome {
         return skipped("less than a page of new blocks");
     }
     let bucket = Bucket { name: params.bucket, region: params.region };
-    let objects = Objects::of(&bucket).map_err(|error| Failure::new(format_args!("result-export: {error}")))?;
+    let objects =
+        Objects::of(&bucket).map_err(|error| Failure::new(format_args!("result-export: {error}")))?;
     let prefix = match params.prefix.trim_matches('/') {
         "" => String::new(),
         prefix => format!("{prefix}/"),

@@ -14,7 +14,9 @@ pub enum OpenError {
         why: rusqlite::Error,
     },
     /// The file is damaged.
-    #[error("the ledger {path} is damaged ({why}): move it away to begin with an empty one; tasks are then forgotten, and run again when they are given again")]
+    #[error(
+        "the ledger {path} is damaged ({why}): move it away to begin with an empty one; tasks are then forgotten, and run again when they are given again"
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -22,7 +24,9 @@ pub enum OpenError {
         why: String,
     },
     /// The file was written by a program that knows more than we do.
-    #[error("the ledger {path} has schema {found}, and this program knows {known} at most: use the newer program that wrote it")]
+    #[error(
+        "the ledger {path} has schema {found}, and this program knows {known} at most: use the newer program that wrote it"
+    )]
     TooNew {
         /// The file.
         path: PathBuf,

@@ -84,7 +84,10 @@ mod tests {
         let (whole, tenth) = (Moment::read(whole).unwrap(), Moment::read(tenth).unwrap());
         assert!(whole < tenth);
         assert_eq!(tenth.as_str(), "2026-05-18T10:00:05.100000000Z");
-        assert_eq!((whole.for_clients().as_str(), tenth.for_clients().as_str()), ("2026-05-18T10:00:05Z", "2026-05-18T10:00:05.1Z"));
+        assert_eq!(
+            (whole.for_clients().as_str(), tenth.for_clients().as_str()),
+            ("2026-05-18T10:00:05Z", "2026-05-18T10:00:05.1Z")
+        );
         assert_eq!(Moment::read("2026-05-18T12:00:05.1+02:00").as_ref(), Some(&tenth));
         assert_eq!(Moment::read("yesterday"), None);
     }

@@ -114,7 +114,9 @@ impl Order {
             Self::Prune(before, _) => Done::Pruned(prune(connection, before)?),
             Self::Close => Done::Alive,
             Self::Ping(_) => {
-                connection.prepare_cached("SELECT count(*) FROM (SELECT 1 FROM task_results LIMIT 1)")?.query_row([], |_| Ok(()))?;
+                connection
+                    .prepare_cached("SELECT count(*) FROM (SELECT 1 FROM task_results LIMIT 1)")?
+                    .query_row([], |_| Ok(()))?;
                 Done::Alive
             }
         })

@@ -90,7 +90,8 @@ pub(super) fn running(connection: &Connection) -> rusqlite::Result<Vec<Task>> {
 
 /// When a task of a kind was last given, whatever became of it.
 pub(super) fn last_submitted(connection: &Connection, kind: &str) -> rusqlite::Result<Option<Moment>> {
-    let mut query = connection.prepare_cached("SELECT max(submitted_at) FROM task_results WHERE type = ?1")?;
+    let mut query =
+        connection.prepare_cached("SELECT max(submitted_at) FROM task_results WHERE type = ?1")?;
     let text: Option<String> = query.query_row([kind], |row| row.get(0))?;
     Ok(text.as_deref().and_then(Moment::read))
 }

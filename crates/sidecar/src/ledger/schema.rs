@@ -45,7 +45,8 @@ const TO_6: &str = "
 /// Opens the ledger of a node, makes it if there is none, and takes older ones over.
 pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
     let unusable = |why| OpenError::Unusable { path: path.to_owned(), why };
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(unusable)?;
     connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(unusable)?;
     check_whole(path, &connection)?;
@@ -112,8 +113,8 @@ fn rewrite(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     let found = rows
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
         .collect::<rusqlite::Result<Vec<(i64, String, String, Option<String>)>>>()?;
-    let mut times =
-        transaction.prepare("UPDATE task_results SET submitted_at = ?2, completed_at = ?3 WHERE rowid = ?1")?;
+    let mut times = transaction
+        .prepare("UPDATE task_results SET submitted_at = ?2, completed_at = ?3 WHERE rowid = ?1")?;
     let mut ids = transaction.prepare("UPDATE OR IGNORE task_results SET id = ?2 WHERE rowid = ?1")?;
     for (rowid, id, submitted, completed) in found {
         let same_or = |text: String| Moment::read(&text).map_or(text, |moment| moment.as_str().to_owned());
@@ -152,7 +153,9 @@ mod tests {
         let path = dir.path().join("sidecar.db");
         for (version, application_id) in [(7, APPLICATION_ID), (6, 0)] {
             let _ = std::fs::remove_file(&path);
-            let text = format!("PRAGMA user_version = {version}; PRAGMA application_id = {application_id}; CREATE TABLE t (a)");
+            let text = format!(
+                "PRAGMA user_version = {version}; PRAGMA application_id = {application_id}; CREATE TABLE t (a)"
+            );
             Connection::open(&path).unwrap().execute_batch(&text).unwrap();
             let error = open(&path).unwrap_err();
             assert!(matches!(error, OpenError::TooNew { found, .. } if found == version), "{error}");

@@ -49,7 +49,9 @@ fn unreachable(error: impl std::fmt::Display) -> FetchError {
 /// A connection for each: the process beside us is asked rarely, and may have been started again since.
 async fn plain(rest: &str) -> Result<Bytes, FetchError> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let with_port = |authority: &str| if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
+    let with_port = |authority: &str| {
+        if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") }
+    };
     let stream = TcpStream::connect(with_port(authority)).await.map_err(unreachable)?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(unreachable)?;

@@ -61,7 +61,10 @@ mod tests {
     #[test]
     fn the_id_is_that_of_the_public_half() {
         let key = [[7_u8; 32], [0; 32]].concat();
-        let file = format!(r#"{{"id": "ignored", "priv_key": {{"type": "tendermint/PrivKeyEd25519", "value": "{}"}}}}"#, STANDARD.encode(key));
+        let file = format!(
+            r#"{{"id": "ignored", "priv_key": {{"type": "tendermint/PrivKeyEd25519", "value": "{}"}}}}"#,
+            STANDARD.encode(key)
+        );
         // SHA-256 of 32 zero bytes begins with these.
         assert_eq!(id(&file).as_deref(), Ok("66687aadf862bd776c8fc18b8e9f8e2008971485"));
     }

@@ -91,11 +91,15 @@ mod tests {
         for words in [&["seid", "start"][..], &["/usr/bin/seid", "start", "--home", "/sei"]] {
             assert!(is(words), "{words:?}");
         }
-        for words in [&["seid"][..], &["seid", "init"], &["sh", "-c", "seid start"], &["/bin/noseid", "start"], &[]] {
+        for words in
+            [&["seid"][..], &["seid", "init"], &["sh", "-c", "seid start"], &["/bin/noseid", "start"], &[]]
+        {
             assert!(!is(words), "{words:?}");
         }
         let dir = tempfile::tempdir().unwrap();
-        for (pid, comm, words) in [("7", "sh", "seid\0start"), ("8", "seid", "seid\0version"), ("9", "seid", "/bin/seid\0start\0")] {
+        for (pid, comm, words) in
+            [("7", "sh", "seid\0start"), ("8", "seid", "seid\0version"), ("9", "seid", "/bin/seid\0start\0")]
+        {
             std::fs::create_dir(dir.path().join(pid)).unwrap();
             std::fs::write(dir.path().join(pid).join("comm"), format!("{comm}\n")).unwrap();
             std::fs::write(dir.path().join(pid).join("cmdline"), words).unwrap();

@@ -61,7 +61,8 @@ fn unwrapped(body: &[u8]) -> Result<Value, RpcError> {
         return Ok(value);
     }
     if let Some(error) = envelope.error.filter(|error| !error.is_null()) {
-        let said = error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned);
+        let said =
+            error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned);
         return Err(RpcError::Refused(said.chars().take(300).collect()));
     }
     envelope.result.filter(|result| !result.is_null()).ok_or(RpcError::Lacks("a result"))
@@ -109,7 +110,10 @@ mod tests {
         assert_eq!(read(&json!({"jsonrpc": "2.0", "id": 1, "result": {"a": 1}})), Ok(json!({"a": 1})));
         assert_eq!(read(&json!({"a": 1})), Ok(json!({"a": 1})));
         assert_eq!(read(&json!({"result": 1})), Ok(json!({"result": 1})));
-        assert_eq!(read(&json!({"jsonrpc": "2.0", "error": {"message": "no"}})), Err("it refused: no".into()));
+        assert_eq!(
+            read(&json!({"jsonrpc": "2.0", "error": {"message": "no"}})),
+            Err("it refused: no".into())
+        );
         assert_eq!(read(&json!({"jsonrpc": "2.0", "result": null})), Err("its answer lacks a result".into()));
         assert!(unwrapped(b"<html>").is_err());
     }

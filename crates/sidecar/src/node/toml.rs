@@ -56,10 +56,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("config")).unwrap();
         let file = dir.path().join(home::CONFIG);
-        std::fs::write(&file, "# ours\n[p2p]\nladdr = \"x\" # where\npersistent-peers = \"a\" # who\n[other]\nkept = 1\n").unwrap();
+        std::fs::write(
+            &file,
+            "# ours\n[p2p]\nladdr = \"x\" # where\npersistent-peers = \"a\" # who\n[other]\nkept = 1\n",
+        )
+        .unwrap();
         set(dir.path(), "p2p", vec![("persistent-peers", "b,c".into()), ("new", 5.into())]).unwrap();
         let text_now = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(text_now, "# ours\n[p2p]\nladdr = \"x\" # where\npersistent-peers = \"b,c\" # who\nnew = 5\n[other]\nkept = 1\n");
+        assert_eq!(
+            text_now,
+            "# ours\n[p2p]\nladdr = \"x\" # where\npersistent-peers = \"b,c\" # who\nnew = 5\n[other]\nkept = 1\n"
+        );
         assert_eq!(text(dir.path(), "p2p", "persistent-peers").unwrap(), "b,c");
         std::fs::write(&file, "p2p = 1\n").unwrap();
         assert!(set(dir.path(), "p2p", vec![("a", 1.into())]).is_err());

@@ -103,7 +103,10 @@ impl Objects {
         file.finish().await.map_err(io)?;
         match length == tag.size {
             true => Ok(()),
-            false => Err(Error::Io(FilePath::display(&to.file).to_string(), std::io::ErrorKind::UnexpectedEof.into())),
+            false => Err(Error::Io(
+                FilePath::display(&to.file).to_string(),
+                std::io::ErrorKind::UnexpectedEof.into(),
+            )),
         }
     }
 

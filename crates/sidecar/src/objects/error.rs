@@ -33,7 +33,9 @@ pub(super) fn classify(place: &str, key: &str, error: &object_store::Error) -> E
     use object_store::Error as Cause;
     let said = error.to_string();
     let hint = match error {
-        Cause::NotFound { .. } if said.contains("NoSuchBucket") => "there is no such bucket: look at its name and region",
+        Cause::NotFound { .. } if said.contains("NoSuchBucket") => {
+            "there is no such bucket: look at its name and region"
+        }
         Cause::NotFound { .. } => "there is no such object: has it been uploaded?",
         Cause::PermissionDenied { .. } | Cause::Unauthenticated { .. } => {
             "access is denied: look at the policy of the pod's identity"

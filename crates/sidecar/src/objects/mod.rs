@@ -50,7 +50,11 @@ impl Objects {
             Some(folder) => Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(refused)?),
             None => Arc::new(s3(bucket).map_err(refused)?),
         };
-        let place = if bucket.name.starts_with("file://") { bucket.name.clone() } else { format!("s3://{}", bucket.name) };
+        let place = if bucket.name.starts_with("file://") {
+            bucket.name.clone()
+        } else {
+            format!("s3://{}", bucket.name)
+        };
         Ok(Self { store, place })
     }
 
@@ -87,7 +91,13 @@ impl Objects {
     }
 
     /// Puts an object into a file, which is made anew.
-    pub async fn save(&self, key: &str, path: &FilePath, most: u64, threads: &TaskTracker) -> Result<(), Error> {
+    pub async fn save(
+        &self,
+        key: &str,
+        path: &FilePath,
+        most: u64,
+        threads: &TaskTracker,
+    ) -> Result<(), Error> {
         let io = |error| Error::Io(path.display().to_string(), error);
         let got = self.store.get(&Path::from(key)).await.map_err(|error| self.failed(key)(error))?;
         let mut chunks = got.into_stream();

@@ -23,8 +23,15 @@ pub struct Upload {
 impl Objects {
     /// Begins an upload.
     pub async fn upload(&self, key: &str) -> Result<Upload, Error> {
-        let parts = self.store.put_multipart(&Path::from(key)).await.map_err(|error| self.failed(key)(error))?;
-        Ok(Upload { objects: self.clone(), key: key.to_owned(), parts: Some(parts), buffer: Vec::new(), sent: 0 })
+        let parts =
+            self.store.put_multipart(&Path::from(key)).await.map_err(|error| self.failed(key)(error))?;
+        Ok(Upload {
+            objects: self.clone(),
+            key: key.to_owned(),
+            parts: Some(parts),
+            buffer: Vec::new(),
+            sent: 0,
+        })
     }
 }
 

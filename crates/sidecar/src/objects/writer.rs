@@ -28,7 +28,10 @@ impl Writer {
         self.on_thread(|file| file.sync_all()).await
     }
 
-    async fn on_thread(&mut self, act: impl FnOnce(&mut File) -> io::Result<()> + Send + 'static) -> io::Result<()> {
+    async fn on_thread(
+        &mut self,
+        act: impl FnOnce(&mut File) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
         let mut file = self.file.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let acted = self.threads.spawn_blocking(move || act(&mut file).map(|()| file));
         self.file = Some(acted.await.map_err(io::Error::other)??);

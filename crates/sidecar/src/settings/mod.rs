@@ -149,7 +149,10 @@ fn chain(text: &str) -> Result<String, String> {
 }
 
 fn port(text: &str) -> Result<u16, String> {
-    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("{text:?} is no port: use one like 7777"))
+    text.parse()
+        .ok()
+        .filter(|port| *port > 0)
+        .ok_or_else(|| format!("{text:?} is no port: use one like 7777"))
 }
 
 fn rpc(text: &str) -> Result<String, String> {
@@ -161,12 +164,15 @@ fn rpc(text: &str) -> Result<String, String> {
 
 fn gib(text: &str) -> Result<u64, String> {
     let number = text.parse::<u64>().ok().filter(|number| (1..=1 << 20).contains(number));
-    number.map(|number| number << 30).ok_or_else(|| format!("{text:?} is no number of GiB: use one like 4096"))
+    number
+        .map(|number| number << 30)
+        .ok_or_else(|| format!("{text:?} is no number of GiB: use one like 4096"))
 }
 
 /// As upstream: nothing, zero and less are the default.
 fn interval(text: &str) -> Result<Duration, String> {
-    let is_none = text == "0" || text.starts_with('-') || text.trim_start_matches('0').starts_with(['s', 'm', 'h']);
+    let is_none =
+        text == "0" || text.starts_with('-') || text.trim_start_matches('0').starts_with(['s', 'm', 'h']);
     if is_none { Ok(UPLOAD_EVERY) } else { text::duration(text) }
 }
 
@@ -200,7 +206,9 @@ mod tests {
 
     #[test]
     fn everything_that_is_wrong_is_told_at_once() {
-        let problems = settings(&["--authn-mode=trusted_header", "--port=x", "--snapshot-upload-timeout=soon"]).unwrap_err();
+        let problems =
+            settings(&["--authn-mode=trusted_header", "--port=x", "--snapshot-upload-timeout=soon"])
+                .unwrap_err();
         for said in [
             "--chain-id",
             "--genesis-bucket",

@@ -46,7 +46,10 @@ pub async fn paths_and_methods_are_answered_as_the_router_of_go_does(cx: Context
         assert_eq!(answer.header("allow"), Some(allow), "{method} {path}");
     }
     let head = sidecar.ask("HEAD", "/v0/tasks", "").await?;
-    assert_eq!((head.code, head.body.as_str(), head.header("content-type")), (200, "", Some("application/json")));
+    assert_eq!(
+        (head.code, head.body.as_str(), head.header("content-type")),
+        (200, "", Some("application/json"))
+    );
     for (path, clean) in [("//v0/tasks", "/v0/tasks"), ("/v0/../v0/status?a=b", "/v0/status?a=b")] {
         let answer = sidecar.get(path).await?;
         assert!((301..=308).contains(&answer.code), "{path}: {answer:?}");
@@ -73,12 +76,19 @@ pub async fn submissions_are_read_as_go_reads_them(cx: Context) -> TestResult {
         (r#"{"type": "mark-ready", "id": "x"}"#, "task ID must be a valid UUID"),
     ] {
         let answer = sidecar.ask("POST", "/v0/tasks", body).await?;
-        assert_eq!((answer.code, answer.header("content-type")), (400, Some("application/json")), "{body}: {answer:?}");
+        assert_eq!(
+            (answer.code, answer.header("content-type")),
+            (400, Some("application/json")),
+            "{body}: {answer:?}"
+        );
         let said = answer.json()["error"].as_str().unwrap_or_default().to_owned();
         assert!(said.contains(why), "{body}: {said}");
     }
     let id = new_id();
-    let odd = format!(r#"{{"TYPE":"mark-ready","Id":"{}","unknown":[1],"schedule":"* * * * *"}} trailing garbage"#, id.to_uppercase());
+    let odd = format!(
+        r#"{{"TYPE":"mark-ready","Id":"{}","unknown":[1],"schedule":"* * * * *"}} trailing garbage"#,
+        id.to_uppercase()
+    );
     let answer = sidecar.ask("POST", "/v0/tasks", &odd).await?;
     assert_eq!((answer.code, answer.body), (201, format!("{{\"id\":\"{id}\"}}\n")));
     let made = sidecar.ask("POST", "/v0/tasks", r#"{"type":"mark-ready"}"#).await?;
@@ -122,7 +132,9 @@ pub async fn s06_requests_have_limits(cx: Context) -> TestResult {
     assert_eq!(sidecar.ask("POST", "/v0/tasks", &large).await?.code, 413);
     let fits = format!(r#"{{"type":"mark-ready","params":{{"a":"{}"}}}}"#, "x".repeat(1 << 19));
     assert_eq!(sidecar.ask("POST", "/v0/tasks", &fits).await?.code, 201);
-    let head = |length| format!("GET /v0/livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: {}\r\n\r\n", "y".repeat(length));
+    let head = |length| {
+        format!("GET /v0/livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: {}\r\n\r\n", "y".repeat(length))
+    };
     assert_eq!(sidecar.raw(head(20 << 10).as_bytes()).await?.code, 200);
     assert_eq!(sidecar.raw(head(40 << 10).as_bytes()).await?.code, 431);
     // Who does not finish a head is not kept, and others are served meanwhile.
@@ -166,7 +178,10 @@ pub async fn the_node_id_is_told_or_why_not(cx: Context) -> TestResult {
     let file = ground.home.join("config/node_key.json");
     // 32 bytes of zeros are the public half; the id is the beginning of their SHA-256.
     let key = format!("{}{}", "B".repeat(42) + "A", "A".repeat(43) + "==");
-    std::fs::write(&file, json!({"priv_key": {"type": "tendermint/PrivKeyEd25519", "value": key}}).to_string())?;
+    std::fs::write(
+        &file,
+        json!({"priv_key": {"type": "tendermint/PrivKeyEd25519", "value": key}}).to_string(),
+    )?;
     let answer = sidecar.get("/v0/node-id").await?;
     assert_eq!(answer.code, 200, "{answer:?}");
     let id = answer.json()["nodeId"].as_str().unwrap_or_default().to_owned();
@@ -178,11 +193,15 @@ pub async fn the_node_id_is_told_or_why_not(cx: Context) -> TestResult {
 
 /// S23: what is shown without a token.
 pub async fn s23_metrics_show_nothing_that_a_caller_wrote(cx: Context) -> TestResult {
-    let sidecar = Ground::new(&cx)?.env("SEI_SIDECAR_AUTHN_MODE", "trusted-header").start().await?.by("alice:secret");
+    let sidecar =
+        Ground::new(&cx)?.env("SEI_SIDECAR_AUTHN_MODE", "trusted-header").start().await?.by("alice:secret");
     sidecar.done("mark-ready", &json!({"token": "hunter2"})).await?;
     sidecar.done("await-condition", &json!({"condition": "hunter2"})).await?;
     sidecar.done("snapshot-upload-once", &json!({})).await?;
-    assert_eq!(sidecar.raw(b"GET /v0/tasks HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await?.code, 401);
+    assert_eq!(
+        sidecar.raw(b"GET /v0/tasks HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await?.code,
+        401
+    );
     let answer = sidecar.raw(b"GET /v0/metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await?;
     assert_eq!(answer.code, 200);
     assert_eq!(api::sidecar_wire::exposure::violations(&answer.body), Vec::<String>::new());
@@ -196,7 +215,8 @@ pub async fn s23_metrics_show_nothing_that_a_caller_wrote(cx: Context) -> TestRe
         assert!(answer.body.contains(sample), "{sample} is not in\n{}", answer.body);
     }
     assert!(!answer.body.contains("hunter2") && !answer.body.contains("alice"), "{}", answer.body);
-    let live = sidecar.raw(b"GET /v0/livez?verbose=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await?;
+    let live =
+        sidecar.raw(b"GET /v0/livez?verbose=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await?;
     assert_eq!((live.code, live.body.as_str()), (200, ""));
     Ok(())
 }
@@ -216,7 +236,8 @@ pub async fn the_openapi_document_is_what_the_server_does(cx: Context) -> TestRe
                 continue;
             };
             let described = operation["responses"].get(answer.code.to_string());
-            let described = described.unwrap_or_else(|| panic!("{method} {path}: {} is not described", answer.code));
+            let described =
+                described.unwrap_or_else(|| panic!("{method} {path}: {} is not described", answer.code));
             let content = described["content"].as_object().and_then(|content| content.keys().next());
             let given = answer.header("content-type").map(|kind| kind.split(';').next().unwrap_or_default());
             let given = given.filter(|_| !answer.body.is_empty());
@@ -232,7 +253,9 @@ pub async fn the_openapi_document_is_what_the_server_does(cx: Context) -> TestRe
 /// Fails when a value is not what a schema says; no field may be undescribed.
 fn fits(document: &Value, schema: &Value, value: &Value, at: &str) {
     if let Some(name) = schema["$ref"].as_str() {
-        let schema = document.pointer(name.trim_start_matches('#')).unwrap_or_else(|| panic!("{at}: {name} is missing"));
+        let schema = document
+            .pointer(name.trim_start_matches('#'))
+            .unwrap_or_else(|| panic!("{at}: {name} is missing"));
         return fits(document, schema, value, at);
     }
     if let Some(items) = schema.get("items") {

@@ -23,7 +23,9 @@ pub async fn s20_wrong_settings_are_all_told_before_anything_is_begun(cx: Contex
 /// The table of section 4.
 pub async fn exactly_one_name_is_let_through(cx: Context) -> TestResult {
     let sidecar = Ground::new(&cx)?.env("SEI_SIDECAR_AUTHN_MODE", " Trusted-Header ").start().await?;
-    let with = |path: &str, headers: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n");
+    let with = |path: &str, headers: &str| {
+        format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n")
+    };
     for (headers, code, said) in [
         ("", 401, "missing X-Remote-User header"),
         ("X-Remote-User:\r\n", 401, "empty X-Remote-User header"),

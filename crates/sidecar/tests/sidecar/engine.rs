@@ -38,7 +38,10 @@ pub async fn the_same_id_is_the_same_task_and_only_what_failed_is_begun_again(cx
     assert!(second["submittedAt"].as_str() > first["completedAt"].as_str(), "{first} {second}");
     sidecar.submit(Some(&fails), "mark-ready", &json!({})).await?;
     let third = sidecar.ended(&fails).await?;
-    assert_eq!((&third["run"], &third["status"], &third["type"]), (&json!(3), &json!("completed"), &json!("mark-ready")));
+    assert_eq!(
+        (&third["run"], &third["status"], &third["type"]),
+        (&json!(3), &json!("completed"), &json!("mark-ready"))
+    );
     assert!(third.get("error").is_none() && third.get("params").is_none(), "{third}");
     Ok(())
 }
@@ -76,7 +79,8 @@ pub async fn the_newest_hundred_are_listed_the_newest_first(cx: Context) -> Test
         given.push(sidecar.submit(None, "mark-ready", &json!({})).await?);
     }
     let listed = sidecar.get("/v0/tasks").await?.json();
-    let listed: Vec<&str> = listed.as_array().into_iter().flatten().filter_map(|task| task["id"].as_str()).collect();
+    let listed: Vec<&str> =
+        listed.as_array().into_iter().flatten().filter_map(|task| task["id"].as_str()).collect();
     let newest: Vec<&str> = given.iter().rev().take(100).map(String::as_str).collect();
     assert_eq!(listed, newest);
     Ok(())
@@ -89,11 +93,13 @@ pub async fn what_was_answered_survives_a_kill(cx: Context) -> TestResult {
     for round in 0..5 {
         let sidecar = ground.start().await?;
         let running = sidecar.submit(None, "await-condition", &endless()).await?;
-        let failed = sidecar.submit(None, "await-condition", &json!({"condition": "x", "round": round})).await?;
+        let failed =
+            sidecar.submit(None, "await-condition", &json!({"condition": "x", "round": round})).await?;
         let failed_before = sidecar.ended(&failed).await?;
         let before = sidecar.task(&running).await?;
         // Killed with submissions under way: those that were answered are there afterwards.
-        let bodies: Vec<String> = (0..50).map(|_| json!({"type": "mark-ready", "id": new_id()}).to_string()).collect();
+        let bodies: Vec<String> =
+            (0..50).map(|_| json!({"type": "mark-ready", "id": new_id()}).to_string()).collect();
         let answered = submit_until_killed(&sidecar, &bodies, round).await;
         drop(sidecar);
         let sidecar = ground.start().await?;
@@ -117,7 +123,8 @@ async fn submit_until_killed(sidecar: &Sidecar, bodies: &[String], round: u32) -
     };
     let (answers, killed) = tokio::join!(futures_util::future::join_all(submissions), kill);
     killed.expect("it was killed");
-    let taken = answers.into_iter().flatten().filter(|answer| answer.code == 201 && answer.body.ends_with("}\n"));
+    let taken =
+        answers.into_iter().flatten().filter(|answer| answer.code == 201 && answer.body.ends_with("}\n"));
     taken.map(|answer| answer.json()["id"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
@@ -168,7 +175,8 @@ pub async fn who_hangs_up_leaves_the_task(cx: Context) -> TestResult {
     for _ in 0..30 {
         let id = new_id();
         let body = json!({"id": id, "type": "mark-ready"}).to_string();
-        let request = format!("POST /v0/tasks HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let request =
+            format!("POST /v0/tasks HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", sidecar.port)).await?;
         stream.write_all(request.as_bytes()).await?;
         drop(stream);
@@ -176,7 +184,8 @@ pub async fn who_hangs_up_leaves_the_task(cx: Context) -> TestResult {
     }
     wait::until("no task that runs", SOON, || async {
         let tasks = sidecar.get("/v0/tasks").await.map_err(|error| error.to_string())?.json();
-        let running: Vec<&Value> = tasks.as_array().into_iter().flatten().filter(|task| task["status"] == "running").collect();
+        let running: Vec<&Value> =
+            tasks.as_array().into_iter().flatten().filter(|task| task["status"] == "running").collect();
         if running.is_empty() { Ok(()) } else { Err(format!("{running:?}")) }
     })
     .await?;
@@ -207,7 +216,8 @@ pub async fn s07_a_ledger_that_fails_is_503_everywhere(cx: Context) -> TestResul
 /// ENG-21: a full disk refuses tasks, keeps what there is, and is over when it is over.
 pub async fn a_full_disk_refuses_and_loses_nothing(cx: Context) -> TestResult {
     let ground = Ground::new(&cx)?;
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(&ground.home).status()?;
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(&ground.home).status()?;
     assert!(mounted.success());
     let _unmount = Unmount(ground.home.clone());
     let sidecar = ground.start().await?;
@@ -260,7 +270,11 @@ pub async fn a_torn_log_loses_only_what_was_not_answered(cx: Context) -> TestRes
 
 /// ENG-24, S8: so many tasks and no more, and those that only wait hold up nobody.
 pub async fn s08_tasks_under_way_are_bounded(cx: Context) -> TestResult {
-    let sidecar = Ground::new(&cx)?.env("OUTRIGGER_MAX_TASKS", "5").env("OUTRIGGER_MAX_WORKING_TASKS", "1").start().await?;
+    let sidecar = Ground::new(&cx)?
+        .env("OUTRIGGER_MAX_TASKS", "5")
+        .env("OUTRIGGER_MAX_WORKING_TASKS", "1")
+        .start()
+        .await?;
     let mut ids = Vec::new();
     for _ in 0..4 {
         ids.push(sidecar.submit(None, "await-condition", &endless()).await?);
@@ -271,7 +285,11 @@ pub async fn s08_tasks_under_way_are_bounded(cx: Context) -> TestResult {
     let refused = sidecar.ask("POST", "/v0/tasks", r#"{"type":"mark-ready"}"#).await?;
     assert_eq!((refused.code, refused.header("retry-after")), (503, Some("1")), "{refused:?}");
     assert!(refused.body.contains("--max-tasks"), "{refused:?}");
-    assert_eq!(sidecar.submit(Some(&ids[0]), "await-condition", &endless()).await?, ids[0], "a repeated one is taken");
+    assert_eq!(
+        sidecar.submit(Some(&ids[0]), "await-condition", &endless()).await?,
+        ids[0],
+        "a repeated one is taken"
+    );
     assert_eq!(sidecar.ask("DELETE", &format!("/v0/tasks/{}", ids[0]), "").await?.code, 204);
     sidecar.done("mark-ready", &json!({})).await?;
     Ok(())

@@ -42,7 +42,8 @@ impl Ground {
         let site = cx.site()?;
         let (home, objects) = (site.dir().join("home"), site.dir().join("objects"));
         for folder in [&home, &objects] {
-            std::fs::create_dir_all(folder).map_err(|source| Error::Io { what: "making a folder".into(), source })?;
+            std::fs::create_dir_all(folder)
+                .map_err(|source| Error::Io { what: "making a folder".into(), source })?;
         }
         Ok(Self { site, home, objects, rpc: free_port(), envs: Vec::new(), program: program.to_owned() })
     }
@@ -81,8 +82,13 @@ impl Ground {
         let sidecar = self.begin()?;
         wait::until("a sidecar that serves", SOON, || async {
             sidecar.process.check_alive()?;
-            let answer = sidecar.raw(b"GET /v0/livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await?;
-            if answer.code == 200 { Ok(()) } else { Err(Error::Refused(format!("livez says {}", answer.code))) }
+            let answer =
+                sidecar.raw(b"GET /v0/livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await?;
+            if answer.code == 200 {
+                Ok(())
+            } else {
+                Err(Error::Refused(format!("livez says {}", answer.code)))
+            }
         })
         .await?;
         Ok(sidecar)

@@ -46,13 +46,21 @@ pub async fn a_stranded_release_never_ends_a_hold_that_is_not_older(cx: Context)
                     assert_eq!(release.code, 404, "{at}: {release:?}");
                 } else {
                     let task = sidecar.ended(&ids[0]).await?;
-                    assert_eq!((&task["status"], &task["error"]), (&json!("failed"), &json!("superseded by hold")), "{at}");
+                    assert_eq!(
+                        (&task["status"], &task["error"]),
+                        (&json!("failed"), &json!("superseded by hold")),
+                        "{at}"
+                    );
                 }
                 if !released {
                     assert!(!sidecar.is_ready().await?, "{at}");
                 }
                 if hold == "running" {
-                    assert_eq!(sidecar.task(&ids[1]).await?["status"], "completed", "{at}: before anybody can connect");
+                    assert_eq!(
+                        sidecar.task(&ids[1]).await?["status"],
+                        "completed",
+                        "{at}: before anybody can connect"
+                    );
                 }
                 sidecar.stop(crate::ground::SOON)?;
             }

@@ -42,7 +42,12 @@ const QUESTIONS: &[Question] = &[
     ("governance", "POST", "/v0/tasks", r#"{"type":"gov-vote"}"#),
     ("fails", "POST", "/v0/tasks", r#"{"type":"await-condition","id":"ID","params":{"condition":"<&>"}} x"#),
     ("what failed", "WAIT", "/v0/tasks/ID", ""),
-    ("fails again, in upper case", "POST", "/v0/tasks", r#"{"TYPE":"await-condition","Id":"ID","params":{"condition":"y"}}"#),
+    (
+        "fails again, in upper case",
+        "POST",
+        "/v0/tasks",
+        r#"{"TYPE":"await-condition","Id":"ID","params":{"condition":"y"}}"#,
+    ),
     ("what failed again", "WAIT", "/v0/tasks/ID", ""),
     ("completes", "POST", "/v0/tasks", r#"{"type":"mark-ready","id":"OTHER","params":{}}"#),
     ("what completed", "WAIT", "/v0/tasks/OTHER", ""),
@@ -60,7 +65,10 @@ const QUESTIONS: &[Question] = &[
 pub async fn we_answer_as_the_program_that_we_replace(cx: Context) -> TestResult {
     let listed = listed();
     for name in listed.keys() {
-        assert!(QUESTIONS.iter().any(|(question, ..)| question == name), "differences.txt names {name:?}, which nobody asks");
+        assert!(
+            QUESTIONS.iter().any(|(question, ..)| question == name),
+            "differences.txt names {name:?}, which nobody asks"
+        );
     }
     let ours = observed(&Ground::new(&cx)?.start().await?).await?;
     for (name, (expected, ..)) in &listed {
@@ -72,8 +80,12 @@ pub async fn we_answer_as_the_program_that_we_replace(cx: Context) -> TestResult
     for (name, ours) in &ours {
         let theirs = &theirs[name];
         match listed.get(name) {
-            None if ours != theirs => wrong.push(format!("{name} | {ours} | {theirs} | (no reason is given)")),
-            Some((_, expected, _)) if theirs != expected => wrong.push(format!("{name} | {ours} | {theirs} | (out of date)")),
+            None if ours != theirs => {
+                wrong.push(format!("{name} | {ours} | {theirs} | (no reason is given)"))
+            }
+            Some((_, expected, _)) if theirs != expected => {
+                wrong.push(format!("{name} | {ours} | {theirs} | (out of date)"))
+            }
             _ => {}
         }
     }
@@ -83,7 +95,8 @@ pub async fn we_answer_as_the_program_that_we_replace(cx: Context) -> TestResult
 
 /// What differs: by name, our answer, theirs, and why.
 fn listed() -> BTreeMap<String, (String, String, String)> {
-    let lines = include_str!("differences.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines =
+        include_str!("differences.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let parts: Vec<&str> = line.split(" | ").collect();
@@ -105,7 +118,15 @@ async fn observed(sidecar: &Sidecar) -> Result<BTreeMap<String, String>, Error> 
                 sidecar.get(&named(path)).await?
             }
             // The key of the field is spelled so, not the id.
-            "POST" => sidecar.ask("POST", &named(path), &body.replace("\"ID\"", &format!("\"{id}\"")).replace("OTHER", &other)).await?,
+            "POST" => {
+                sidecar
+                    .ask(
+                        "POST",
+                        &named(path),
+                        &body.replace("\"ID\"", &format!("\"{id}\"")).replace("OTHER", &other),
+                    )
+                    .await?
+            }
             method => sidecar.ask(method, &named(path), &named(body)).await?,
         };
         seen.insert((*name).to_owned(), shown(&answer, &id, &other));

@@ -117,7 +117,11 @@ pub async fn s02_archives_that_lead_outside_are_refused(cx: Context) -> TestResu
         ),
         (
             "file through a link",
-            vec![(EntryType::Directory, "d/", "", b""), (EntryType::Symlink, "l", "d", b""), (EntryType::Regular, "l/a", "", b"x")],
+            vec![
+                (EntryType::Directory, "d/", "", b""),
+                (EntryType::Symlink, "l", "d", b""),
+                (EntryType::Regular, "l/a", "", b"x"),
+            ],
         ),
         ("hard link", vec![(EntryType::Link, "a", "/etc/passwd", b"")]),
         ("device", vec![(EntryType::Char, "a", "", b"")]),
@@ -129,12 +133,20 @@ pub async fn s02_archives_that_lead_outside_are_refused(cx: Context) -> TestResu
         let refused = sidecar.done("snapshot-restore", &json!({})).await?;
         assert_eq!(refused["status"], "failed", "{name}: {refused}");
         assert_eq!(tree(&outside), Vec::<String>::new(), "{name}");
-        assert_eq!(tree(&ground.home.join("data/snapshots")), Vec::<String>::new(), "{name}: nothing is left");
+        assert_eq!(
+            tree(&ground.home.join("data/snapshots")),
+            Vec::<String>::new(),
+            "{name}: nothing is left"
+        );
         assert!(!ground.home.join("data/.snapshot-restore").exists(), "{name}");
         assert!(!ground.home.join(".sei-sidecar-snapshot-done").exists(), "{name}");
     }
     // A link that a later entry replaces is replaced, not followed.
-    let replaced: [Entry<'_>; 3] = [(EntryType::Regular, "t", "", b"old"), (EntryType::Symlink, "l", "t", b""), (EntryType::Regular, "l", "", b"new")];
+    let replaced: [Entry<'_>; 3] = [
+        (EntryType::Regular, "t", "", b"old"),
+        (EntryType::Symlink, "l", "t", b""),
+        (EntryType::Regular, "l", "", b"new"),
+    ];
     put(&ground, 5, &archive(&replaced))?;
     assert_eq!(sidecar.done("snapshot-restore", &json!({})).await?["status"], "completed");
     assert_eq!(fs::read_to_string(ground.home.join("data/snapshots/t"))?, "old");
@@ -164,7 +176,11 @@ pub async fn s02_bombs_and_broken_archives_are_refused(cx: Context) -> TestResul
     assert_eq!(tree(&ground.home.join("data/snapshots")), Vec::<String>::new());
 
     let long = vec![b'a'; 100_000];
-    put(&ground, 5, &archive(&[(EntryType::GNULongName, "././@LongLink", "", &long), (EntryType::Regular, "a", "", b"")]))?;
+    put(
+        &ground,
+        5,
+        &archive(&[(EntryType::GNULongName, "././@LongLink", "", &long), (EntryType::Regular, "a", "", b"")]),
+    )?;
     let refused = sidecar.done("snapshot-restore", &json!({})).await?;
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("in a name")), "{refused}");
 
@@ -211,7 +227,8 @@ pub async fn a_killed_restore_from_s3_goes_on_where_it_was_with_little_memory(cx
     let s3 = S3::on(&cx.site()?).await?;
     s3.bucket("snapshots")?;
     let store = client(&s3)?;
-    let size = std::env::var("OUTRIGGER_SNAPSHOT_MIB").ok().and_then(|text| text.parse().ok()).unwrap_or(192_usize);
+    let size =
+        std::env::var("OUTRIGGER_SNAPSHOT_MIB").ok().and_then(|text| text.parse().ok()).unwrap_or(192_usize);
     upload(&store, size).await?;
     let ground = on_s3(Ground::new(&cx)?, &s3);
     let sidecar = ground.start().await?;
@@ -252,7 +269,9 @@ async fn upload(store: &object_store::aws::AmazonS3, mebibytes: usize) -> TestRe
         header.set_mode(0o644);
         header.set_path(format!("7/1/{number}"))?;
         header.set_cksum();
-        let content: Vec<u8> = (0..1_u32 << 18).flat_map(|n| (n.wrapping_mul(2_654_435_761) ^ number as u32).to_le_bytes()).collect();
+        let content: Vec<u8> = (0..1_u32 << 18)
+            .flat_map(|n| (n.wrapping_mul(2_654_435_761) ^ number as u32).to_le_bytes())
+            .collect();
         archive.append(&header, content.as_slice())?;
         if archive.get_ref().get_ref().len() > 8 << 20 {
             let part = std::mem::take(archive.get_mut().get_mut());
@@ -287,7 +306,8 @@ pub async fn snapshots_are_uploaded_to_s3_and_can_be_restored_from_there(cx: Con
     let store = client(&s3)?;
     let latest = store.get(&"test-1/state-sync/latest.txt".into()).await?.bytes().await?;
     assert_eq!(latest, "90".as_bytes());
-    let state: Value = serde_json::from_str(&fs::read_to_string(ground.home.join(".sei-sidecar-last-upload.json"))?)?;
+    let state: Value =
+        serde_json::from_str(&fs::read_to_string(ground.home.join(".sei-sidecar-last-upload.json"))?)?;
     assert_eq!(state["lastUploadedHeight"], json!(90));
     let again = sidecar.done("snapshot-upload-once", &json!({})).await?;
     assert_eq!(again["result"], json!({"outcome": "noop", "noopReason": "already-uploaded"}));

@@ -22,7 +22,8 @@ async fn rpc(port: u16, answer: fn(&str) -> Value) -> std::io::Result<tokio::tas
             let request = String::from_utf8_lossy(&buffer[..length]).into_owned();
             let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
             let body = answer(&path).to_string();
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
             let _ = stream.write_all((head + &body).as_bytes()).await;
         }
     }))
@@ -30,8 +31,12 @@ async fn rpc(port: u16, answer: fn(&str) -> Value) -> std::io::Result<tokio::tas
 
 fn node(path: &str) -> Value {
     match path {
-        "/status" => json!({"node_info": {"id": "ab".repeat(20)}, "sync_info": {"latest_block_height": "5000", "catching_up": false}}),
-        path if path.starts_with("/block?") => json!({"jsonrpc": "2.0", "id": -1, "result": {"block_id": {"hash": "CD".repeat(32)}}}),
+        "/status" => {
+            json!({"node_info": {"id": "ab".repeat(20)}, "sync_info": {"latest_block_height": "5000", "catching_up": false}})
+        }
+        path if path.starts_with("/block?") => {
+            json!({"jsonrpc": "2.0", "id": -1, "result": {"block_id": {"hash": "CD".repeat(32)}}})
+        }
         _ => json!({}),
     }
 }
@@ -39,8 +44,12 @@ fn node(path: &str) -> Value {
 pub async fn a_condition_is_awaited(cx: Context) -> TestResult {
     let ground = Ground::new(&cx)?;
     let sidecar = ground.start().await?;
-    let height = sidecar.submit(None, "await-condition", &json!({"condition": "height", "targetHeight": 5000})).await?;
-    let higher = sidecar.submit(None, "await-condition", &json!({"condition": "height", "targetHeight": 5001})).await?;
+    let height = sidecar
+        .submit(None, "await-condition", &json!({"condition": "height", "targetHeight": 5000}))
+        .await?;
+    let higher = sidecar
+        .submit(None, "await-condition", &json!({"condition": "height", "targetHeight": 5001}))
+        .await?;
     let caught = sidecar.submit(None, "await-condition", &json!({"condition": "catchingUp"})).await?;
     assert_eq!(sidecar.task(&height).await?["status"], "running", "nobody answers yet");
     let _rpc = rpc(ground.rpc, node).await?;
@@ -81,7 +90,8 @@ pub async fn data_is_reset_only_when_the_node_is_stopped(cx: Context) -> TestRes
         assert_eq!(done["status"], "completed", "{done}");
         let wiped = done["result"]["wipedBytes"].as_i64().unwrap_or_default();
         assert!((bytes == 1234 && wiped == 1234) || (bytes != 1234 && wiped < 100), "{done}");
-        let state: Value = serde_json::from_str(&fs::read_to_string(data.join("priv_validator_state.json"))?)?;
+        let state: Value =
+            serde_json::from_str(&fs::read_to_string(data.join("priv_validator_state.json"))?)?;
         assert_eq!(state, json!({"height": "0", "round": 0, "step": 0}));
         assert_eq!(fs::metadata(data.join("priv_validator_state.json"))?.permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(&data)?.count(), 1);
@@ -101,13 +111,17 @@ pub async fn s16_a_genesis_file_is_there_as_a_whole_and_the_right_one(cx: Contex
     assert!(missing["error"].as_str().is_some_and(|error| error.contains("no such object")), "{missing}");
     fs::create_dir_all(ground.objects.join("test-1"))?;
     fs::write(ground.objects.join("test-1/genesis.json"), "{\"chain_id\":\"test-1\"}")?;
-    let hash: String = Sha256::digest("{\"chain_id\":\"test-1\"}").iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash: String =
+        Sha256::digest("{\"chain_id\":\"test-1\"}").iter().map(|byte| format!("{byte:02x}")).collect();
     let wrong = sidecar.done("configure-genesis", &json!({"expectedGenesisHash": "0".repeat(64)})).await?;
     assert!(wrong["error"].as_str().is_some_and(|error| error.contains(&hash)), "{wrong}");
     assert!(!path.exists() && !ground.home.join(".sei-sidecar-genesis-done").exists());
     assert_eq!(fs::read_dir(ground.home.join("config"))?.count(), 1, "nothing is left but config.toml");
     let malformed = sidecar.done("configure-genesis", &json!({"expectedGenesisHash": "AB"})).await?;
-    assert!(malformed["error"].as_str().is_some_and(|error| error.contains("lower-case hexadecimal")), "{malformed}");
+    assert!(
+        malformed["error"].as_str().is_some_and(|error| error.contains("lower-case hexadecimal")),
+        "{malformed}"
+    );
     let done = sidecar.done("configure-genesis", &json!({"expectedGenesisHash": hash})).await?;
     assert_eq!(done["result"], json!({"genesisHash": hash}), "{done}");
     assert_eq!(fs::read_to_string(&path)?, "{\"chain_id\":\"test-1\"}");
@@ -122,14 +136,23 @@ pub async fn peers_are_found_and_written_without_touching_anything_else(cx: Cont
     let ground = Ground::new(&cx)?;
     let sidecar = ground.start().await?;
     let config = ground.home.join("config/config.toml");
-    fs::write(&config, "# mine\n[p2p]\nladdr = \"a\" # here\npersistent-peers = \"\"\n\n[other]\nkept = true\n")?;
+    fs::write(
+        &config,
+        "# mine\n[p2p]\nladdr = \"a\" # here\npersistent-peers = \"\"\n\n[other]\nkept = true\n",
+    )?;
     for (params, why) in [
         (json!({}), "at least one source"),
         (json!({"sources": [{"type": "static", "addresses": []}]}), "source 0: addresses"),
-        (json!({"sources": [{"type": "static", "addresses": ["a@b:1"]}, {"type": "ec2Tags", "region": "r", "tags": {"a": "b"}}]}), "source 1: ec2Tags is not supported by this build"),
+        (
+            json!({"sources": [{"type": "static", "addresses": ["a@b:1"]}, {"type": "ec2Tags", "region": "r", "tags": {"a": "b"}}]}),
+            "source 1: ec2Tags is not supported by this build",
+        ),
         (json!({"sources": [{"type": "static", "addresses": ["a@b:1,c@d:2"]}]}), "is no peer"),
         (json!({"sources": [{"type": "dnsEndpoints", "endpoints": ["127.0.0.1/../x"]}]}), "is no host name"),
-        (json!({"sources": [{"type": "dnsEndpoints", "endpoints": ["127.9.9.9"]}]}), "no endpoint told who it is"),
+        (
+            json!({"sources": [{"type": "dnsEndpoints", "endpoints": ["127.9.9.9"]}]}),
+            "no endpoint told who it is",
+        ),
     ] {
         let failed = sidecar.done("discover-peers", &params).await?;
         assert!(failed["error"].as_str().is_some_and(|error| error.contains(why)), "{params}: {failed}");
@@ -137,7 +160,10 @@ pub async fn peers_are_found_and_written_without_touching_anything_else(cx: Cont
     let sources = json!({"sources": [{"type": "static", "addresses": ["a@b:1", "c@d:2", "a@b:1"]}]});
     assert_eq!(sidecar.done("discover-peers", &sources).await?["result"], json!({"peers": 2}));
     let text = fs::read_to_string(&config)?;
-    assert_eq!(text, "# mine\n[p2p]\nladdr = \"a\" # here\npersistent-peers = \"a@b:1,c@d:2\"\n\n[other]\nkept = true\n");
+    assert_eq!(
+        text,
+        "# mine\n[p2p]\nladdr = \"a\" # here\npersistent-peers = \"a@b:1,c@d:2\"\n\n[other]\nkept = true\n"
+    );
     Ok(())
 }
 
@@ -168,7 +194,10 @@ pub async fn state_sync_trusts_what_witnesses_say(cx: Context) -> TestResult {
     ] {
         assert!(text.contains(&line), "{line} is not in\n{text}");
     }
-    assert_eq!(sidecar.done("configure-state-sync", &params).await?["result"], json!({"skipped": "done already"}));
+    assert_eq!(
+        sidecar.done("configure-state-sync", &params).await?["result"],
+        json!({"skipped": "done already"})
+    );
     let other = sidecar.done("configure-state-sync", &json!({"useLocalSnapshot": true})).await?;
     assert!(other["result"]["doneWith"].is_object(), "{other}");
     Ok(())
@@ -185,7 +214,10 @@ pub async fn what_this_build_does_not_do_is_refused_at_submission(cx: Context) -
     }
     let comparing = json!({"bucket": "b", "region": "r", "canonicalRpc": "http://a"});
     let failed = sidecar.done("result-export", &comparing).await?;
-    assert!(failed["error"].as_str().is_some_and(|error| error.contains("not supported by this build")), "{failed}");
+    assert!(
+        failed["error"].as_str().is_some_and(|error| error.contains("not supported by this build")),
+        "{failed}"
+    );
     let folder = sidecar.done("result-export", &json!({"bucket": "file:///etc", "region": "r"})).await?;
     assert!(folder["error"].as_str().is_some_and(|error| error.contains("name of a bucket")), "{folder}");
     Ok(())
@@ -200,13 +232,18 @@ pub async fn seid_is_stopped_and_never_killed_by_stop_seid(cx: Context) -> TestR
     fs::copy("/bin/bash", folder.join("seid"))?;
     let notes = ground.site.dir().join("notes");
     // `seid start` is bash with a script of that name.
-    let script = format!("trap 'echo terminated >> {0}; exit 0' TERM; echo started >> {0}; while :; do sleep 0.1; done\n", notes.display());
+    let script = format!(
+        "trap 'echo terminated >> {0}; exit 0' TERM; echo started >> {0}; while :; do sleep 0.1; done\n",
+        notes.display()
+    );
     fs::write(folder.join("start"), script)?;
     let (port, home) = (crate::ground::free_port(), &ground.home);
     let own = testbed::binaries::path("outrigger")?;
     let launch = format!(
         "seid start & exec {} sidecar --home {} --chain-id t --genesis-bucket file:///tmp --genesis-region r --snapshot-bucket file:///tmp --snapshot-region r --port {port} --node-rpc http://127.0.0.1:{}",
-        own.display(), home.display(), ground.rpc,
+        own.display(),
+        home.display(),
+        ground.rpc,
     );
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folder.display());
     let process = Program::new("pod", "/usr/bin/unshare")
@@ -234,7 +271,9 @@ pub async fn seid_is_stopped_and_never_killed_by_stop_seid(cx: Context) -> TestR
     let _rpc = rpc(ground.rpc, node).await?;
     let unseen = sidecar.done("stop-seid", &json!({})).await?;
     assert!(unseen["error"].as_str().is_some_and(|error| error.contains("yet its RPC answers")), "{unseen}");
-    let missing = sidecar.done("await-condition", &json!({"condition": "catchingUp", "action": "SIGTERM_SEID"})).await?;
+    let missing = sidecar
+        .done("await-condition", &json!({"condition": "catchingUp", "action": "SIGTERM_SEID"}))
+        .await?;
     assert!(missing["error"].as_str().is_some_and(|error| error.contains("no seid process")), "{missing}");
     Ok(())
 }

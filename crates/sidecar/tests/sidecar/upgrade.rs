@@ -43,19 +43,29 @@ pub async fn ledgers_of_schema_3_and_5_are_taken_over_in_place(cx: Context) -> T
         let id = |last: u32| format!("0d4f0a53-9c52-4a0e-8d55-{last:012}");
         // In the order of time, although the text of the first was after that of the second.
         let listed = sidecar.get("/v0/tasks").await?.json();
-        let listed: Vec<&str> = listed.as_array().into_iter().flatten().filter_map(|task| task["id"].as_str()).collect();
+        let listed: Vec<&str> =
+            listed.as_array().into_iter().flatten().filter_map(|task| task["id"].as_str()).collect();
         assert_eq!(listed, [id(3), id(4), id(5), id(2), id(1)], "schema {schema}");
         let failed = sidecar.task(&id(2)).await?;
         assert_eq!(failed["run"], json!(4));
         assert_eq!(failed["params"], json!({"targetHeight": 9_007_199_254_740_993_i64}));
-        assert_eq!((&failed["submittedAt"], &failed["completedAt"]), (&json!("2026-05-18T10:00:05.1Z"), &json!("2026-05-18T10:00:06Z")));
+        assert_eq!(
+            (&failed["submittedAt"], &failed["completedAt"]),
+            (&json!("2026-05-18T10:00:05.1Z"), &json!("2026-05-18T10:00:06Z"))
+        );
         let running = sidecar.task(&id(3)).await?;
         assert_eq!((&running["status"], &running["run"]), (&json!("running"), &json!(2)));
         assert_eq!(running["submittedAt"], json!("2026-05-18T10:00:05.123456789Z"));
         let unknown = sidecar.ended(&id(4)).await?;
-        assert!(unknown["error"].as_str().is_some_and(|error| error.contains("no handler registered")), "{unknown}");
+        assert!(
+            unknown["error"].as_str().is_some_and(|error| error.contains("no handler registered")),
+            "{unknown}"
+        );
         let unsupported = sidecar.ended(&id(5)).await?;
-        assert!(unsupported["error"].as_str().is_some_and(|error| error.contains("not supported by this build")), "{unsupported}");
+        assert!(
+            unsupported["error"].as_str().is_some_and(|error| error.contains("not supported by this build")),
+            "{unsupported}"
+        );
         assert!(!sidecar.is_ready().await?, "what was done before is not done again");
         sidecar.done("mark-ready", &json!({})).await?;
         sidecar.stop(SOON)?;
@@ -86,7 +96,12 @@ pub async fn s08_old_rows_are_forgotten_but_for_the_newest_hold(cx: Context) -> 
     let ground = Ground::new(&cx)?;
     ground.start().await?.stop(SOON)?;
     let ledger = Connection::open(ground.home.join("sidecar.db"))?;
-    for (number, kind, status) in [(1, "mark-not-ready", "completed"), (2, "mark-not-ready", "completed"), (3, "mark-ready", "completed"), (4, "await-condition", "running")] {
+    for (number, kind, status) in [
+        (1, "mark-not-ready", "completed"),
+        (2, "mark-not-ready", "completed"),
+        (3, "mark-ready", "completed"),
+        (4, "await-condition", "running"),
+    ] {
         ledger.execute(
             "INSERT INTO task_results (id, type, status, params, submitted_at, completed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             (
@@ -103,7 +118,18 @@ pub async fn s08_old_rows_are_forgotten_but_for_the_newest_hold(cx: Context) -> 
     let sidecar = ground.start().await?;
     let left = testbed::wait::until("forgotten tasks", SOON, || async {
         let listed = sidecar.get("/v0/tasks").await.map_err(|error| error.to_string())?.json();
-        let kinds: Vec<String> = listed.as_array().into_iter().flatten().map(|task| format!("{} {}", task["id"].as_str().unwrap_or_default().chars().last().unwrap_or(' '), task["status"])).collect();
+        let kinds: Vec<String> = listed
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|task| {
+                format!(
+                    "{} {}",
+                    task["id"].as_str().unwrap_or_default().chars().last().unwrap_or(' '),
+                    task["status"]
+                )
+            })
+            .collect();
         if kinds.len() == 2 { Ok(kinds) } else { Err(format!("{kinds:?}")) }
     })
     .await?;

@@ -44,9 +44,17 @@ mod tests {
 
     #[test]
     fn the_newest_snapshot_that_is_not_above_the_target_is_chosen() {
-        let keys = ["c/state-sync/9.tar.gz", "c/state-sync/100.tar.gz", "c/state-sync/20.tar.gz", "c/state-sync/latest.txt",
-            "c/state-sync/us-east-2_999.tar.gz", "c/state-sync/old/500.tar.gz", "d/state-sync/700.tar.gz", "c/state-sync/.tar.gz"]
-            .map(str::to_owned);
+        let keys = [
+            "c/state-sync/9.tar.gz",
+            "c/state-sync/100.tar.gz",
+            "c/state-sync/20.tar.gz",
+            "c/state-sync/latest.txt",
+            "c/state-sync/us-east-2_999.tar.gz",
+            "c/state-sync/old/500.tar.gz",
+            "d/state-sync/700.tar.gz",
+            "c/state-sync/.tar.gz",
+        ]
+        .map(str::to_owned);
         let chosen = |target| choose(keys.iter(), "c/state-sync/", target).map(|(height, _)| height);
         assert_eq!((chosen(0), chosen(99), chosen(20), chosen(8)), (Some(100), Some(20), Some(20), None));
     }

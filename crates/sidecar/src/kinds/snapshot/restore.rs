@@ -47,8 +47,8 @@ struct Progress {
 
 async fn run(work: Work) -> Outcome {
     let params: SnapshotRestore = work.params()?;
-    let target = u64::try_from(params.target_height)
-        .map_err(|_| Failure::new("targetHeight must not be negative"))?;
+    let target =
+        u64::try_from(params.target_height).map_err(|_| Failure::new("targetHeight must not be negative"))?;
     let given = json!({ "targetHeight": target });
     let home = work.node.home().to_owned();
     if let Some(done) = marker::SNAPSHOT.read(&home).map_err(Failure::new)? {
@@ -99,7 +99,13 @@ fn download_file(home: &Path, height: u64) -> io::Result<Wanted> {
     Ok(Wanted { file })
 }
 
-async fn fetch(work: &Work, objects: &Objects, tag: &Tag, to: &Wanted, height: u64) -> Result<Progress, Failure> {
+async fn fetch(
+    work: &Work,
+    objects: &Objects,
+    tag: &Tag,
+    to: &Wanted,
+    height: u64,
+) -> Result<Progress, Failure> {
     let begin = Progress {
         height,
         key: tag.key.clone(),
@@ -122,12 +128,20 @@ async fn fetch(work: &Work, objects: &Objects, tag: &Tag, to: &Wanted, height: u
     Ok(Progress { resumed_from: first, downloaded: length, ..begin })
 }
 
-fn unpack(work: &Work, home: &Path, from: &Wanted, progress: &mut Progress) -> Result<archive::Unpacked, Failure> {
+fn unpack(
+    work: &Work,
+    home: &Path,
+    from: &Wanted,
+    progress: &mut Progress,
+) -> Result<archive::Unpacked, Failure> {
     let staging = home.join(STAGING);
     let io = |error: io::Error| Failure::new(format_args!("snapshot-restore: {error}"));
     clear(&staging).map_err(io)?;
     fs::create_dir_all(&staging).map_err(io)?;
-    let limits = Limits { bytes: room(&staging, work.node.settings().snapshot_max_bytes).map_err(io)?, entries: ENTRIES };
+    let limits = Limits {
+        bytes: room(&staging, work.node.settings().snapshot_max_bytes).map_err(io)?,
+        entries: ENTRIES,
+    };
     let file = File::open(&from.file).map_err(io)?;
     let mut last = 0;
     let unpacked = archive::unpack(file, &staging, limits, &mut |done| {

@@ -20,10 +20,7 @@ const CHUNK: usize = 1 << 20;
 #[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum Round {
     /// A snapshot was uploaded.
-    Uploaded {
-        height: u64,
-        key: String,
-    },
+    Uploaded { height: u64, key: String },
     /// There was nothing to do.
     Noop { noop_reason: &'static str },
 }
