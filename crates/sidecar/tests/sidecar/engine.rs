@@ -1,10 +1,10 @@
 //! ENG-01 to ENG-25: what becomes of tasks, also when the process, the disk or the caller does not keep its part.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use testbed::{Context, TestResult, wait};
 
@@ -295,30 +295,54 @@ pub async fn s08_tasks_under_way_are_bounded(cx: Context) -> TestResult {
     Ok(())
 }
 
-/// A process that is stopped does not answer; one whose ledger hangs says so.
-pub async fn livez_tells_a_hung_ledger(cx: Context) -> TestResult {
+/// A disk that hangs: livez says so, submissions are refused, and what was taken all the same is done when it is over.
+pub async fn livez_tells_a_disk_that_hangs(cx: Context) -> TestResult {
     let ground = Ground::new(&cx)?;
+    let image = ground.site.dir().join("disk");
+    std::fs::File::create(&image)?.set_len(32 << 20)?;
+    run("mkfs.ext4", &[OsStr::new("-q"), image.as_os_str()])?;
+    run("mount", &["-o".as_ref(), "loop".as_ref(), image.as_os_str(), ground.home.as_os_str()])?;
+    let _unmount = Unmount(ground.home.clone());
     let sidecar = ground.start().await?;
-    let other = rusqlite::Connection::open(ground.home.join("sidecar.db"))?;
-    other.execute_batch("BEGIN EXCLUSIVE; DELETE FROM task_results WHERE 0;")?;
-    // The ledger's thread waits for the lock now; who asks it meanwhile waits for the thread.
-    let post = sidecar.ask("POST", "/v0/tasks", r#"{"type":"mark-ready"}"#);
-    let live = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        sidecar.get("/v0/livez?verbose=1").await
-    };
-    let (_, live) = tokio::join!(post, live);
-    let live = live?;
-    assert_eq!(live.code, 503, "{live:?}");
-    assert_eq!(live.json()["error"], "the ledger does not answer");
-    other.execute_batch("ROLLBACK")?;
-    wait::until("livez", SOON, || async {
-        match sidecar.get("/v0/livez").await {
-            Ok(answer) if answer.code == 200 => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
+    run("fsfreeze", &["-f".as_ref(), ground.home.as_os_str()])?;
+    let _thaw = Thaw(ground.home.clone());
+    let id = new_id();
+    let body = json!({"id": id, "type": "mark-ready"}).to_string();
+    let post = sidecar.ask("POST", "/v0/tasks", &body);
+    let live = wait::until("livez to tell", SOON, || async {
+        let live = sidecar.get("/v0/livez?verbose=1").await.map_err(|error| error.to_string())?;
+        if live.code == 503 { Ok(live) } else { Err(format!("{live:?}")) }
+    });
+    let (post, live) = tokio::join!(post, live);
+    assert_eq!(live?.json()["error"], "the ledger does not answer");
+    let post = post?;
+    assert_eq!((post.code, post.header("retry-after")), (503, Some("1")), "{post:?}");
+    assert_eq!(sidecar.get("/v0/healthz").await?.code, 503, "not ready, and it answers");
+    assert_eq!(sidecar.get(&format!("/v0/tasks/{id}")).await?.code, 503, "not 404: nobody knows");
+    run("fsfreeze", &["-u".as_ref(), ground.home.as_os_str()])?;
+    let task = wait::until("the task that was taken after all", SOON, || async {
+        let answer = sidecar.get(&format!("/v0/tasks/{id}")).await.map_err(|error| error.to_string())?;
+        if answer.code == 200 && answer.json()["status"] == "completed" { Ok(answer.json()) } else { Err(format!("{answer:?}")) }
     })
     .await?;
-    sidecar.process.signal(Signal::TERM)?;
+    assert_eq!(task["run"], json!(1));
+    assert_eq!(sidecar.get("/v0/livez").await?.code, 200);
+    sidecar.stop(SOON)?;
+    Ok(())
+}
+
+/// A disk that is frozen can be neither used nor unmounted.
+struct Thaw(std::path::PathBuf);
+
+impl Drop for Thaw {
+    fn drop(&mut self) {
+        // It may be thawed already.
+        let _ = Command::new("fsfreeze").arg("-u").arg(&self.0).stderr(Stdio::null()).status();
+    }
+}
+
+fn run(program: &str, args: &[&OsStr]) -> std::io::Result<()> {
+    let status = Command::new(program).args(args).status()?;
+    assert!(status.success(), "{program} {args:?} ended with {status}");
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -15,10 +16,16 @@ use tokio::net::TcpStream;
 /// Long enough for what should be over at once, on a busy machine.
 pub const SOON: Duration = Duration::from_secs(30);
 
-/// A port that nobody listens on.
+/// A port that nobody listens on, below those that the kernel gives to connections.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 12_000 + (std::process::id() % 180) as u16 * 100;
+    loop {
+        let port = first + NEXT.fetch_add(1, Ordering::Relaxed) % 1000;
+        if TcpListener::bind(("::", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Where a sidecar lives: its home outlives it.
@@ -97,7 +104,7 @@ impl Ground {
     /// Starts it.
     pub fn begin(&self) -> Result<Sidecar, Error> {
         let port = free_port();
-        Ok(Sidecar { process: self.command(port).start(&self.site)?, port, user: None })
+        Ok(Sidecar::beside(self.command(port).start(&self.site)?, port, &self.site))
     }
 
     /// Starts it, and waits until it has ended by itself; returns its code and what it said.
@@ -120,6 +127,8 @@ pub struct Sidecar {
     pub process: Process,
     pub port: u16,
     user: Option<String>,
+    /// Ends it when it is dropped, so it comes last.
+    _site: Arc<Site>,
 }
 
 /// What was answered.
@@ -144,8 +153,8 @@ impl Answer {
 
 impl Sidecar {
     /// One that somebody else has started.
-    pub fn beside(process: Process, port: u16) -> Self {
-        Self { process, port, user: None }
+    pub fn beside(process: Process, port: u16, site: &Arc<Site>) -> Self {
+        Self { process, port, user: None, _site: site.clone() }
     }
 
     /// As this user, through a proxy that says so.
@@ -236,7 +245,7 @@ pub async fn exchange(address: (&str, u16), request: &[u8]) -> Result<Answer, Er
         if all.is_empty() {
             read.map_err(io)?;
         }
-        Ok(String::from_utf8_lossy(&all).into_owned())
+        Ok::<_, Error>(String::from_utf8_lossy(&all).into_owned())
     };
     let late = |_| Error::Refused("no answer in time".into());
     let text = tokio::time::timeout(SOON, read).await.map_err(late)??;

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         engine::a_damaged_ledger_is_told_with_its_cure,
         engine::a_torn_log_loses_only_what_was_not_answered,
         engine::s08_tasks_under_way_are_bounded,
-        engine::livez_tells_a_hung_ledger,
+        engine::livez_tells_a_disk_that_hangs,
         hold::a_stranded_release_never_ends_a_hold_that_is_not_older,
         hold::s17_a_live_race_leaves_no_torn_state,
         hold::every_process_begins_with_a_hold,

@@ -261,7 +261,7 @@ pub async fn seid_is_stopped_and_never_killed_by_stop_seid(cx: Context) -> TestR
         }
     };
     noted("started").await?;
-    let sidecar = crate::ground::Sidecar::beside(process, port);
+    let sidecar = crate::ground::Sidecar::beside(process, port, &ground.site);
     wait::until("a sidecar that serves", SOON, || async { sidecar.get("/v0/livez").await.map(drop) }).await?;
     let stopped = sidecar.done("stop-seid", &json!({})).await?;
     assert_eq!(stopped["status"], "completed", "{stopped}");
