@@ -28,6 +28,16 @@ pub async fn the_start_gate_speaks_http_1_0_and_opens_with_mark_ready(cx: Contex
     Ok(())
 }
 
+/// The operator starts `seictl serve`, whichever image it is.
+pub async fn it_also_runs_as_seictl_serve(cx: Context) -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let link = folder.path().join("seictl");
+    std::os::unix::fs::symlink(testbed::binaries::path("outrigger")?, &link)?;
+    let sidecar = Ground::with(&cx, &link)?.start().await?;
+    assert_eq!(sidecar.get("/v0/status").await?.body, "{\"status\":\"Initializing\"}\n");
+    Ok(())
+}
+
 /// API-02 to API-06: methods, paths, HEAD.
 pub async fn paths_and_methods_are_answered_as_the_router_of_go_does(cx: Context) -> TestResult {
     let sidecar = Ground::new(&cx)?.start().await?;

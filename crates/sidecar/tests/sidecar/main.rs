@@ -29,6 +29,7 @@ macro_rules! suite {
 fn main() -> ExitCode {
     suite![
         api::the_start_gate_speaks_http_1_0_and_opens_with_mark_ready,
+        api::it_also_runs_as_seictl_serve,
         api::paths_and_methods_are_answered_as_the_router_of_go_does,
         api::submissions_are_read_as_go_reads_them,
         api::tasks_are_listed_read_and_deleted,
