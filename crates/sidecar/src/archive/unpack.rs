@@ -113,8 +113,14 @@ impl Unpacker<'_> {
         }
         let kind = entry.header().entry_type();
         match kind {
-            EntryType::GNULongName => return Ok(long.name = Some(text(&mut entry)?)),
-            EntryType::GNULongLink => return Ok(long.link = Some(text(&mut entry)?)),
+            EntryType::GNULongName => {
+                long.name = Some(text(&mut entry)?);
+                return Ok(());
+            }
+            EntryType::GNULongLink => {
+                long.link = Some(text(&mut entry)?);
+                return Ok(());
+            }
             EntryType::XHeader => return extended(&text(&mut entry)?, long),
             EntryType::XGlobalHeader => return text(&mut entry).map(drop),
             _ => {}

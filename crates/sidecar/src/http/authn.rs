@@ -17,13 +17,13 @@ pub(super) fn caller(
     path: &str,
     headers: &HeaderMap,
     metrics: &Metrics,
-) -> Result<Option<String>, Answer> {
+) -> Result<Option<String>, Box<Answer>> {
     if mode == Authn::Unauthenticated || path::UNAUTHENTICATED.contains(&path) {
         return Ok(None);
     }
     let refuse = |reason, why: &str| {
         metrics.rejected(reason);
-        Err(answer::error(StatusCode::UNAUTHORIZED, why))
+        Err(Box::new(answer::error(StatusCode::UNAUTHORIZED, why)))
     };
     let mut given = headers.get_all(USER_HEADER).iter();
     match (given.next(), given.next()) {

@@ -322,7 +322,11 @@ pub async fn livez_tells_a_disk_that_hangs(cx: Context) -> TestResult {
     run("fsfreeze", &["-u".as_ref(), ground.home.as_os_str()])?;
     let task = wait::until("the task that was taken after all", SOON, || async {
         let answer = sidecar.get(&format!("/v0/tasks/{id}")).await.map_err(|error| error.to_string())?;
-        if answer.code == 200 && answer.json()["status"] == "completed" { Ok(answer.json()) } else { Err(format!("{answer:?}")) }
+        if answer.code == 200 && answer.json()["status"] == "completed" {
+            Ok(answer.json())
+        } else {
+            Err(format!("{answer:?}"))
+        }
     })
     .await?;
     assert_eq!(task["run"], json!(1));
