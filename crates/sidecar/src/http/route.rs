@@ -9,9 +9,9 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::answer::{self, Answer, Shown};
-use super::{LONGEST_HEAD, authn};
 use super::path::{cleaned, decoded};
 use super::submission::Submission;
+use super::{LONGEST_HEAD, authn};
 use crate::engine::{Engine, Refusal};
 use crate::metrics::Metrics;
 
