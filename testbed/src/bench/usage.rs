@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use rustix::param::clock_ticks_per_second;
-use testbed::Error;
+use crate::error::Error;
 
 /// Time on processors so far, of all threads, those that have ended too.
 pub fn cpu(pid: u32) -> Result<Duration, Error> {
