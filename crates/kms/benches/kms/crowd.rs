@@ -15,8 +15,8 @@ use crate::writes::Log;
 /// How long the API server is watched without reporters: what it needs then is not theirs.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// The longest until every reporter has reported.
-const REPORTED_WITHIN: Duration = Duration::from_secs(300);
+/// How long it may take until every reporter has reported, before it is measured how they fare.
+const REPORTED_WITHIN: Duration = Duration::from_secs(90);
 
 /// Reporters that are started in a row before others get a turn: that of hundreds would be measured otherwise.
 const STARTED_AT_ONCE: usize = 25;
@@ -60,6 +60,8 @@ pub fn largest(reporters: usize) -> Crowd {
 pub struct Measured {
     /// Processor time of the API server for each stored write, beyond what it needs anyway, in ms.
     pub server_cpu: f64,
+    /// Nodes whose report was stored before the measurement began.
+    pub reported: usize,
     /// Stored writes for each cycle of a reporter.
     pub stored: f64,
     /// Writes that were not stored.
@@ -87,7 +89,7 @@ pub async fn play(crowd: &Crowd, contender: &Contender) -> Result<Measured, Erro
         cpu(server)?.saturating_sub(used).as_secs_f64() / IDLE.as_secs_f64()
     };
     let reporters = start(&world, crowd, contender).await?;
-    world.until_reported(crowd.object, crowd.reporters, REPORTED_WITHIN).await?;
+    let reported = world.reported(crowd.object, crowd.reporters, REPORTED_WITHIN).await?;
 
     let mut log = Log::of(&world);
     log.news()?;
@@ -109,7 +111,8 @@ pub async fn play(crowd: &Crowd, contender: &Contender) -> Result<Measured, Erro
     let all = reporters.iter().map(|reporter| reporter.pid().and_then(memory));
     let measured = Measured {
         server_cpu: (used - idle * after.0.as_secs_f64()).max(0.0) * 1e3 / stored,
-        stored: stored / cycles,
+        reported,
+        stored: float(writes.stored) / cycles,
         lost: writes.lost(),
         took: [0.5, 0.99].map(|share| quantile(&writes.times, share)),
         woken: float(events) / float(watchers::COUNT) / stored,

@@ -72,7 +72,7 @@ impl Report {
         Figure::of(format!("one reporter: {name}"), unit, each(&self.ours), each(&self.peer))
     }
 
-    fn of_crowd(&self, crowd: &Crowd) -> [Figure; 9] {
+    fn of_crowd(&self, crowd: &Crowd) -> [Figure; 10] {
         let figure = |name: &str, unit: &'static str, of: &dyn Fn(&crowd::Measured) -> f64| {
             let each = |measured: &Measured| {
                 measured.crowds.get(&crowd.reporters).into_iter().flatten().map(of).collect::<Vec<_>>()
@@ -82,6 +82,10 @@ impl Report {
         };
         [
             figure("API server's processor time per write", "ms", &|one| one.server_cpu),
+            figure("nodes without a report", "nodes", &|one| {
+                float(crowd.reporters.saturating_sub(one.reported))
+            })
+            .goal(0.0),
             figure("writes stored per cycle", "writes", &|one| one.stored).either(),
             figure("writes not stored", "writes", &|one| float(one.lost)).goal(0.0),
             figure("time of a write, p50", "ms", &|one| one.took[0]),

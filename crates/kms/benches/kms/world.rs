@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::Client;
 use kube::api::{Api, DynamicObject};
@@ -16,6 +16,9 @@ use crate::contender::Contender;
 
 /// As whom reporters ask the API server.
 pub const USER: &str = "reporter";
+
+/// How often the object is looked at: seldom, since that costs the server too.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// How long a kind may take to be served.
 const SOON: Duration = Duration::from_secs(60);
@@ -117,21 +120,24 @@ impl World {
         usize::try_from(self.plugin.calls().status).unwrap_or(usize::MAX)
     }
 
-    /// Waits until the object holds reports of so many nodes.
-    pub async fn until_reported(
+    /// Waits until the object holds reports of so many nodes, and returns how many there are then or after this time: a server that
+    /// cannot take all of them is a result, too.
+    pub async fn reported(
         &self,
         object: Object,
         reporters: usize,
-        limit: Duration,
-    ) -> Result<(), Error> {
+        within: Duration,
+    ) -> Result<usize, Error> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &object.resource());
-        wait::until(format!("reports of {reporters} nodes"), limit, || async {
+        let begin = Instant::now();
+        loop {
             self.plane.check_alive()?;
-            let object = api.get(openshift::NAME).await?;
-            let found = reports(&object.data);
-            if found >= reporters { Ok(()) } else { Err(Error::Refused(format!("{found} so far"))) }
-        })
-        .await
+            let found = reports(&api.get(openshift::NAME).await?.data);
+            if found >= reporters || begin.elapsed() > within {
+                return Ok(found);
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
     }
 }
 
