@@ -38,7 +38,10 @@ pub async fn play(contender: &Contender) -> Result<Measured, Error> {
     let world = World::new(contender, "alone", object).await?;
     let reporter = contender.start(&world, "node-000", INTERVAL, object)?;
     if world.reported(object, 1, LIMIT).await? == 0 {
-        return Err(Error::Refused(format!("nothing was reported within {LIMIT:?}: see {}", reporter.log().display())));
+        return Err(Error::Refused(format!(
+            "nothing was reported within {LIMIT:?}: see {}",
+            reporter.log().display()
+        )));
     }
     let until = |cycles: usize| {
         let (world, reporter) = (&world, &reporter);
@@ -55,10 +58,8 @@ pub async fn play(contender: &Contender) -> Result<Measured, Error> {
     let end = until(begin + COUNTED).await?;
     let used = cpu(reporter.pid()?)?.saturating_sub(used);
     let writes = log.news()?;
-    let measured = Measured {
-        cpu: used.as_secs_f64() * 1e6 / float(end - begin),
-        memory: memory(reporter.pid()?)?,
-    };
+    let measured =
+        Measured { cpu: used.as_secs_f64() * 1e6 / float(end - begin), memory: memory(reporter.pid()?)? };
     println!(
         "  {}, one reporter: {:.0} us of processor time per cycle, {:.1} MB resident ({} cycles, {} writes stored, {} not)",
         contender.name,

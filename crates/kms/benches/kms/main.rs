@@ -42,11 +42,8 @@ fn run() -> Result<(), Error> {
         );
     }
     let runtime = Runtime::new().map_err(|source| Error::Io { what: "starting a runtime".into(), source })?;
-    let circumstances = Circumstances::of(
-        &ours.version,
-        peer.as_ref().map(|peer| peer.version.as_str()),
-        settings.sizes(),
-    )?;
+    let circumstances =
+        Circumstances::of(&ours.version, peer.as_ref().map(|peer| peer.version.as_str()), settings.sizes())?;
     let mut report = Report::default();
     for number in 1..=settings.rounds {
         println!("round {number} of {}", settings.rounds);

@@ -122,12 +122,7 @@ impl World {
 
     /// Waits until the object holds reports of so many nodes, and returns how many there are then or after this time: a server that
     /// cannot take all of them is a result, too.
-    pub async fn reported(
-        &self,
-        object: Object,
-        reporters: usize,
-        within: Duration,
-    ) -> Result<usize, Error> {
+    pub async fn reported(&self, object: Object, reporters: usize, within: Duration) -> Result<usize, Error> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &object.resource());
         let begin = Instant::now();
         loop {
