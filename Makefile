@@ -33,7 +33,7 @@ bench-operator: ## What a thousand nodes cost, beside a peer if OUTRIGGER_PEER_O
 	@scripts/prepare
 	@scripts/bench-operator
 
-bench-kms: ## What reporters of KMS plugins cost, beside a peer if OUTRIGGER_PEER_REPORTER names one (five rounds of 4 minutes; with a peer of 8)
+bench-kms: ## What reporters of KMS plugins cost, beside a peer if OUTRIGGER_PEER_REPORTER names one (five rounds of 4 minutes, with a peer of 8, and 10 more)
 	@scripts/prepare
 	@scripts/bench-kms
 
