@@ -10,7 +10,7 @@
 //! | one plugin costs no other its report | `plugins::a_plugin_that_hangs_costs_no_other_anything` |
 //! | a dial that fails is told at once, and a plugin that was replaced is found | `probe::a_dial_that_fails_is_told_at_once`, `plugins::a_plugin_that_restarts_is_found_each_time_and_costs_no_descriptor` |
 //! | no connection outlives its call | `probe::a_plugin_that_was_replaced_is_found_and_no_connection_is_left` |
-//! | after its flags were read, nothing ends the reporter but a signal | `process::credentials_that_come_late_are_found`, `servers::an_api_server_that_comes_late_or_goes_is_waited_for`, `process::the_container_behind_it_starts_whatever_it_lacks` |
+//! | after its flags were read, nothing ends the reporter but a signal | `process::credentials_that_come_late_are_found`, `servers::an_api_server_that_comes_late_or_goes_is_waited_for`, `process::the_container_behind_it_starts_whatever_it_lacks`, `beside::the_api_server_starts_whatever_its_reporter_lacks` |
 //! | a signal ends it within a second | `process::a_signal_ends_it_within_a_second_wherever_it_is` |
 //! | flags of the reporter before are refused in its order | `process::wrong_flags_end_it_with_one_clear_line` |
 //! | what goes on is told once, and told again when it is over | `servers::every_refusal_is_told_once_and_the_next_round_tries_again` |
@@ -26,7 +26,8 @@
 //! | everything that is wrong with the aggregator's settings is told at once | `settings::tests::every_problem_is_told_at_once_with_flag_variable_and_cure`, `startup::wrong_settings_are_told_at_once_with_code_two` |
 //! | a sick plugin is told in every form that a report can have | `kinds::every_kind_is_rolled_up_in_both_forms` |
 //! | where nothing changes the aggregator writes nothing, however many reports come | `health::where_nothing_changes_nothing_is_written`, `leaders::two_that_both_believe_to_lead_agree_and_rest` |
-//! | the entry of a live reporter is never removed | `cleanup::entries_of_nodes_that_are_gone_go_and_those_of_live_reporters_never_do` |
+//! | the entry of a live reporter is never removed | `cleanup::entries_of_nodes_that_are_gone_go_and_those_of_live_reporters_never_do`, `nodes::nodes_that_go_are_forgotten_and_those_that_stay_never_are` |
+//! | what the aggregator says of a plugin is what the API server beside it lives through | `beside::a_plugin_that_breaks_is_degraded_until_it_is_mended` |
 //! | a reporter speaks for its own node only | `policy::a_reporter_changes_its_own_entry_and_nothing_else` |
 //! | what is shipped as rights is what is needed | `policy::with_the_rights_that_are_shipped_everything_works`, `access::tests::nobody_may_list_secrets_or_do_what_is_not_named` |
 

@@ -11,6 +11,7 @@
 mod beside;
 mod ground;
 mod nodes;
+mod pod;
 
 use std::process::ExitCode;
 
@@ -21,8 +22,13 @@ fn main() -> ExitCode {
         .test("a_plugin_that_breaks_is_degraded_until_it_is_mended", |cx| {
             Box::pin(beside::a_plugin_that_breaks_is_degraded_until_it_is_mended(cx))
         })
+        .test("the_api_server_starts_whatever_its_reporter_lacks", |cx| {
+            Box::pin(beside::the_api_server_starts_whatever_its_reporter_lacks(cx))
+        })
         .test("nodes_that_go_are_forgotten_and_those_that_stay_never_are", |cx| {
             Box::pin(nodes::nodes_that_go_are_forgotten_and_those_that_stay_never_are(cx))
         })
+        // They wait, most of the time.
+        .at_once(3)
         .run()
 }
