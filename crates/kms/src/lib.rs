@@ -29,7 +29,7 @@
 //! | the entry of a live reporter is never removed | `cleanup::entries_of_nodes_that_are_gone_go_and_those_of_live_reporters_never_do`, `nodes::nodes_that_go_are_forgotten_and_those_that_stay_never_are` |
 //! | what the aggregator says of a plugin is what the API server beside it lives through | `beside::a_plugin_that_breaks_is_degraded_until_it_is_mended` |
 //! | a reporter speaks for its own node only | `policy::a_reporter_changes_its_own_entry_and_nothing_else` |
-//! | what is shipped as rights is what is needed | `policy::with_the_rights_that_are_shipped_everything_works`, `access::tests::nobody_may_list_secrets_or_do_what_is_not_named` |
+//! | what is shipped as rights is what is needed, and each of them is used | `rights::an_aggregator_may_do_what_it_does_and_nothing_else`, `rights::a_reporter_may_do_what_it_does_and_nothing_else`, `access::tests::nobody_may_list_secrets_or_do_what_is_not_named` |
 
 pub mod access;
 pub mod aggregator;

@@ -10,8 +10,11 @@ const NAMESPACE: &str = "outrigger-kms";
 /// The aggregator's service account, and what its roles are called.
 const AGGREGATOR: &str = "outrigger-kms-aggregator";
 
-/// Namespaces of OpenShift's API servers.
-const OPERANDS: [&str; 3] = ["openshift-kube-apiserver", "openshift-apiserver", "openshift-oauth-apiserver"];
+/// The namespace of OpenShift's kube-apiserver, whose operator tells where its static pods run.
+const STATIC_PODS: &str = "openshift-kube-apiserver";
+
+/// Namespaces of OpenShift's API servers that are Deployments.
+const DEPLOYMENTS: [&str; 2] = ["openshift-apiserver", "openshift-oauth-apiserver"];
 
 /// Where a reporter's service account may be: with the API servers that have one, and with those of other clusters.
 const REPORTERS_IN: [&str; 3] = ["openshift-apiserver", "openshift-oauth-apiserver", "kube-system"];
@@ -104,10 +107,8 @@ pub(super) fn aggregator_on_openshift() -> Vec<Value> {
         { "apiGroups": ["operator.openshift.io"], "resources": KINDS, "resourceNames": ["cluster"], "verbs": ["get", "list", "watch"] },
         { "apiGroups": ["operator.openshift.io"], "resources": statuses(), "resourceNames": ["cluster"], "verbs": ["patch"] },
     ]);
-    let operand = json!([
-        { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] },
-        { "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"] },
-    ]);
+    let configuration = json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] });
+    let pods = json!({ "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"] });
     let shown = format!("{AGGREGATOR}-cluster-operator");
     let operators = ["kube-apiserver", "openshift-apiserver", "authentication"];
     let show = json!([
@@ -117,8 +118,9 @@ pub(super) fn aggregator_on_openshift() -> Vec<Value> {
     ]);
     let us = json!([aggregator_account()]);
     let mut documents = vec![cluster_role(&name, &kinds), cluster_binding(&name, &us)];
-    for namespace in OPERANDS {
-        documents.extend([role(namespace, &operand), binding(namespace)]);
+    documents.extend([role(STATIC_PODS, &json!([configuration])), binding(STATIC_PODS)]);
+    for namespace in DEPLOYMENTS {
+        documents.extend([role(namespace, &json!([configuration, pods])), binding(namespace)]);
     }
     documents.extend([cluster_role(&shown, &show), cluster_binding(&shown, &us)]);
     documents

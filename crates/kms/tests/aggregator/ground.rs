@@ -461,3 +461,25 @@ pub fn kubectl(plane: &ControlPlane, args: &[&str]) -> Result<String, Error> {
     }
     Err(Error::Refused(String::from_utf8_lossy(&output.stderr).into_owned()))
 }
+
+/// Installs files of `deploy/kms`.
+pub fn ship(plane: &ControlPlane, files: &[&str]) -> Result<(), Error> {
+    for file in files {
+        let path = format!("{}/../../deploy/kms/{file}", env!("CARGO_MANIFEST_DIR"));
+        kubectl(plane, &["apply", "--server-side", "-f", &path])?;
+    }
+    Ok(())
+}
+
+/// Defines ClusterOperator, as OpenShift publishes it.
+pub async fn cluster_operators(ground: &Ground) -> Result<Api<DynamicObject>, Error> {
+    let file = openshift::cluster_operator_crd()?.display().to_string();
+    kubectl(&ground.plane, &["apply", "--server-side", "-f", &file])?;
+    kubectl(&ground.plane, &["wait", "--for=condition=Established", "--timeout=30s", "-f", &file])?;
+    let gvk = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterOperator");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "clusteroperators");
+    let operators: Api<DynamicObject> = Api::all_with(ground.client.clone(), &resource);
+    let everything = kube::api::ListParams::default();
+    wait::until("the kind", SOON, || operators.list(&everything)).await?;
+    Ok(operators)
+}
