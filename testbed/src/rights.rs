@@ -37,8 +37,11 @@ impl Right {
             "" => request.resource.clone(),
             subresource => format!("{}/{subresource}", request.resource),
         };
+        // An apply of what is not there creates it.
+        let verb = self.verb == request.verb
+            || (self.verb == "create" && request.verb == "patch" && request.code == 201);
         !matches!(request.code, 401 | 403)
-            && self.verb == request.verb
+            && verb
             && self.group == request.group
             && self.resource == asked
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == request.namespace)

@@ -10,7 +10,7 @@ use crate::Failure;
 #[command(
     long_about = "Have every KMS configuration checked before it is used.\n\n\
         The operator's resource asks for a check by encryptionStatus.preflight.observedConfigHash; the result is written beside \
-        it. A check that failed is made again after 1, 5 and 15 minutes, or at once when the annotation \
+        it. A check that failed is made again after the waits of --retry-after, or at once when the annotation \
         outrigger.dev/kms-preflight-retry of the resource gets another value.",
     after_help = "Examples:\n  \
         outrigger kms-preflight-controller --namespace openshift-kube-apiserver --image images.example/outrigger:v0.1.0\n  \

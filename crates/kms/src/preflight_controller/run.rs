@@ -1,12 +1,13 @@
 //! The controller's process, from its settings to its end.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::kms::preflight as names;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use runtime::admin::Admin;
 use runtime::lease::{Campaign, Claim};
 use runtime::metrics::Metrics;
@@ -15,11 +16,14 @@ use runtime::telemetry::{self, Options};
 use runtime::watch::{Guarded, Watch};
 use runtime::while_leading;
 use runtime::write::Writer;
+use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::args::Settings;
 use super::pass::{Controller, Memory};
+use super::resource::{Kind, NAME};
+use crate::resource::{self, ApiServer, Authentication, KubeApiServer, OpenShiftApiServer, Raw, named};
 
 const USER_AGENT: &str = concat!("outrigger-kms-preflight-controller/", env!("CARGO_PKG_VERSION"));
 
@@ -66,7 +70,9 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let admin = Admin::new(&metrics, Some(told.level()));
     let mut tasks = Tasks::new();
     let woken = Arc::new(Notify::new());
-    watch_pods(&settings, &client, &metrics, &admin, &mut tasks, &woken)?;
+    let mut wake =
+        Wake { client: &client, metrics: &metrics, admin: &admin, tasks: &mut tasks, woken: &woken };
+    wake.by_all(&settings)?;
     lead(&settings, &client, &metrics, &admin, &mut tasks, &woken);
     if let Some(address) = settings.admin {
         let bound = admin.clone().bind(address).await.map_err(|source| Error::Listen { address, source })?;
@@ -78,23 +84,44 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     Ok(ended?)
 }
 
-/// Whatever happens to a pod of the check is looked at once.
-fn watch_pods(
-    settings: &Settings,
-    client: &Client,
-    metrics: &Metrics,
-    admin: &Admin,
-    tasks: &mut Tasks,
-    woken: &Arc<Notify>,
-) -> Result<(), Error> {
-    let api: Api<Guarded<Pod>> = Api::namespaced(client.clone(), &settings.place.namespace);
-    let label = format!("{}={}", names::APP_LABEL, names::APP);
-    let woken = woken.clone();
-    let watch =
-        Watch::of(api, watcher::Config::default().labels(&label), metrics)?.tell(move |_| woken.notify_one());
-    admin.lives_by(watch.progress());
-    tasks.spawn_until_stopped(Phase::Intake, "watch pods", watch.run());
-    Ok(())
+/// Watches of everything that a check is asked for by or tells by. They only wake: what is decided on is read anew.
+struct Wake<'a> {
+    client: &'a Client,
+    metrics: &'a Metrics,
+    admin: &'a Admin,
+    tasks: &'a mut Tasks,
+    woken: &'a Arc<Notify>,
+}
+
+impl Wake<'_> {
+    fn by_all(&mut self, settings: &Settings) -> Result<(), Error> {
+        let label = format!("{}={}", names::APP_LABEL, names::APP);
+        let pods: Api<Guarded<Pod>> = Api::namespaced(self.client.clone(), &settings.place.namespace);
+        self.by(pods, watcher::Config::default().labels(&label))?;
+        self.by_object::<ApiServer>()?;
+        match settings.kind {
+            Kind::KubeAPIServer => self.by_object::<KubeApiServer>(),
+            Kind::OpenShiftAPIServer => self.by_object::<OpenShiftApiServer>(),
+            Kind::Authentication => self.by_object::<Authentication>(),
+        }
+    }
+
+    /// By the one object of a kind.
+    fn by_object<K: resource::Kind>(&mut self) -> Result<(), Error> {
+        let api: Api<Guarded<Raw<K>>> = Api::all(self.client.clone());
+        self.by(api, named(NAME))
+    }
+
+    fn by<K>(&mut self, api: Api<Guarded<K>>, config: watcher::Config) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let woken = self.woken.clone();
+        let watch = Watch::of(api, config, self.metrics)?.tell(move |_| woken.notify_one());
+        self.admin.lives_by(watch.progress());
+        self.tasks.spawn_until_stopped(Phase::Intake, format!("watch {}", K::plural(&())), watch.run());
+        Ok(())
+    }
 }
 
 /// Works while this process leads, or for ever when there is no election.
