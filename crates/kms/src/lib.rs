@@ -45,6 +45,7 @@ pub mod preflight_controller;
 pub mod probe;
 pub mod reporter;
 mod resource;
+mod socket;
 
 mod interface {
     #![allow(dead_code, missing_docs, clippy::all, reason = "generated from the interface definition")]

@@ -97,8 +97,7 @@ impl TryFrom<Args> for Settings {
     type Error = String;
 
     fn try_from(args: Args) -> Result<Self, String> {
-        duration(&args.kms_call_timeout)
-            .map_err(|error| format!("--kms-call-timeout: {error}"))?;
+        duration(&args.kms_call_timeout).map_err(|error| format!("--kms-call-timeout: {error}"))?;
         for (flag, value) in
             [("--namespace", &args.namespace), ("--image", &args.image), ("--pod-name", &args.pod_name)]
         {
