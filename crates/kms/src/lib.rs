@@ -36,6 +36,7 @@
 
 pub mod access;
 pub mod aggregator;
+pub mod alerts;
 pub mod check;
 pub mod inject;
 #[cfg(test)]

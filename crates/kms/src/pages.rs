@@ -68,7 +68,7 @@ fn the_page_of_tools_is_what_the_code_says() -> testbed::Result<()> {
     );
     let _ = write!(
         page,
-        "\n| condition of the operator's resource | True for these reasons |\n|---|---|\n\
+        "\n## What kms-preflight-controller says\n\n| condition of the operator's resource | True for these reasons |\n|---|---|\n\
          | `{}` | `PreflightCheckFailed`: the check found something; `Error`: it could not be made; `PodCompletedWithoutResult`; \
          `PreflightTimeout`; else what Kubernetes says of the pod's containers, plugins first (`ImagePullBackOff`, `OOMKilled`) |\n\
          | `{}` | `RunningPreflightCheck`: a check is being made |\n\n\

@@ -109,6 +109,7 @@ pub(super) fn start(settings: &Settings, process: &mut Process) -> Result<(), Se
         metrics: KmsMetrics::new(metrics),
         begin: Instant::now(),
         memories: std::sync::Mutex::default(),
+        crowded: std::sync::Mutex::default(),
     });
     start.lead(aggregator, all);
     Ok(())
