@@ -25,6 +25,7 @@
 //! | every wait has a deadline, and its error says what was seen last | `wait::tests::the_last_thing_seen_is_in_the_error`, `wait::tests::a_look_that_hangs_is_cut` |
 
 pub mod address;
+pub mod bench;
 pub mod binaries;
 pub mod cert_manager;
 mod cgroup;

@@ -215,6 +215,11 @@ impl ControlPlane {
         Audit::at(self.api_server_program.audit_log())
     }
 
+    /// The API server's process.
+    pub fn api_server_pid(&self) -> Result<u32> {
+        self.api_server().pid()
+    }
+
     /// A `kubectl` of the administrator, ready for its arguments.
     pub fn kubectl(&self) -> Result<Command> {
         self.kubectl_as(&self.admin)
