@@ -26,9 +26,9 @@ pub(crate) struct Args {
 /// Lives as the controller until it is told to end.
 pub(crate) fn run(Args { settings }: Args) -> Result<(), Failure> {
     let settings = Settings::try_from(settings).map_err(Failure::Usage)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(kms::preflight_controller::run(settings)).map_err(|error| match error {
-        Error::Telemetry(why) => Failure::Usage(why),
+    let threads = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    threads.block_on(kms::preflight_controller::run(settings)).map_err(|error| match error {
+        Error::Process(runtime::process::Error::Telemetry(why)) => Failure::Usage(why),
         error => Failure::Failed(error.to_string()),
     })
 }

@@ -7,12 +7,11 @@ use std::time::Duration;
 use api::names::kms::preflight as names;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
-use runtime::admin::Admin;
+use kube::{Api, Resource};
 use runtime::lease::{Campaign, Claim};
-use runtime::metrics::Metrics;
-use runtime::tasks::{Phase, Tasks};
-use runtime::telemetry::{self, Options};
+use runtime::process::{self, Process};
+use runtime::tasks::Phase;
+use runtime::telemetry::Options;
 use runtime::watch::{Guarded, Watch};
 use runtime::while_leading;
 use runtime::write::Writer;
@@ -25,78 +24,46 @@ use super::pass::{Controller, Memory};
 use super::resource::{Kind, NAME};
 use crate::resource::{self, ApiServer, Authentication, KubeApiServer, OpenShiftApiServer, Raw, named};
 
-const USER_AGENT: &str = concat!("outrigger-kms-preflight-controller/", env!("CARGO_PKG_VERSION"));
-
 /// The longest that one pass may take.
 const PASS_WITHIN: Duration = Duration::from_secs(120);
 
-/// Why the process ended, or did not begin.
+/// Why the controller ended, or did not begin.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Logs cannot be written.
-    #[error("logs: {0}")]
-    Telemetry(String),
-    /// There is no way to the API server.
+    /// As any process.
     #[error(transparent)]
-    Access(#[from] runtime::client::Error),
-    /// An address is taken, or is not ours.
-    #[error("--metrics-bind-address {address}: {source}")]
-    Listen {
-        /// The address.
-        address: std::net::SocketAddr,
-        /// Why.
-        source: std::io::Error,
-    },
+    Process(#[from] process::Error),
     /// A watch that must not be.
     #[error(transparent)]
     Watch(#[from] runtime::watch::SecretsOfAll),
-    /// A task ended that must live.
-    #[error(transparent)]
-    Tasks(#[from] runtime::tasks::Error),
 }
 
 /// Lives as the controller until it is told to end.
 pub async fn run(settings: Settings) -> Result<(), Error> {
-    let told = telemetry::start(&Options {
+    let options = Options {
         format: settings.log_format,
         level: &settings.log_level,
         traces_to: None,
         service: "outrigger-kms-preflight-controller",
-    })
-    .map_err(Error::Telemetry)?;
-    let metrics = Metrics::new();
-    let client = settings.access.connect(USER_AGENT, &metrics).await?;
-    let admin = Admin::new(&metrics, Some(told.level()));
-    let mut tasks = Tasks::new();
+    };
+    let mut process = Process::begin(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
     let woken = Arc::new(Notify::new());
-    let mut wake =
-        Wake { client: &client, metrics: &metrics, admin: &admin, tasks: &mut tasks, woken: &woken };
-    wake.by_all(&settings)?;
-    lead(&settings, &client, &metrics, &admin, &mut tasks, &woken);
-    if let Some(address) = settings.admin {
-        let bound = admin.clone().bind(address).await.map_err(|source| Error::Listen { address, source })?;
-        let watchman = tasks.stop(Phase::Watchman);
-        tasks.spawn(Phase::Watchman, "admin", bound.serve(watchman));
-    }
-    let ended = tasks.run_until_signal().await;
-    told.end().await;
-    Ok(ended?)
+    Wake { process: &mut process, woken: &woken }.by_all(&settings)?;
+    lead(&settings, &mut process, &woken);
+    Ok(process.live(settings.admin).await?)
 }
 
 /// Watches of everything that a check is asked for by or tells by. They only wake: what is decided on is read anew.
 struct Wake<'a> {
-    client: &'a Client,
-    metrics: &'a Metrics,
-    admin: &'a Admin,
-    tasks: &'a mut Tasks,
+    process: &'a mut Process,
     woken: &'a Arc<Notify>,
 }
 
 impl Wake<'_> {
     fn by_all(&mut self, settings: &Settings) -> Result<(), Error> {
         let label = format!("{}={}", names::APP_LABEL, names::APP);
-        let pods: Api<Guarded<Pod>> = Api::namespaced(self.client.clone(), &settings.place.namespace);
+        let pods: Api<Guarded<Pod>> = Api::namespaced(self.process.client.clone(), &settings.place.namespace);
         self.by(pods, watcher::Config::default().labels(&label))?;
         self.by_object::<ApiServer>()?;
         match settings.kind {
@@ -108,7 +75,7 @@ impl Wake<'_> {
 
     /// By the one object of a kind.
     fn by_object<K: resource::Kind>(&mut self) -> Result<(), Error> {
-        let api: Api<Guarded<Raw<K>>> = Api::all(self.client.clone());
+        let api: Api<Guarded<Raw<K>>> = Api::all(self.process.client.clone());
         self.by(api, named(NAME))
     }
 
@@ -117,22 +84,20 @@ impl Wake<'_> {
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
         let woken = self.woken.clone();
-        let watch = Watch::of(api, config, self.metrics)?.tell(move |_| woken.notify_one());
-        self.admin.lives_by(watch.progress());
-        self.tasks.spawn_until_stopped(Phase::Intake, format!("watch {}", K::plural(&())), watch.run());
+        let watch = Watch::of(api, config, &self.process.metrics)?.tell(move |_| woken.notify_one());
+        self.process.admin.lives_by(watch.progress());
+        self.process.tasks.spawn_until_stopped(
+            Phase::Intake,
+            format!("watch {}", K::plural(&())),
+            watch.run(),
+        );
         Ok(())
     }
 }
 
 /// Works while this process leads, or for ever when there is no election.
-fn lead(
-    settings: &Settings,
-    client: &Client,
-    metrics: &Metrics,
-    admin: &Admin,
-    tasks: &mut Tasks,
-    woken: &Arc<Notify>,
-) {
+fn lead(settings: &Settings, process: &mut Process, woken: &Arc<Notify>) {
+    let Process { client, metrics, admin, tasks, .. } = process;
     let stop = tasks.stop(Phase::Work);
     let (own, settings, metrics, woken) = (client.clone(), settings.clone(), metrics.clone(), woken.clone());
     let lease = settings.lease.clone();
