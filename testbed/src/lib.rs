@@ -49,6 +49,7 @@ pub mod pki;
 pub mod pod;
 mod probe;
 pub mod process;
+pub mod rights;
 pub mod s3;
 pub mod sidecars;
 pub mod signals;

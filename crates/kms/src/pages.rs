@@ -7,27 +7,8 @@ use api::names::kms::preflight as names;
 use clap::{Args, Command};
 
 fn flags(page: &mut String, command: Command, about: &str) {
-    let _ = write!(
-        page,
-        "\n## outrigger {}\n\n{about}\n\n| flag | environment | default | what it says |\n|---|---|---|---|\n",
-        command.get_name()
-    );
-    for arg in command.get_arguments() {
-        let code = |text: String| if text.is_empty() { text } else { format!("`{text}`") };
-        let value =
-            arg.get_value_names().and_then(|names| names.first()).filter(|_| arg.get_action().takes_values());
-        let value = value.map(|name| name.as_str()).unwrap_or_default();
-        let name = arg.get_long().map_or_else(String::new, |long| format!("--{long} "));
-        let default: Vec<&str> = arg.get_default_values().iter().filter_map(|value| value.to_str()).collect();
-        let _ = writeln!(
-            page,
-            "| `{}` | {} | {} | {} |",
-            format!("{name}{value}").trim_end(),
-            code(arg.get_env().and_then(|name| name.to_str()).unwrap_or_default().to_owned()),
-            code(if arg.get_action().takes_values() { default.join(",") } else { String::new() }),
-            arg.get_help().map(ToString::to_string).unwrap_or_default(),
-        );
-    }
+    let _ = write!(page, "\n## outrigger {}\n\n{about}\n", command.get_name());
+    page.push_str(&testbed::generated::settings(&command));
 }
 
 /// What a step of a check asks.
@@ -82,12 +63,12 @@ fn the_page_of_tools_is_what_the_code_says() -> testbed::Result<()> {
         &mut page,
         crate::preflight_controller::Args::augment_args(Command::new("kms-preflight-controller")),
         "Has a configuration checked when the operator's resource asks for it (`encryptionStatus.preflight.observedConfigHash`), and\n\
-         stores the result beside it. A check that failed is made again after 1, 5 and 15 minutes, and at once when the annotation\n\
+         stores the result beside it. A check that failed is made again after the waits of `--retry-after`, and at once when the annotation\n\
          `outrigger.dev/kms-preflight-retry` of the resource gets another value.",
     );
     let _ = write!(
         page,
-        "\n| condition of the operator's resource | True for these reasons |\n|---|---|\n\
+        "\n## What kms-preflight-controller says\n\n| condition of the operator's resource | True for these reasons |\n|---|---|\n\
          | `{}` | `PreflightCheckFailed`: the check found something; `Error`: it could not be made; `PodCompletedWithoutResult`; \
          `PreflightTimeout`; else what Kubernetes says of the pod's containers, plugins first (`ImagePullBackOff`, `OOMKilled`) |\n\
          | `{}` | `RunningPreflightCheck`: a check is being made |\n\n\

@@ -238,6 +238,12 @@ impl ControlPlane {
         etcd::get(&self.site, &self.authority, key).await
     }
 
+    /// The command line of its API server: for another one beside it, in a pod. A flag that is given again counts.
+    #[must_use]
+    pub fn api_server_command(&self) -> Vec<String> {
+        self.api_server_program.command(&self.kubernetes)
+    }
+
     /// Restarts the API server on the same address with the same storage, and waits until it serves again.
     pub async fn restart_api_server(&self) -> Result<()> {
         self.stop_api_server()?;
