@@ -33,7 +33,6 @@
 //! | a KMS configuration that failed is stored, and tried again | `kms::preflight::tests::a_bad_result_is_stored_once_and_the_pod_stays`, `kms::preflight::tests::a_failed_check_is_tried_again_less_and_less_often` |
 //! | nobody reaches a sidecar who was not named | `policy::a_platform_without_clients_lets_nobody_reach_the_sidecar` |
 //! | a KMS plugin is judged as an API server would | `kms::verdict::tests::an_answer_is_judged_as_an_api_server_would`, `kms::verdict::tests::a_version_must_not_change` |
-//! | while the API server is slow, reports that say nothing new wait, and news do not | `kms::restraint::tests::after_a_slow_write_one_or_two_rounds_without_news_are_left_out_and_news_are_not` |
 //! | a report always says its cause and what to look at, however much the plugin said | `kms::verdict::tests::a_long_complaint_leaves_room_for_cause_and_hint` |
 
 pub mod kms;

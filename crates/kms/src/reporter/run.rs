@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use plan::kms::cadence;
-use plan::kms::restraint::Restraint;
-use plan::kms::verdict::Verdict;
 use runtime::admin::Admin;
 use runtime::metrics::Metrics;
 use runtime::tasks::{Phase, Tasks};
@@ -148,9 +146,6 @@ async fn rounds(
     tracing::debug!(seconds = first.as_secs_f64(), "the first round is put off");
     tokio::time::sleep(first).await;
     let mut teller = Teller::default();
-    let mut restraint = Restraint::default();
-    // As they were when they were last sent.
-    let mut sent: Option<Vec<Verdict>> = None;
     loop {
         let begin = Instant::now();
         let period = cadence::period(interval, fastrand::f64());
@@ -159,24 +154,15 @@ async fn rounds(
             "a round begins; the next one is due after this time"
         );
         let (left, mut reports) = tokio::join!(publisher.left_behind(), plugins.look());
-        let verdicts: Vec<Verdict> = reports.iter().map(|report| report.verdict.clone()).collect();
-        if restraint.writes(sent.as_ref() != Some(&verdicts)) {
-            sent = Some(verdicts);
-            let outcome = match left {
-                Ok(left) => {
-                    plugins.adopt(&left.key_ids, &mut reports);
-                    let asked = Instant::now();
-                    let outcome = publisher.publish(&reports).await;
-                    restraint.wrote(asked.elapsed(), interval, fastrand::f64());
-                    outcome
-                }
-                Err(outcome) => outcome,
-            };
-            metrics.published(&outcome);
-            teller.tell(&outcome);
-        } else {
-            metrics.left_out();
-        }
+        let outcome = match left {
+            Ok(left) => {
+                plugins.adopt(&left.key_ids, &mut reports);
+                publisher.publish(&reports).await
+            }
+            Err(outcome) => outcome,
+        };
+        metrics.published(&outcome);
+        teller.tell(&outcome);
         metrics.round(begin.elapsed(), interval);
         tokio::time::sleep(cadence::wait(period, begin.elapsed())).await;
     }

@@ -12,7 +12,6 @@ pub mod preflight;
 pub mod providers;
 pub mod publication;
 pub mod removal;
-pub mod restraint;
 pub mod rollup;
 pub mod round_trip;
 pub mod secret_layout;
