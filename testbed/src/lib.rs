@@ -48,6 +48,7 @@ pub mod pki;
 pub mod pod;
 mod probe;
 pub mod process;
+pub mod recorder;
 pub mod s3;
 pub mod sidecars;
 pub mod signals;
@@ -56,6 +57,7 @@ mod sweep;
 mod tls;
 mod tool;
 pub mod wait;
+pub mod wire;
 
 pub use cluster::Cluster;
 pub use control_plane::ControlPlane;
