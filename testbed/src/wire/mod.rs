@@ -5,7 +5,7 @@ mod answer;
 pub mod frames;
 mod trust;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +38,12 @@ impl Wire {
     /// Connects in clear text.
     pub async fn connect(address: SocketAddr) -> Result<Self> {
         Ok(Self { stream: Box::new(tcp(address).await?), buffer: Vec::new() })
+    }
+
+    /// Connects in clear text from an address of the caller's choice: for whoever must not be taken for another.
+    pub async fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Result<Self> {
+        let stream = tcp_from(Some(source), address).await?;
+        Ok(Self { stream: Box::new(stream), buffer: Vec::new() })
     }
 
     /// Connects with TLS. The name is not sent: the servers that are tested have one certificate.
@@ -121,8 +127,15 @@ impl Wire {
 }
 
 async fn tcp(address: SocketAddr) -> Result<TcpStream> {
+    tcp_from(None, address).await
+}
+
+async fn tcp_from(source: Option<Ipv4Addr>, address: SocketAddr) -> Result<TcpStream> {
     let what = || format!("connecting to {address}");
     let socket = TcpSocket::new_v4().context(what)?;
+    if let Some(source) = source {
+        socket.bind(SocketAddr::from((source, 0))).context(what)?;
+    }
     let stream = timeout(PATIENCE, socket.connect(address)).await;
     let stream = stream.map_err(|_| late(what()))?.context(what)?;
     stream.set_nodelay(true).context(what)?;

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use testbed::fault_proxy::FaultProxy;
 use testbed::recorder::Recorder;
 use testbed::{Context, Result, TestResult};
+use tokio::sync::RwLock;
 
 use crate::ground::{self, Ground};
 use crate::program::Orders;
@@ -38,8 +39,41 @@ impl Case<'_> {
     }
 }
 
+/// How a scenario is run beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Beside others.
+    Usual,
+    /// Beside others, in the whole suite only: it waits for minutes and does nothing.
+    Slow,
+    /// While no other scenario works: it measures time.
+    Alone,
+}
+
+impl Pace {
+    /// Reads it from the list of scenarios.
+    pub fn read(word: &str) -> Self {
+        match word {
+            "slow" => Self::Slow,
+            "alone" => Self::Alone,
+            _ => Self::Usual,
+        }
+    }
+}
+
+/// Held by those who work, and alone by those who measure time.
+static WORK: RwLock<()> = RwLock::const_new(());
+
 /// Runs a scenario and judges what it saw.
-pub async fn run(cx: Context, id: &'static str, target: Target, scenario: Scenario) -> TestResult {
+pub async fn run(
+    cx: Context,
+    id: &'static str,
+    target: Target,
+    pace: Pace,
+    scenario: Scenario,
+) -> TestResult {
+    let _beside = if pace == Pace::Usual { Some(WORK.read().await) } else { None };
+    let _alone = if pace == Pace::Alone { Some(WORK.write().await) } else { None };
     let case = Case {
         target,
         ground: ground::prepare(&cx).await?,

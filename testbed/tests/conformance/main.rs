@@ -19,6 +19,8 @@ mod cache;
 mod case;
 mod cfg;
 mod cli;
+mod dos;
+mod fuzz;
 mod fwd;
 mod ground;
 mod hdr;
@@ -40,7 +42,7 @@ use testbed::harness::Suite;
 use testbed::wire::Wire;
 use testbed::{Context, TestResult, wait};
 
-use crate::case::Case;
+use crate::case::{Case, Pace};
 use crate::verdict::{Check, DIFFERENCES, Difference, Target};
 
 /// True when minutes may be spent.
@@ -56,19 +58,20 @@ pub async fn until_listens(address: Ipv4Addr, port: u16) -> testbed::Result<()> 
 
 /// Adds a scenario for each program.
 macro_rules! scenarios {
-    ($suite:ident, $ids:ident; $($id:literal $module:ident::$name:ident $(($argument:literal))? $($slow:ident)?),* $(,)?) => {
+    ($suite:ident, $ids:ident; $($id:literal $module:ident::$name:ident $(($argument:literal))? $($pace:ident)?),* $(,)?) => {
         $(
             $ids.push($id);
-            if is_whole() || !stringify!($($slow)?).contains("slow") {
+            let pace = Pace::read(stringify!($($pace)?));
+            if is_whole() || pace != Pace::Slow {
                 fn scenario<'a>(case: &'a Case<'a>) -> Pin<Box<dyn Future<Output = TestResult> + 'a>> {
                     Box::pin($module::$name(case $(, $argument)?))
                 }
                 $suite = $suite.test(concat!("ours-", $id, "-", stringify!($name)), |cx| {
-                    Box::pin(case::run(cx, $id, Target::Ours, scenario))
+                    Box::pin(case::run(cx, $id, Target::Ours, Pace::read(stringify!($($pace)?)), scenario))
                 });
                 if std::env::var_os(program::PEER).is_some() {
                     $suite = $suite.test(concat!("peer-", $id, "-", stringify!($name)), |cx| {
-                        Box::pin(case::run(cx, $id, Target::Peer, scenario))
+                        Box::pin(case::run(cx, $id, Target::Peer, Pace::read(stringify!($($pace)?)), scenario))
                     });
                 }
             }
@@ -86,7 +89,8 @@ fn main() -> ExitCode {
     let mut ids = Vec::new();
     let mut suite = Suite::new("conformance")
         .test("differences_name_scenarios", |cx| Box::pin(differences_name_scenarios(cx)))
-        .test("differences_are_judged", |cx| Box::pin(differences_are_judged(cx)));
+        .test("differences_are_judged", |cx| Box::pin(differences_are_judged(cx)))
+        .test("fuzz", |cx| Box::pin(fuzz::run(cx)));
     scenarios![suite, ids;
         "CACHE-04" cache::permissions_for_five_minutes slow,
         "CACHE-02" cache::tokens_for_two_minutes slow,
@@ -233,6 +237,14 @@ fn main() -> ExitCode {
         "OPS-03" ops::second_signal,
         "OPS-05" ops::no_api_server,
         "OPS-08" ops::no_descriptors,
+        "DOS-01" dos::slow_heads alone,
+        "DOS-02" dos::slow_handshakes,
+        "DOS-03" dos::idle_connections,
+        "DOS-04" dos::rapid_reset alone,
+        "DOS-05" dos::endless_head,
+        "DOS-06" dos::bad_tokens alone,
+        "DOS-07" dos::good_tokens slow,
+        "DOS-08" dos::large_heads,
     ];
     let _ = IDS.set(ids);
     // They mostly wait: for processes to start, for permissions to be known, for what must not come.
