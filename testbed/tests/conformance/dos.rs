@@ -130,12 +130,6 @@ pub async fn slow_heads(case: &Case<'_>) -> TestResult {
         }
     });
     undisturbed(case, &proxy, &Ask::get("/ok").token(token), &attack).await?;
-    drop(attack);
-    if crate::is_whole() {
-        let mut wire = Wire::connect(proxy.plain()).await?;
-        wire.send("GET /ok HTTP/1.1\r\nHost: proxy.test\r\nX-A: ").await?;
-        case.check("a head that never ends is given up", true, given_up(&mut wire).await);
-    }
     Ok(())
 }
 
@@ -151,9 +145,6 @@ pub async fn slow_handshakes(case: &Case<'_>) -> TestResult {
     let answer = proxy.ask_secure(&Ask::get("/ok").token(token), &Trust::anybody()).await;
     case.check("others are served", 200, code(&answer));
     case.check("at once", true, begin.elapsed() < Duration::from_secs(5));
-    if crate::is_whole() {
-        case.check("a silent one is given up", true, given_up(&mut crowd[0]).await);
-    }
     Ok(())
 }
 
@@ -339,5 +330,20 @@ pub async fn large_heads(case: &Case<'_>) -> TestResult {
     case.check("32 MiB out of 12 KiB", "refused", if good { "served" } else { "refused" });
     case.check("32 MiB out of 12 KiB: came through", 0, case.upstream.take().len());
     case.check("others are served", 200, proxy.code(&ask).await);
+    Ok(())
+}
+
+/// DOS-09: whoever does not go on is given up (W10).
+pub async fn given_up_in_time(case: &Case<'_>) -> TestResult {
+    let proxy = case.proxy().secure().start().await?;
+    let mut head = Wire::connect(proxy.plain()).await?;
+    head.send("GET /ok HTTP/1.1\r\nHost: proxy.test\r\nX-A: ").await?;
+    let mut handshake = Wire::connect(proxy.secure()).await?;
+    let mut preface = Wire::connect(proxy.plain()).await?;
+    preface.send("PRI * HTTP/2.0\r\n").await?;
+    let all = tokio::join!(given_up(&mut head), given_up(&mut handshake), given_up(&mut preface));
+    case.check("a head that does not end", true, all.0);
+    case.check("a handshake that does not begin", true, all.1);
+    case.check("a connection of HTTP/2 that does not begin", true, all.2);
     Ok(())
 }

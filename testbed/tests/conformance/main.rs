@@ -245,6 +245,7 @@ fn main() -> ExitCode {
         "DOS-06" dos::bad_tokens alone,
         "DOS-07" dos::good_tokens slow,
         "DOS-08" dos::large_heads,
+        "DOS-09" dos::given_up_in_time slow,
     ];
     let _ = IDS.set(ids);
     // They mostly wait: for processes to start, for permissions to be known, for what must not come.

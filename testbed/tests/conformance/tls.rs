@@ -177,6 +177,10 @@ pub async fn swapped(case: &Case<'_>) -> TestResult {
         identity.write(&data, "tls")?;
         std::os::unix::fs::symlink(format!("..{number}"), folder.join("..next"))?;
         std::fs::rename(folder.join("..next"), folder.join("..data"))?;
+        // As a kubelet does.
+        if number > 1 {
+            std::fs::remove_dir_all(folder.join(format!("..{}", number - 1)))?;
+        }
         Ok(())
     };
     swap(1, &serving(&authority, &orders)?)?;
