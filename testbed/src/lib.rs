@@ -42,6 +42,7 @@ pub mod kubelet_player;
 mod lan;
 pub mod logs;
 pub mod node;
+pub mod oidc;
 pub mod openshift;
 pub mod parts;
 pub mod pki;

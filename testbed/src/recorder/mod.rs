@@ -86,6 +86,14 @@ impl Recorder {
         Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)), Some(acceptor)).await
     }
 
+    /// The same with TLS and HTTP/1.1 only.
+    pub async fn encrypted_http1(identity: &Identity) -> Result<Self> {
+        let mut config = tls::plain_server(identity)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)), Some(acceptor)).await
+    }
+
     async fn listen(address: SocketAddr, acceptor: Option<TlsAcceptor>) -> Result<Self> {
         let listening = || format!("listening on {address}");
         let listener = TcpListener::bind(address).await.context(listening)?;

@@ -24,6 +24,7 @@ mod fuzz;
 mod fwd;
 mod ground;
 mod hdr;
+mod oidc;
 mod ops;
 mod path;
 mod program;
@@ -148,6 +149,9 @@ fn main() -> ExitCode {
         "X509-05" x509::nameless,
         "X509-06" x509::with_a_token,
         "X509-08" x509::unasked,
+        "OIDC-01" oidc::good,
+        "OIDC-02" oidc::not_good,
+        "OIDC-03" oidc::late_issuer,
         "WS-01" ws::a_token_among_protocols,
         "WS-02" ws::two_tokens,
         "WS-03" ws::no_other_protocol,
