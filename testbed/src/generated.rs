@@ -1,9 +1,39 @@
 //! Files that are generated and checked in: a test compares them with what the generator gives now.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use crate::error::{Error, IoContext, Result};
+
+/// The flags of a command as tables, one for each heading.
+#[must_use]
+pub fn settings(command: &clap::Command) -> String {
+    let (mut page, mut heading) = (String::new(), None);
+    for arg in command.get_arguments() {
+        if arg.get_help_heading() != heading || page.is_empty() {
+            heading = arg.get_help_heading();
+            if let Some(heading) = heading {
+                let _ = writeln!(page, "\n## {heading}");
+            }
+            page.push_str("\n| flag | environment | default | what it says |\n|---|---|---|---|\n");
+        }
+        let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
+        let takes = arg.get_action().takes_values();
+        let value = arg.get_value_names().and_then(|names| names.first()).filter(|_| takes);
+        let name = arg.get_long().map_or_else(String::new, |long| format!("--{long} "));
+        let default = arg.get_default_values().iter().filter_map(|value| value.to_str()).filter(|_| takes);
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | {} |",
+            format!("{name}{}", value.map(|name| name.as_str()).unwrap_or_default()).trim_end(),
+            code(arg.get_env().and_then(|name| name.to_str()).unwrap_or_default()),
+            code(&default.collect::<Vec<_>>().join(",")),
+            arg.get_help().map(ToString::to_string).unwrap_or_default(),
+        );
+    }
+    page
+}
 
 /// Set, the files are written instead of compared.
 const WRITE: &str = "OUTRIGGER_WRITE_GENERATED";

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use crate::cluster::Cluster;
 use crate::control_plane::ControlPlane;
 use crate::error::{Error, Result};
-use crate::site::Site;
+use crate::site::{self, Reach, Site};
 use crate::{logs, signals};
 
 /// How many lines of each log a failed test shows.
@@ -36,6 +36,7 @@ pub struct Suite {
     name: &'static str,
     tests: Vec<(&'static str, Test)>,
     at_once: Option<usize>,
+    reach: Reach,
 }
 
 /// What one test works with.
@@ -114,7 +115,7 @@ impl Suite {
     /// A suite; its name is the folder of its logs.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        Self { name, tests: Vec::new(), at_once: None }
+        Self { name, tests: Vec::new(), at_once: None, reach: Reach::Sites }
     }
 
     /// Adds a test.
@@ -124,10 +125,16 @@ impl Suite {
         self
     }
 
-    /// Runs one test at a time: for those that look at the whole machine.
+    /// Runs one test at a time, and no other suite meanwhile: for those that look at the whole machine.
     #[must_use]
     pub fn alone(self) -> Self {
-        self.at_once(1)
+        Self { reach: Reach::Machine, ..self.at_once(1) }
+    }
+
+    /// Waits for no other suite: for one that is run by a test of another.
+    #[must_use]
+    pub fn within_another(self) -> Self {
+        Self { reach: Reach::Inherited, ..self }
     }
 
     /// Runs so many tests at a time: more than there are processors, for those that mostly wait.
@@ -144,6 +151,13 @@ impl Suite {
             eprintln!("testbed: {error}");
             return ExitCode::from(2);
         }
+        let _machine = match site::reach(self.reach) {
+            Ok(held) => held,
+            Err(error) => {
+                eprintln!("testbed: {error}");
+                return ExitCode::from(2);
+            }
+        };
         let shared = Arc::new(Shared {
             control_plane: OnceCell::new(),
             controlled_plane: OnceCell::new(),

@@ -16,11 +16,38 @@ use crate::{lan, sweep};
 /// machine's too: two clones with different folders would hand out the same number twice.
 const ROOT: &str = "/var/lib/outrigger-testbed";
 
+/// Held by every suite: shared by those that keep to their sites, alone by those that look at the whole machine.
+const MACHINE_LOCK: &str = "machine.lock";
+
 /// Sites of this process, for the clean-up on a signal.
 static OWNED: Mutex<BTreeSet<u8>> = Mutex::new(BTreeSet::new());
 
 /// Set once this process is ending on a signal: from then on nothing new may be started behind the clean-up's back.
 static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// How much of the machine a suite needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Its own sites: others may run beside it.
+    Sites,
+    /// All of it: nobody else runs meanwhile.
+    Machine,
+    /// As much as the suite that started it.
+    Inherited,
+}
+
+/// Waits until others leave as much of the machine as is asked for. It is given back when the file is closed.
+pub(crate) fn reach(reach: Reach) -> Result<Option<File>> {
+    fs::create_dir_all(ROOT).context(|| format!("making {ROOT}"))?;
+    let path = Path::new(ROOT).join(MACHINE_LOCK);
+    let file = || File::create(&path).context(|| format!("opening {}", path.display()));
+    let what = || format!("waiting for {}", path.display());
+    match reach {
+        Reach::Inherited => Ok(None),
+        Reach::Sites => file().and_then(|file| file.lock_shared().context(what).map(|()| Some(file))),
+        Reach::Machine => file().and_then(|file| file.lock().context(what).map(|()| Some(file))),
+    }
+}
 
 /// One owned piece of the machine; everything in it is removed when it is dropped.
 #[derive(Debug)]

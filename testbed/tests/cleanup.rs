@@ -31,8 +31,8 @@ const SOON: Duration = Duration::from_secs(180);
 
 fn main() -> ExitCode {
     match std::env::var(ROLE).as_deref() {
-        Ok("hangs") => Suite::new("doomed").test("hangs", |cx| Box::pin(hangs(cx))).run(),
-        Ok("panics") => Suite::new("doomed").test("panics", |cx| Box::pin(panics(cx))).run(),
+        Ok("hangs") => Suite::new("doomed").within_another().test("hangs", |cx| Box::pin(hangs(cx))).run(),
+        Ok("panics") => Suite::new("doomed").within_another().test("panics", |cx| Box::pin(panics(cx))).run(),
         Ok(other) => panic!("{ROLE}={other} is no run"),
         Err(_) => Suite::new("cleanup")
             .alone()

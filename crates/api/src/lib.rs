@@ -31,6 +31,7 @@ pub mod crd;
 pub mod fleet;
 pub mod kms;
 pub mod names;
+pub mod note;
 mod rule;
 mod schema;
 pub mod sei_node;

@@ -25,10 +25,9 @@ pub(crate) struct Args {
 /// Lives as the aggregator until it is told to end.
 pub(crate) fn run(Args { settings }: Args) -> Result<(), Failure> {
     let settings = Settings::try_from(settings).map_err(|problems| Failure::Usage(problems.to_string()))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(kms::aggregator::run(settings)).map_err(|error| match error {
-        // Only a level that nobody can read keeps logs from being written.
-        kms::aggregator::Error::Telemetry(why) => Failure::Usage(why),
+    let threads = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    threads.block_on(kms::aggregator::run(settings)).map_err(|error| match error {
+        kms::aggregator::Error::Process(runtime::process::Error::Telemetry(why)) => Failure::Usage(why),
         error => Failure::Failed(error.to_string()),
     })
 }

@@ -24,10 +24,9 @@ pub(crate) struct Args {
 /// Lives as the operator until it is told to end.
 pub(crate) fn run(Args { settings }: Args) -> Result<(), Failure> {
     let settings = Settings::try_from(settings).map_err(|problems| Failure::Usage(problems.to_string()))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(operator::run(settings)).map_err(|error| match error {
-        // Only a level that nobody can read keeps logs from being written.
-        operator::Error::Telemetry(why) => Failure::Usage(why),
+    let threads = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    threads.block_on(operator::run(settings)).map_err(|error| match error {
+        operator::Error::Process(runtime::process::Error::Telemetry(why)) => Failure::Usage(why),
         error => Failure::Failed(error.to_string()),
     })
 }

@@ -33,7 +33,6 @@
 pub mod access;
 pub mod aggregator;
 pub mod check;
-mod duration;
 pub mod inject;
 #[cfg(test)]
 mod pages;

@@ -7,27 +7,8 @@ use api::names::kms::preflight as names;
 use clap::{Args, Command};
 
 fn flags(page: &mut String, command: Command, about: &str) {
-    let _ = write!(
-        page,
-        "\n## outrigger {}\n\n{about}\n\n| flag | environment | default | what it says |\n|---|---|---|---|\n",
-        command.get_name()
-    );
-    for arg in command.get_arguments() {
-        let code = |text: String| if text.is_empty() { text } else { format!("`{text}`") };
-        let value =
-            arg.get_value_names().and_then(|names| names.first()).filter(|_| arg.get_action().takes_values());
-        let value = value.map(|name| name.as_str()).unwrap_or_default();
-        let name = arg.get_long().map_or_else(String::new, |long| format!("--{long} "));
-        let default: Vec<&str> = arg.get_default_values().iter().filter_map(|value| value.to_str()).collect();
-        let _ = writeln!(
-            page,
-            "| `{}` | {} | {} | {} |",
-            format!("{name}{value}").trim_end(),
-            code(arg.get_env().and_then(|name| name.to_str()).unwrap_or_default().to_owned()),
-            code(if arg.get_action().takes_values() { default.join(",") } else { String::new() }),
-            arg.get_help().map(ToString::to_string).unwrap_or_default(),
-        );
-    }
+    let _ = write!(page, "\n## outrigger {}\n\n{about}\n", command.get_name());
+    page.push_str(&testbed::generated::settings(&command));
 }
 
 /// What a step of a check asks.

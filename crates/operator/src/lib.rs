@@ -17,14 +17,13 @@
 //! | what a sidecar's trouble is called does not change from try to try | `answers::each_answer_means_one_thing_and_says_it_in_the_same_words` |
 //! | a Secret is read once per version | `memory::a_secret_is_read_once_in_each_version` |
 //! | private keys are not kept in memory | `secrets::tests::of_a_certificate_its_key_is_not_kept`, `secrets::tests::of_other_secrets_only_the_shape_is_kept` |
-//! | events hold nobody up, and none is told twice | `events::tests::handing_in_never_waits_and_what_finds_no_room_is_counted`, `telling::events_arrive_on_the_node` |
+//! | events hold nobody up, and none is told twice | `telling::events_arrive_on_the_node`, `telling::a_thousand_events_at_once_all_arrive` |
 //! | what a whole fleet has to tell at once arrives | `telling::a_thousand_events_at_once_all_arrive` |
 //! | a node is woken by the Secrets, claims and peers that it names, and by no others | `controller::ties::tests::a_node_is_found_by_what_it_names_until_it_names_something_else` |
 //! | a plan is measured once, and a phase when it is left | `metrics::tests::defect_11_a_plan_is_measured_once_from_its_making_to_its_end`, `metrics::tests::defect_11_the_duration_is_that_of_the_phase_that_was_left` |
 
 mod controller;
 mod definitions;
-pub mod events;
 pub mod metrics;
 mod run;
 pub mod secrets;

@@ -34,7 +34,6 @@ runtime::catalogue! {
     SIDECAR_READY: Gauge "sei_controller_seinode_sidecar_ready" ["namespace", "name"] "1 while a node's sidecar lets seid run, else 0";
     ERRORS: Counter "sei_controller_reconcile_errors_total" ["controller", "namespace"] "Passes over a node that ended with an error";
     CONDITIONS: Gauge "outrigger_conditions" ["kind", "namespace", "type", "status", "reason"] "How many objects have a condition with a status and a reason";
-    EVENTS: Counter "outrigger_events_total" ["outcome"] "Events by what became of them: sent, or dropped because the API server did not take them";
 }
 
 /// Seconds that a node spends in a phase, from a warm start to a long snapshot.

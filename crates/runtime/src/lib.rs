@@ -18,18 +18,24 @@
 //! | who fails for long is dead, who rests is not | `progress::tests::failing_for_long_is_death_and_resting_is_not`, `progress::tests::who_fails_once_and_is_silent_from_then_on_is_well` |
 //! | a process lives only as long as all of its tasks do | `tasks::tests::a_task_that_ends_by_itself_ends_the_process_and_is_named` |
 //! | a process ends within ten seconds | `tasks::tests::a_task_that_does_not_end_is_cut_off_in_less_than_ten_seconds` |
+//! | everything that is wrong with settings is told at once, by the names of flags | `settings::check::tests::everything_that_is_wrong_is_told_at_once_by_its_name` |
+//! | no two processes take each other's Lease for their own | `settings::own::tests::no_two_processes_of_one_pod_are_the_same` |
+//! | events hold nobody up, and none is told twice | `events::tests::handing_in_never_waits_and_what_finds_no_room_is_counted`, `events::tests::two_events_about_the_same_have_two_names_and_one_event_has_one` |
 //! | metrics are those that are described | `metrics::tests::what_is_registered_is_what_is_described` |
 
 pub mod admin;
 pub mod client;
 pub mod controller;
+pub mod events;
 pub mod key;
 mod lead;
 pub mod lease;
 pub mod metrics;
 pub mod own_writes;
+pub mod process;
 pub mod progress;
 pub mod queue;
+pub mod settings;
 pub mod tasks;
 pub mod telemetry;
 pub mod watch;

@@ -1,15 +1,16 @@
 //! What follows from a look: conditions are written if they differ, entries that nobody needs are removed, and people are told.
 
+use api::note::{Note, Tone};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use plan::kms::removal;
 use plan::kms::rollup::{self, Now, Removal, TYPES, Verdict};
+use runtime::events::Events;
 use runtime::own_writes::OwnWrites;
 use runtime::write::Writer;
 use serde_json::{Value, json};
 
 use super::cluster_operator::made;
-use super::events::{Events, Note};
 use super::metrics::KmsMetrics;
 use super::pass::Error;
 use super::resource::{Raw, Reported};
@@ -74,14 +75,18 @@ impl<K: Reported> Act<'_, K> {
                     let good = if *name == "KMSPluginsAvailable" { "True" } else { "False" };
                     let calm = condition.status == good || *name == "KMSRemoteKeyConverged";
                     Note {
-                        warning: !calm && *name != "KMSPluginsProgressing",
-                        reason: condition.reason.clone(),
+                        tone: if calm || *name == "KMSPluginsProgressing" {
+                            Tone::Normal
+                        } else {
+                            Tone::Warning
+                        },
+                        reason: condition.reason.clone().into(),
                         action: "Rollup",
                         message: format!("{name} is {}: {}", condition.status, condition.message),
                     }
                 }
                 None => Note {
-                    warning: false,
+                    tone: Tone::Normal,
                     reason: "KMSNotDeployed".into(),
                     action: "Rollup",
                     message: format!("{name} is taken away: no KMS plugin is deployed"),
@@ -90,10 +95,10 @@ impl<K: Reported> Act<'_, K> {
             tracing::info!(
                 object = %self.place,
                 condition = name,
-                reason = note.reason,
+                reason = %note.reason,
                 "a condition changed"
             );
-            self.events.send(self.object, &note);
+            self.events.send(self.object, &[note]);
         }
     }
 
@@ -115,8 +120,9 @@ impl<K: Reported> Act<'_, K> {
             .collect();
         let message = format!("removed, since nobody writes them any more: {}", names.join(", "));
         tracing::info!(object = %place, entries = removals.len(), "{message}");
-        let note = Note { warning: false, reason: "KMSReportsRemoved".into(), action: "Cleanup", message };
-        self.events.send(self.object, &note);
+        let note =
+            Note { tone: Tone::Normal, reason: "KMSReportsRemoved".into(), action: "Cleanup", message };
+        self.events.send(self.object, &[note]);
         Ok(())
     }
 }

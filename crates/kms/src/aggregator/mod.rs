@@ -4,7 +4,6 @@
 mod act;
 mod cluster_operator;
 mod deployed;
-mod events;
 mod expected;
 mod metrics;
 mod pass;

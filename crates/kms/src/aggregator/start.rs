@@ -10,9 +10,11 @@ use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use plan::kms::rollup::Rules;
 use runtime::admin::Admin;
+use runtime::events::Events;
 use runtime::lease::{Campaign, Claim, Leadership};
 use runtime::metrics::Metrics;
 use runtime::own_writes::OwnWrites;
+use runtime::process::Process;
 use runtime::queue::{Backoff, Priority, Queue};
 use runtime::tasks::{Phase, Tasks};
 use runtime::watch::{Cache, Change, SecretsOfAll, Watch};
@@ -23,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster_operator::Shown;
 use super::deployed::Deployed;
-use super::events::Events;
 use super::metrics::KmsMetrics;
 use super::pass::{Aggregator, Error, Objects};
 use super::resource::{
@@ -76,13 +77,9 @@ struct Start<'a> {
 }
 
 /// Starts the aggregator.
-pub(super) fn start(
-    settings: &Settings,
-    client: &Client,
-    metrics: &Metrics,
-    admin: &Admin,
-    tasks: &mut Tasks,
-) -> Result<(), SecretsOfAll> {
+pub(super) fn start(settings: &Settings, process: &mut Process) -> Result<(), SecretsOfAll> {
+    let Process { client, metrics, admin, tasks, .. } = process;
+    let (client, metrics, admin) = (&*client, &*metrics, &*admin);
     let queue = Queue::new(AT_ONCE, BACKOFF, metrics.queue(CONTROLLER));
     let mut start = Start { settings, client, metrics, admin, tasks, queue, synced: Vec::new() };
     let all = Arc::new(All {
@@ -93,7 +90,8 @@ pub(super) fn start(
     });
     let pods = start.pods()?;
     let shown = start.shown()?;
-    let (events, messenger) = Events::new(client.clone(), &settings.identity);
+    let (events, messenger) =
+        Events::new(client.clone(), manager::KMS_AGGREGATOR, &settings.identity, metrics);
     let stop = start.tasks.stop(Phase::Work);
     start.tasks.spawn(Phase::Work, "events", messenger.run(stop));
     let aggregator = Arc::new(Aggregator {

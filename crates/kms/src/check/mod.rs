@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(required = true, value_name = "SOCKET", value_parser = socket)]
     pub sockets: Vec<String>,
     /// Deadline of each call
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = runtime::settings::text::duration)]
     pub kms_call_timeout: Duration,
     /// Only ask for the status: nothing is encrypted, which some KMS count and charge
     #[arg(long)]

@@ -15,7 +15,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', required = true)]
     kms_sockets: Vec<String>,
     /// Deadline of each call
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = runtime::settings::text::duration)]
     kms_call_timeout: Duration,
     /// Hash of the configuration that is checked; it is posted with the result
     #[arg(long, value_name = "HASH")]

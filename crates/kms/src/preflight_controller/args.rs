@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     kms_call_timeout: String,
     /// Time between two looks at the operator's resource
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = runtime::settings::text::duration)]
     resync: Duration,
     /// Whether one of several processes leads
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
@@ -87,7 +87,7 @@ impl TryFrom<Args> for Settings {
     type Error = String;
 
     fn try_from(args: Args) -> Result<Self, String> {
-        crate::duration::parse(&args.kms_call_timeout)
+        runtime::settings::text::duration(&args.kms_call_timeout)
             .map_err(|error| format!("--kms-call-timeout: {error}"))?;
         for (flag, value) in
             [("--namespace", &args.namespace), ("--image", &args.image), ("--pod-name", &args.pod_name)]

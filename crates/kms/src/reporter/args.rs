@@ -117,30 +117,7 @@ mod tests {
              Generated from the code; a test compares. `outrigger kms-reporter` (also `kms-health-reporter`) says how the KMS plugins beside an\n\
              API server are. A flag that is wrong ends it with exit code 1 and one line; after that nothing does but a signal.\n",
         );
-        let mut heading = None;
-        for arg in command().get_arguments() {
-            if arg.get_help_heading() != heading {
-                heading = arg.get_help_heading();
-                let _ = write!(
-                    page,
-                    "\n## {}\n\n| flag | environment | default | what it says |\n|---|---|---|---|\n",
-                    heading.unwrap_or_default()
-                );
-            }
-            let code = |text: String| if text.is_empty() { text } else { format!("`{text}`") };
-            let value =
-                arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
-            let default: Vec<&str> =
-                arg.get_default_values().iter().filter_map(|value| value.to_str()).collect();
-            let _ = writeln!(
-                page,
-                "| `--{} {value}` | {} | {} | {} |",
-                arg.get_long().unwrap_or_default(),
-                code(arg.get_env().and_then(|name| name.to_str()).unwrap_or_default().to_owned()),
-                code(default.join(" ")),
-                arg.get_help().map(ToString::to_string).unwrap_or_default(),
-            );
-        }
+        page.push_str(&testbed::generated::settings(&command()));
         page.push_str("\n## Causes\n\nThe detail of a report begins with one of these.\n\n| cause | what to look at |\n|---|---|\n");
         for cause in api::kms::Cause::ALL {
             let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.hint());

@@ -33,6 +33,6 @@ fn main() -> ExitCode {
         pods::what_keeps_a_pod_from_a_result_is_told,
         nodes::a_checker_in_a_real_pod_posts_what_it_finds,
     ]
-    .alone()
+    .at_once(1)
     .run()
 }

@@ -12,17 +12,18 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::SeiNode;
+use api::note::{Note, Tone};
 use api::sei_node::SeiNodeStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use plan::Platform;
-use plan::node::{Memo, Note, Tone, notes};
+use plan::node::{Memo, notes};
+use runtime::events::Events;
 use runtime::{Key, write};
 
 use self::objects::Objects;
 pub(crate) use self::start::start;
-use crate::events::Events;
 use crate::metrics::NodeMetrics;
 use crate::secrets::Secrets;
 use crate::sidecar::Sidecars;
@@ -90,7 +91,7 @@ impl Controller {
     fn tell_repaired(&self, node: &SeiNode, repaired: &[String]) {
         let restored = |sentence: &String| Note {
             tone: Tone::Warning,
-            reason: "ObjectRestored",
+            reason: "ObjectRestored".into(),
             action: "Repair",
             message: sentence.clone(),
         };

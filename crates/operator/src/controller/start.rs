@@ -16,9 +16,11 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use plan::node::{SeenPod, SeenSet};
 use runtime::admin::Admin;
+use runtime::events::Events;
 use runtime::lease::{Campaign, Claim, Leadership};
 use runtime::metrics::Metrics;
 use runtime::own_writes::OwnWrites;
+use runtime::process::Process;
 use runtime::queue::{Backoff, Priority, Queue};
 use runtime::tasks::{Phase, Tasks};
 use runtime::watch::{Cache, Change, Guarded, SecretsOfAll, Watch};
@@ -37,7 +39,6 @@ use super::watches::{
     Nodes, keep_of_claim, keep_of_node, keep_of_secret, labelled, of_claim, of_node, of_owner, of_secret,
 };
 use super::{Controller, Error};
-use crate::events::Events;
 use crate::metrics::{CONTROLLER, NodeMetrics};
 use crate::secrets::{SecretMeta, Secrets};
 use crate::settings::Settings;
@@ -62,13 +63,9 @@ struct Start<'a> {
 }
 
 /// Starts the controller of nodes.
-pub(crate) fn start(
-    settings: &Settings,
-    client: &Client,
-    metrics: &Metrics,
-    admin: &Admin,
-    tasks: &mut Tasks,
-) -> Result<(), SecretsOfAll> {
+pub(crate) fn start(settings: &Settings, process: &mut Process) -> Result<(), SecretsOfAll> {
+    let Process { client, metrics, admin, tasks, .. } = process;
+    let (client, metrics, admin) = (&*client, &*metrics, &*admin);
     let mut start = Start { settings, client, metrics, admin, tasks };
     let queue = Queue::new(settings.max_concurrent, BACKOFF, metrics.queue(CONTROLLER));
     let controller = Arc::new(start.controller(&queue)?);
@@ -104,7 +101,8 @@ impl Start<'_> {
             nodes: Seen::new(node_caches, own),
             ties: ties.clone(),
         };
-        let (events, messenger) = Events::new(self.client.clone(), &self.settings.identity, self.metrics);
+        let (events, messenger) =
+            Events::new(self.client.clone(), manager::NODE, &self.settings.identity, self.metrics);
         let stop = self.tasks.stop(Phase::Work);
         self.tasks.spawn(Phase::Work, "events", messenger.run(stop));
         let secrets = self.secrets(queue, &ties);

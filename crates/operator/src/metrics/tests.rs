@@ -148,14 +148,6 @@ fn plans_are_told_apart_by_what_they_are_for() {
 #[test]
 fn what_is_registered_is_what_is_described() {
     let (metrics, these, nodes) = metrics();
-    let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let _inside = runtime.enter();
-    let (events, _messenger) =
-        crate::events::Events::new(kube::Client::try_from(config).unwrap(), "i", &metrics);
-    let note =
-        plan::node::Note { tone: plan::node::Tone::Normal, reason: "A", action: "B", message: "".into() };
-    events.send(&node("a", json!({})), &vec![note; crate::events::MOST_WAITING + 1]);
     let condition = json!({
         "type": "SidecarReady", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-05-18T10:00:00Z",
     });

@@ -2,6 +2,7 @@
 //! is told three times at once, and not once in each of three starts.
 
 use api::names::env::operator as env;
+use runtime::settings::LeaseArgs;
 
 /// Settings of the operator. Each can be given as a flag or as an environment variable.
 #[derive(Clone, Debug, clap::Args)]
@@ -172,42 +173,6 @@ pub(super) struct SidecarArgs {
     pub(super) sidecar_clients: Vec<String>,
 }
 
-/// One leader among several operators.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "One leader among several operators")]
-pub(super) struct LeaseArgs {
-    /// Act only while holding the Lease
-    #[arg(
-        long,
-        env = "OUTRIGGER_LEADER_ELECT",
-        value_name = "BOOL",
-        default_value = "true",
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true
-    )]
-    pub(super) leader_elect: String,
-    /// How long others wait after the last renewal before they take the Lease
-    #[arg(
-        long,
-        env = "OUTRIGGER_LEADER_ELECT_LEASE_DURATION",
-        value_name = "DURATION",
-        default_value = "60s"
-    )]
-    pub(super) leader_elect_lease_duration: String,
-    /// How long after the last renewal the leader still writes
-    #[arg(
-        long,
-        env = "OUTRIGGER_LEADER_ELECT_RENEW_DEADLINE",
-        value_name = "DURATION",
-        default_value = "45s"
-    )]
-    pub(super) leader_elect_renew_deadline: String,
-    /// Time between two looks or renewals
-    #[arg(long, env = "OUTRIGGER_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", default_value = "5s")]
-    pub(super) leader_elect_retry_period: String,
-}
-
 /// Settings of the operator that we replace which mean nothing here. They are accepted, so that its manifests start.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Accepted for manifests of the operator before, without effect")]
@@ -258,8 +223,6 @@ pub(super) struct UpstreamArgs {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
-
     use super::*;
 
     fn command() -> clap::Command {
@@ -288,30 +251,7 @@ mod tests {
              wins. All of them are checked before anything else is done: what is wrong is told at once, one line each, with exit code 2.\n\
              What has no default must be given where it is about the platform, except for the gateway.\n",
         );
-        let mut heading = None;
-        for arg in command().get_arguments() {
-            if arg.get_help_heading() != heading {
-                heading = arg.get_help_heading();
-                let _ = write!(
-                    page,
-                    "\n## {}\n\n| flag | environment | default | what it says |\n|---|---|---|---|\n",
-                    heading.unwrap_or_default()
-                );
-            }
-            let code = |text: String| if text.is_empty() { text } else { format!("`{text}`") };
-            let value =
-                arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
-            let default: Vec<&str> =
-                arg.get_default_values().iter().filter_map(|value| value.to_str()).collect();
-            let _ = writeln!(
-                page,
-                "| `--{} {value}` | {} | {} | {} |",
-                arg.get_long().unwrap_or_default(),
-                code(arg.get_env().and_then(|name| name.to_str()).unwrap_or_default().to_owned()),
-                code(default.join(" ")),
-                arg.get_help().map(ToString::to_string).unwrap_or_default(),
-            );
-        }
+        page.push_str(&testbed::generated::settings(&command()));
         testbed::generated::check("docs/operator-settings.md", &page)
     }
 }

@@ -2,30 +2,23 @@
 //! happens. A value that is wrong must not be found by the first node that needs it.
 
 mod args;
-mod check;
 mod template;
 mod text;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use api::names::lease::OPERATOR as LEASE;
 use plan::platform::{Bucket, Client, Platform, Resources, Storage};
 use runtime::client::Access;
-use runtime::lease;
+use runtime::settings::text::{boolean, count, listen_address, namespace};
+use runtime::settings::{self, Check, Problems, given};
 use runtime::telemetry::Format;
+use runtime::{lease, setting};
 
 pub use self::args::Args;
-use self::args::{LeaseArgs, PlatformArgs, ProcessArgs, SidecarArgs, UpstreamArgs};
-pub use self::check::Problems;
-use self::check::{Check, setting};
+use self::args::{PlatformArgs, ProcessArgs, SidecarArgs, UpstreamArgs};
 pub use self::template::AddressTemplate;
-
-/// Where a pod finds the namespace of its service account.
-const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-
-/// Where Linux says the machine's name, which in a pod is the pod's.
-const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Everything that the operator was told, checked.
 #[derive(Clone, Debug)]
@@ -78,13 +71,13 @@ impl TryFrom<Args> for Settings {
 
     fn try_from(args: Args) -> Result<Self, Problems> {
         let Args { platform, process, sidecar, lease, upstream } = args;
-        let mut check = Check::new();
+        let mut check = Check::of::<Args>("operator");
         let own_namespace = own_namespace(&mut check, &process);
         let gateway = gateway(&mut check, &platform);
         let clients = clients(&mut check, &process, &sidecar, &own_namespace);
         let platform = self::platform(&mut check, platform, clients);
-        let identity = identity(&process);
-        let lease = self::lease(&mut check, &lease, &own_namespace, &identity);
+        let identity = settings::identity(process.pod_name.as_deref());
+        let lease = lease.read(&mut check, |_| Some(own_namespace.clone()), LEASE, &identity);
         let without_effect = without_effect(&mut check, &upstream);
         let settings = Self {
             platform,
@@ -93,12 +86,12 @@ impl TryFrom<Args> for Settings {
                 kubeconfig: given(process.kubeconfig.as_deref()).map(PathBuf::from),
                 context: given(process.context.as_deref()).map(str::to_owned),
             },
-            watch_namespaces: check.each(setting!(process.watch_namespaces), text::namespace),
+            watch_namespaces: check.each(setting!(process.watch_namespaces), namespace),
             identity,
             admin: admin(&mut check, &process),
             lease,
             max_concurrent: check
-                .read(setting!(process.max_concurrent_reconciles), text::count)
+                .read(setting!(process.max_concurrent_reconciles), count)
                 .unwrap_or_default(),
             sidecar_address: check
                 .read(setting!(sidecar.sidecar_address_template), str::parse)
@@ -117,16 +110,11 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-/// Text that says something.
-fn given(text: Option<&str>) -> Option<&str> {
-    text.map(str::trim).filter(|text| !text.is_empty())
-}
-
 fn own_namespace(check: &mut Check, process: &ProcessArgs) -> String {
     if given(process.pod_namespace.as_deref()).is_some() {
-        return check.optional(setting!(process.pod_namespace), text::namespace).unwrap_or_default();
+        return check.optional(setting!(process.pod_namespace), namespace).unwrap_or_default();
     }
-    let Some(namespace) = first_line(Path::new(OWN_NAMESPACE)) else {
+    let Some(namespace) = settings::own_namespace() else {
         check.say(
             "pod_namespace",
             "is missing, and this is no pod: give the namespace that the Lease is to be in",
@@ -134,19 +122,6 @@ fn own_namespace(check: &mut Check, process: &ProcessArgs) -> String {
         return String::new();
     };
     namespace
-}
-
-/// The pod's name, and something that no other process has: one that was started again in the same pod, or two on one
-/// machine, would else take each other's Lease for their own.
-fn identity(process: &ProcessArgs) -> String {
-    let name = given(process.pod_name.as_deref()).map(str::to_owned);
-    let name = name.or_else(|| first_line(Path::new(HOST_NAME))).unwrap_or_else(|| "outrigger".into());
-    format!("{name}_{:016x}", fastrand::u64(..))
-}
-
-fn first_line(file: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(file).ok()?;
-    given(text.lines().next()).map(str::to_owned)
 }
 
 fn platform(check: &mut Check, args: PlatformArgs, sidecar_clients: Vec<Client>) -> Platform {
@@ -197,7 +172,7 @@ fn gateway(check: &mut Check, args: &PlatformArgs) -> Option<Gateway> {
     }
     Some(Gateway {
         name: check.required(setting!(args.gateway_name), text_without_spaces),
-        namespace: check.required(setting!(args.gateway_namespace), text::namespace),
+        namespace: check.required(setting!(args.gateway_namespace), namespace),
         domain: check.required(setting!(args.gateway_domain), text_without_spaces),
         public_domain,
     })
@@ -218,32 +193,15 @@ fn clients(
 
 /// Metrics and probes are served at both addresses, once when they are the same.
 fn admin(check: &mut Check, process: &ProcessArgs) -> Vec<SocketAddr> {
-    let metrics = check.read(setting!(process.metrics_bind_address), text::listen_address).flatten();
-    let probes = check.read(setting!(process.health_probe_bind_address), text::listen_address).flatten();
+    let metrics = check.read(setting!(process.metrics_bind_address), listen_address).flatten();
+    let probes = check.read(setting!(process.health_probe_bind_address), listen_address).flatten();
     let mut addresses: Vec<SocketAddr> = metrics.into_iter().chain(probes).collect();
     addresses.dedup();
     addresses
 }
 
-fn lease(check: &mut Check, args: &LeaseArgs, namespace: &str, identity: &str) -> Option<lease::Config> {
-    let elect = check.read(setting!(args.leader_elect), text::boolean);
-    let duration = check.read(setting!(args.leader_elect_lease_duration), text::duration);
-    let write_for = check.read(setting!(args.leader_elect_renew_deadline), text::duration);
-    let every = check.read(setting!(args.leader_elect_retry_period), text::duration);
-    let config = lease::Config {
-        duration: duration?,
-        write_for: write_for?,
-        every: every?,
-        ..lease::Config::new(namespace, LEASE, identity)
-    };
-    if let Err(why) = config.check() {
-        check.say("leader_elect_lease_duration", why);
-    }
-    elect.filter(|elect| *elect).map(|_| config)
-}
-
 fn without_effect(check: &mut Check, args: &UpstreamArgs) -> Vec<String> {
-    if check.optional(setting!(args.metrics_secure), text::boolean) == Some(true) {
+    if check.optional(setting!(args.metrics_secure), boolean) == Some(true) {
         check
             .say("metrics_secure", "metrics are not served by TLS: leave it out, or put a proxy before them");
     }

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use api::SeiNode;
+use api::names::manager;
+use api::note::{Note, Tone};
 use k8s_openapi::api::core::v1::Event as CoreEvent;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
-use operator::events::Events;
-use plan::node::{Note, Tone};
+use runtime::events::Events;
 use runtime::metrics::Metrics;
 use serde_json::json;
 use testbed::{Context, Error, TestResult, wait};
@@ -29,11 +30,11 @@ fn notes() -> [Note; 2] {
     [
         Note {
             tone: Tone::Normal,
-            reason: "PhaseTransition",
+            reason: "PhaseTransition".into(),
             action: "Plan",
             message: "Pending -> Running".into(),
         },
-        Note { tone: Tone::Warning, reason: "NodeFailed", action: "Plan", message: "ü".repeat(3000) },
+        Note { tone: Tone::Warning, reason: "NodeFailed".into(), action: "Plan", message: "ü".repeat(3000) },
     ]
 }
 
@@ -41,7 +42,7 @@ pub async fn events_arrive_on_the_node(cx: Context) -> TestResult {
     let client = cx.control_plane().await?.client().await?;
     let namespace = cx.namespace().await?;
     let metrics = Metrics::new();
-    let (events, messenger) = Events::new(client.clone(), "operator-0_1", &metrics);
+    let (events, messenger) = Events::new(client.clone(), manager::NODE, "operator-0_1", &metrics);
     let stop = CancellationToken::new();
     let telling = tokio::spawn(messenger.run(stop.clone()));
     events.send(&node(&namespace), &notes());
@@ -83,14 +84,14 @@ pub async fn a_thousand_events_at_once_all_arrive(cx: Context) -> TestResult {
     let client = cx.control_plane().await?.client().await?;
     let namespace = cx.namespace().await?;
     let metrics = Metrics::new();
-    let (events, messenger) = Events::new(client.clone(), "operator-0_1", &metrics);
+    let (events, messenger) = Events::new(client.clone(), manager::NODE, "operator-0_1", &metrics);
     let stop = CancellationToken::new();
     let telling = tokio::spawn(messenger.run(stop.clone()));
     for number in 0..ALL {
         let message = number.to_string();
         events.send(
             &node(&namespace),
-            &[Note { tone: Tone::Normal, reason: "PhaseTransition", action: "Plan", message }],
+            &[Note { tone: Tone::Normal, reason: "PhaseTransition".into(), action: "Plan", message }],
         );
     }
     let api: Api<Event> = Api::namespaced(client, &namespace);
@@ -110,7 +111,8 @@ pub async fn an_api_server_that_is_away_costs_events_and_nothing_else(cx: Contex
     // The control plane's client makes the TLS provider known, which every client asks for.
     cx.control_plane().await?.client().await?;
     let metrics = Metrics::new();
-    let (events, messenger) = Events::new(kube::Client::try_from(config)?, "operator-0_1", &metrics);
+    let (events, messenger) =
+        Events::new(kube::Client::try_from(config)?, manager::NODE, "operator-0_1", &metrics);
     let stop = CancellationToken::new();
     let telling = tokio::spawn(messenger.run(stop.clone()));
     let begin = Instant::now();

@@ -31,7 +31,7 @@ pub use drift::{
 pub use kind::Kind;
 pub use memo::Memo;
 pub use needs::{Needs, needs};
-pub use notes::{Note, Tone, notes};
+pub use notes::notes;
 pub use seen_pod::{
     SeenContainer, SeenContainerStatus, SeenPod, SeenPodCondition, SeenPodSpec, SeenPodStatus,
 };

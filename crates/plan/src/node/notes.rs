@@ -1,32 +1,11 @@
 //! What is worth an event: transitions, and nothing but transitions.
 
 use api::condition::{self, SidecarReady, SidecarTLSSecretReady, Status};
+use api::note::{Note, Tone};
 use api::sei_node::{PlanPhase, Scheme, SeiNodePhase, SeiNodeStatus};
 use api::{SeiNode, condition::Reason};
 
 use super::drift;
-
-/// Whether an event is good news.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
-    /// As it should be.
-    Normal,
-    /// Somebody may have to look.
-    Warning,
-}
-
-/// An event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// Whether it is good news.
-    pub tone: Tone,
-    /// Why, in one word.
-    pub reason: &'static str,
-    /// What was done about it, in one word.
-    pub action: &'static str,
-    /// In words for people.
-    pub message: String,
-}
 
 /// What changed between two statuses that is worth an event.
 #[must_use]
@@ -92,9 +71,9 @@ fn message_of<R: Reason>(status: &SeiNodeStatus) -> String {
 }
 
 fn normal(reason: &'static str, action: &'static str, message: String) -> Note {
-    Note { tone: Tone::Normal, reason, action, message }
+    Note { tone: Tone::Normal, reason: reason.into(), action, message }
 }
 
 fn warning(reason: &'static str, action: &'static str, message: String) -> Note {
-    Note { tone: Tone::Warning, reason, action, message }
+    Note { tone: Tone::Warning, reason: reason.into(), action, message }
 }

@@ -66,6 +66,7 @@ catalogue! {
     WATCH_PROGRESS: Gauge "outrigger_watch_last_progress_timestamp_seconds" ["kind"] "When a watch was last known to be in order";
     WRITES: Counter "outrigger_writes_total" ["kind", "outcome"] "Writes that were decided on, by outcome; `unchanged` ones were not sent";
     STALE_WAITS: Counter "outrigger_stale_cache_waits_total" ["controller"] "Reconciliations put off because the cache had not yet seen our own write";
+    EVENTS: Counter "outrigger_events_total" ["outcome"] "Events by what became of them: sent, or dropped because the API server did not take them";
     PROCESS_CPU: Counter "process_cpu_seconds_total" [] "Processor time of this process, in user and kernel mode";
     PROCESS_MEMORY: Gauge "process_resident_memory_bytes" [] "Resident memory of this process";
     PROCESS_VIRTUAL: Gauge "process_virtual_memory_bytes" [] "Virtual memory of this process";

@@ -45,6 +45,7 @@ labels! {
     ByAnswer { code, method, host }
     ByVerb { verb, host }
     ByName { name }
+    ByEnd { outcome }
     ByKind { kind }
     ByCause { kind, cause }
     ByOutcome { kind, outcome }
@@ -74,6 +75,7 @@ pub struct Metrics {
     pub(crate) watch_progress: Gauges<ByKind>,
     pub(crate) writes: Counters<ByOutcome>,
     pub(crate) stale_waits: Counters<ByController>,
+    events: Counters<ByEnd>,
 }
 
 impl Metrics {
@@ -102,6 +104,7 @@ impl Metrics {
             watch_progress: Family::default(),
             writes: Family::default(),
             stale_waits: Family::default(),
+            events: Family::default(),
         };
         metrics.register(&all::RECONCILES, metrics.reconciles.clone());
         metrics.register(&all::RECONCILE_ERRORS, metrics.reconcile_errors.clone());
@@ -123,6 +126,7 @@ impl Metrics {
         metrics.register(&all::WATCH_PROGRESS, metrics.watch_progress.clone());
         metrics.register(&all::WRITES, metrics.writes.clone());
         metrics.register(&all::STALE_WAITS, metrics.stale_waits.clone());
+        metrics.register(&all::EVENTS, metrics.events.clone());
         metrics.collect(process::Process);
         metrics
     }
@@ -140,6 +144,11 @@ impl Metrics {
     /// that is known anyway, and must not outlive it.
     pub fn collect(&self, collector: impl Collector) {
         self.with(|registry| registry.register_collector(Box::new(collector)));
+    }
+
+    /// Counts an event by what became of it.
+    pub(crate) fn count_event(&self, outcome: &'static str) {
+        self.events.get_or_create(&ByEnd { outcome: outcome.to_owned() }).inc();
     }
 
     /// The metrics of one queue; its controller has the same name.
@@ -218,6 +227,8 @@ mod tests {
         }
         metrics.watch_restarts.get_or_create(&ByCause { kind: label(), cause: label() }).inc();
         metrics.writes.get_or_create(&ByOutcome { kind: label(), outcome: label() }).inc();
+
+        metrics.count_event("x");
 
         let text = metrics.text();
         for described in all::ALL {

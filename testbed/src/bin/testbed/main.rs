@@ -1,6 +1,7 @@
-//! Builds the test-bed's parts, cleans what killed runs left, and runs the demo.
+//! Builds the test-bed's parts, cleans what killed runs left, and runs the demo and all tests.
 
 mod demo;
+mod suites;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,12 @@ enum Command {
     },
     /// Remove what killed runs left on this machine; live runs are not touched.
     Clean,
+    /// Run all tests of the workspace except those in documentation, some binaries at a time.
+    Suites {
+        /// How many at a time.
+        #[arg(long, default_value_t = 2)]
+        at_once: usize,
+    },
     /// A real cluster with pods of our image, shown with kubectl.
     Demo {
         /// End when everything is shown, instead of waiting for Ctrl-C.
@@ -56,6 +63,7 @@ fn run(command: Command) -> Result<()> {
             }
         }
         Command::Demo { exit } => demo::run_demo(exit)?,
+        Command::Suites { at_once } => suites::run_suites(at_once.max(1))?,
         Command::Clean => {
             for number in site::sweep_abandoned()? {
                 println!("testbed: removed what a killed run left of site {number}");

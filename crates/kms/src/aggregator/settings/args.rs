@@ -2,6 +2,7 @@
 //! told three times at once, and not once in each of three starts.
 
 use api::names::env::operator as env;
+use runtime::settings::LeaseArgs;
 
 /// Settings of the aggregator. Each can be given as a flag or as an environment variable.
 #[derive(Clone, Debug, clap::Args)]
@@ -114,40 +115,4 @@ pub(super) struct ProcessArgs {
     /// How log lines look: json or pretty
     #[arg(long, env = "OUTRIGGER_LOG_FORMAT", value_name = "FORMAT", default_value = "json")]
     pub(super) log_format: String,
-}
-
-/// One leader among several aggregators.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "One leader among several aggregators")]
-pub(super) struct LeaseArgs {
-    /// Act only while holding the Lease
-    #[arg(
-        long,
-        env = "OUTRIGGER_LEADER_ELECT",
-        value_name = "BOOL",
-        default_value = "true",
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true
-    )]
-    pub(super) leader_elect: String,
-    /// How long others wait after the last renewal before they take the Lease
-    #[arg(
-        long,
-        env = "OUTRIGGER_LEADER_ELECT_LEASE_DURATION",
-        value_name = "DURATION",
-        default_value = "60s"
-    )]
-    pub(super) leader_elect_lease_duration: String,
-    /// How long after the last renewal the leader still writes
-    #[arg(
-        long,
-        env = "OUTRIGGER_LEADER_ELECT_RENEW_DEADLINE",
-        value_name = "DURATION",
-        default_value = "45s"
-    )]
-    pub(super) leader_elect_renew_deadline: String,
-    /// Time between two looks or renewals
-    #[arg(long, env = "OUTRIGGER_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", default_value = "5s")]
-    pub(super) leader_elect_retry_period: String,
 }

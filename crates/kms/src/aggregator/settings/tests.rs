@@ -1,7 +1,5 @@
 //! Settings, good and bad.
 
-use std::fmt::Write as _;
-
 use clap::Parser;
 
 use super::*;
@@ -81,28 +79,7 @@ fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
          Generated from the code; a test compares. Every setting is a flag of `outrigger kms-aggregator` or an environment variable; a\n\
          flag wins. All of them are checked before anything else is done: what is wrong is told at once, one line each, with exit code 2.\n",
     );
-    let mut heading = None;
     let command = <Args as clap::Args>::augment_args(clap::Command::new("kms-aggregator"));
-    for arg in command.get_arguments() {
-        if arg.get_help_heading() != heading {
-            heading = arg.get_help_heading();
-            let title = heading.unwrap_or_default();
-            let _ = write!(
-                page,
-                "\n## {title}\n\n| flag | environment | default | what it says |\n|---|---|---|---|\n"
-            );
-        }
-        let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
-        let value = arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
-        let default: Vec<&str> = arg.get_default_values().iter().filter_map(|value| value.to_str()).collect();
-        let _ = writeln!(
-            page,
-            "| `--{} {value}` | {} | {} | {} |",
-            arg.get_long().unwrap_or_default(),
-            code(arg.get_env().and_then(|name| name.to_str()).unwrap_or_default()),
-            code(&default.join(" ")),
-            arg.get_help().map(ToString::to_string).unwrap_or_default(),
-        );
-    }
+    page.push_str(&testbed::generated::settings(&command));
     testbed::generated::check("docs/kms-aggregator-settings.md", &page)
 }

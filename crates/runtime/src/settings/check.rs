@@ -4,32 +4,27 @@ use std::fmt;
 
 use clap::Command;
 
-use super::args::Args;
-
-/// A setting by its name in the arguments, with its value: `setting!(args.log_level)`.
-macro_rules! setting {
-    ($args:ident . $name:ident) => {
-        (stringify!($name), &$args.$name)
-    };
-}
-pub(super) use setting;
+use super::given;
 
 /// What is wrong with the settings: one line for each, with the flag, the environment variable and the cure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problems(Vec<String>);
+pub struct Problems {
+    who: &'static str,
+    lines: Vec<String>,
+}
 
 impl Problems {
     /// One line each.
     #[must_use]
     pub fn lines(&self) -> &[String] {
-        &self.0
+        &self.lines
     }
 }
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the operator cannot start with these settings:")?;
-        self.0.iter().try_for_each(|line| write!(f, "\n  {line}"))
+        write!(f, "the {} cannot start with these settings:", self.who)?;
+        self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
 
@@ -37,23 +32,25 @@ impl std::error::Error for Problems {}
 
 /// A check of all settings. Names and help come from the arguments themselves: they cannot differ from what is accepted.
 #[derive(Debug)]
-pub(super) struct Check {
+pub struct Check {
     command: Command,
-    problems: Vec<String>,
+    problems: Problems,
 }
 
 impl Check {
-    pub(super) fn new() -> Self {
-        Self { command: <Args as clap::Args>::augment_args(Command::new("operator")), problems: Vec::new() }
+    /// Checks arguments of this type, which are those of somebody with this name.
+    #[must_use]
+    pub fn of<A: clap::Args>(who: &'static str) -> Self {
+        Self { command: A::augment_args(Command::new(who)), problems: Problems { who, lines: Vec::new() } }
     }
 
     /// A setting that must be given. What is returned in its stead is never used: there is a problem then.
-    pub(super) fn required<T: Default>(
+    pub fn required<T: Default>(
         &mut self,
         (id, value): (&str, &Option<String>),
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> T {
-        let Some(text) = super::given(value.as_deref()) else {
+        let Some(text) = given(value.as_deref()) else {
             let help = self.help(id);
             self.say(id, format!("is missing: {help}"));
             return T::default();
@@ -62,22 +59,22 @@ impl Check {
     }
 
     /// A setting that may be left out, or be empty.
-    pub(super) fn optional<T>(
+    pub fn optional<T>(
         &mut self,
         (id, value): (&str, &Option<String>),
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        let text = super::given(value.as_deref())?;
+        let text = given(value.as_deref())?;
         self.take(id, read(text))
     }
 
     /// A setting that has a default.
-    pub(super) fn read<T>(
+    pub fn read<T>(
         &mut self,
         (id, value): (&str, &String),
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        let Some(text) = super::given(Some(value)) else {
+        let Some(text) = given(Some(value)) else {
             self.say(id, "is empty: leave it out for its default");
             return None;
         };
@@ -85,12 +82,12 @@ impl Check {
     }
 
     /// A setting that is a list.
-    pub(super) fn each<T>(
+    pub fn each<T>(
         &mut self,
         (id, values): (&str, &Vec<String>),
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Vec<T> {
-        let given = values.iter().filter_map(|value| super::given(Some(value)));
+        let given = values.iter().filter_map(|value| given(Some(value)));
         given.filter_map(|text| self.take(id, read(text))).collect()
     }
 
@@ -99,13 +96,14 @@ impl Check {
     }
 
     /// Adds a problem with a setting.
-    pub(super) fn say(&mut self, id: &str, what: impl fmt::Display) {
+    pub fn say(&mut self, id: &str, what: impl fmt::Display) {
         let line = format!("{}: {what}", self.name(id));
-        self.problems.push(line);
+        self.problems.lines.push(line);
     }
 
     /// A setting as people write it: `--log-level (OUTRIGGER_LOG_LEVEL)`.
-    pub(super) fn name(&self, id: &str) -> String {
+    #[must_use]
+    pub fn name(&self, id: &str) -> String {
         let found = self.command.get_arguments().find(|arg| arg.get_id() == id);
         let flag = found.and_then(|arg| arg.get_long()).unwrap_or(id);
         match found.and_then(|arg| arg.get_env()) {
@@ -115,12 +113,51 @@ impl Check {
     }
 
     /// What a setting says.
-    pub(super) fn help(&self, id: &str) -> String {
+    #[must_use]
+    pub fn help(&self, id: &str) -> String {
         let found = self.command.get_arguments().find(|arg| arg.get_id() == id);
         found.and_then(|arg| arg.get_help()).map(ToString::to_string).unwrap_or_default()
     }
 
-    pub(super) fn end(self) -> Result<(), Problems> {
-        if self.problems.is_empty() { Ok(()) } else { Err(Problems(self.problems)) }
+    /// All problems, if there are any.
+    pub fn end(self) -> Result<(), Problems> {
+        if self.problems.lines.is_empty() { Ok(()) } else { Err(self.problems) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting;
+
+    #[derive(Debug, clap::Args)]
+    struct Args {
+        /// How far
+        #[arg(long, env = "FAR")]
+        far: Option<String>,
+        #[arg(long, default_value = "1")]
+        count: String,
+        #[arg(long)]
+        sizes: Vec<String>,
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_at_once_by_its_name() {
+        let args = Args {
+            far: Some("  ".into()),
+            count: String::new(),
+            sizes: ["1", "", "x"].map(str::to_owned).to_vec(),
+        };
+        let mut check = Check::of::<Args>("walker");
+        let number = |text: &str| text.parse::<u8>().map_err(|_| format!("{text:?} is no number"));
+        assert_eq!(check.required(setting!(args.far), number), 0);
+        assert_eq!(check.optional(setting!(args.far), number), None);
+        assert_eq!(check.read(setting!(args.count), number), None);
+        assert_eq!(check.each(setting!(args.sizes), number), [1]);
+        assert_eq!(
+            check.end().unwrap_err().to_string(),
+            "the walker cannot start with these settings:\n  --far (FAR): is missing: How far\n  \
+             --count: is empty: leave it out for its default\n  --sizes: \"x\" is no number"
+        );
     }
 }
