@@ -24,6 +24,8 @@ pub mod flags;
 mod identity;
 mod metrics;
 mod outcome;
+#[cfg(test)]
+mod pages;
 mod request;
 mod reviews;
 mod run;

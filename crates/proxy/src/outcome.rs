@@ -35,6 +35,8 @@ pub(crate) enum Outcome {
     TwoAuthorizations,
     /// No host, several, or one that is not the target's.
     AmbiguousHost,
+    /// The head has two ends: a length beside chunks, two lengths, or lines without a carriage return.
+    AmbiguousFraming,
     /// A target that is no path.
     BadTarget,
     /// An upgrade with a body, or to several protocols.
@@ -55,7 +57,7 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// All of them.
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Allowed,
         Self::Ignored,
         Self::Answered,
@@ -71,6 +73,7 @@ impl Outcome {
         Self::DropsIdentity,
         Self::TwoAuthorizations,
         Self::AmbiguousHost,
+        Self::AmbiguousFraming,
         Self::BadTarget,
         Self::BadUpgrade,
         Self::PathNotAllowed,
@@ -96,6 +99,7 @@ impl Outcome {
             | Self::DropsIdentity
             | Self::TwoAuthorizations
             | Self::AmbiguousHost
+            | Self::AmbiguousFraming
             | Self::BadTarget
             | Self::BadUpgrade => StatusCode::BAD_REQUEST,
             Self::PathNotAllowed => StatusCode::NOT_FOUND,
@@ -146,6 +150,7 @@ impl Outcome {
             Self::DropsIdentity => "drops_identity",
             Self::TwoAuthorizations => "two_authorizations",
             Self::AmbiguousHost => "ambiguous_host",
+            Self::AmbiguousFraming => "ambiguous_framing",
             Self::BadTarget => "bad_target",
             Self::BadUpgrade => "bad_upgrade",
             Self::PathNotAllowed => "path_not_allowed",

@@ -15,6 +15,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::authentication::Tellers;
+use crate::authentication::oidc::Oidc;
 use crate::authentication::tokens::Tokens;
 use crate::authorization::Authorizer;
 use crate::cache::Secret;
@@ -127,6 +129,10 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         serve_admin(&mut tasks, address, Admin::new(&metrics, Some(told.level()))).await?;
     }
     tasks.spawn_until_stopped(Phase::Watchman, "files", look(files, settings.tls.reload));
+    if let Tellers::Provider(oidc) = &orders.gate.tokens {
+        let oidc = oidc.clone();
+        tasks.spawn_until_stopped(Phase::Watchman, "issuer", async move { oidc.discover().await });
+    }
     tasks.spawn_until_stopped(Phase::Watchman, "caches", sweep(orders.gate.clone()));
     tracing::info!(workers = workers.len(), "serving");
     let ended = tasks.run_until(drained(signals, workers, orders.stop, settings.drain)).await;
@@ -205,10 +211,29 @@ fn orders(
         Some(_) => Some(Arc::new(serving(settings, files)?)),
     };
     let authorities: Option<Arc<Current<RootCertStore>>> = match &settings.client_ca {
-        Some(file) => Some(files.open("client authority", vec![file.clone()], |content| {
-            tls::pem::authorities(part(content, 0))
-        })?),
-        None => None,
+        // An identity provider replaces certificates too.
+        Some(file) if settings.oidc.is_none() => {
+            Some(files.open("client authority", vec![file.clone()], |content| {
+                tls::pem::authorities(part(content, 0))
+            })?)
+        }
+        _ => None,
+    };
+    let tellers = match &settings.oidc {
+        Some(oidc) => Tellers::Provider(Arc::new(Oidc::new(
+            (oidc.clone(), issuer(oidc)?),
+            Runtime::current(),
+            (*cache, tokens.known),
+            (settings.style.clone(), secret.clone()),
+            proxy_metrics,
+        ))),
+        None => Tellers::ApiServer(Tokens::new(
+            by(),
+            settings.audiences.clone(),
+            (*cache, *tokens),
+            (settings.style.clone(), secret.clone()),
+            proxy_metrics,
+        )),
     };
     let gate = Gate {
         paths: crate::settings::Paths {
@@ -216,13 +241,7 @@ fn orders(
             ignored: settings.paths.ignored.clone(),
         },
         protected: Arc::new(Protected::new(settings.protected.iter().map(String::as_str))),
-        tokens: Tokens::new(
-            by(),
-            settings.audiences.clone(),
-            (*cache, *tokens),
-            (settings.style.clone(), secret.clone()),
-            proxy_metrics,
-        ),
+        tokens: tellers,
         authorizer: Authorizer::new(
             settings.configuration.clone(),
             &secret,
@@ -235,6 +254,7 @@ fn orders(
         secret,
         outage_is_503: settings.outage_is_503,
         metrics: proxy_metrics.clone(),
+        told: crate::serve::seldom::Seldom::default(),
     };
     Ok(Orders {
         gate: Arc::new(gate),
@@ -247,6 +267,23 @@ fn orders(
         access_log: settings.access_log,
         stop: CancellationToken::new(),
     })
+}
+
+/// How the issuer is trusted.
+fn issuer(oidc: &crate::settings::Oidc) -> Result<rustls::ClientConfig, Error> {
+    let refused = |why: String| Error::Certificate(format!("--oidc-ca-file: {why}"));
+    match &oidc.ca {
+        None => {
+            tls::upstream::of_system(&tls::upstream::SYSTEM_BUNDLES).map_err(refused).map(|mut config| {
+                config.alpn_protocols.clear();
+                config
+            })
+        }
+        Some(file) => {
+            let pem = std::fs::read(file).map_err(|error| refused(format!("{}: {error}", file.display())))?;
+            tls::upstream::config(&pem, None).map_err(refused)
+        }
+    }
 }
 
 fn serving(settings: &Settings, files: &mut Files) -> Result<rustls::ServerConfig, Error> {
@@ -363,13 +400,19 @@ async fn sweep(gate: Arc<Gate>) {
     loop {
         tick.tick().await;
         let now = Instant::now();
-        let (good, bad) = gate.tokens.caches();
+        let good = match &gate.tokens {
+            Tellers::ApiServer(tokens) => {
+                let (good, bad) = tokens.caches();
+                bad.sweep(now);
+                gate.metrics.cache_is(CacheName::BadTokens, bad.size(), bad.evictions());
+                good
+            }
+            Tellers::Provider(oidc) => oidc.cache(),
+        };
         let decisions = gate.authorizer.cache();
         good.sweep(now);
-        bad.sweep(now);
         decisions.sweep(now);
         gate.metrics.cache_is(CacheName::Tokens, good.size(), good.evictions());
-        gate.metrics.cache_is(CacheName::BadTokens, bad.size(), bad.evictions());
         gate.metrics.cache_is(CacheName::Decisions, decisions.size(), decisions.evictions());
     }
 }

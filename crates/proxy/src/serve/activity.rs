@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::framing::Scanner;
 use crate::settings::ClientLimits;
 
 /// Marks a time that is not there.
@@ -25,6 +26,8 @@ pub(crate) struct Activity {
     unsent_since: AtomicU64,
     /// Requests share the connection: bytes cannot be told to belong to one of them.
     shared: AtomicBool,
+    /// The head that is being read has two ends.
+    ambiguous: AtomicBool,
 }
 
 /// What is to be done with a connection.
@@ -51,6 +54,7 @@ impl Activity {
             unread_since: AtomicU64::new(NEVER),
             unsent_since: AtomicU64::new(NEVER),
             shared: AtomicBool::new(false),
+            ambiguous: AtomicBool::new(false),
         }
     }
 
@@ -91,10 +95,19 @@ impl Activity {
         self.head_since.load(Ordering::Relaxed) != NEVER
     }
 
-    fn read_some(&self) {
-        if self.requests.load(Ordering::Relaxed) == 0 && !self.shared.load(Ordering::Relaxed) {
-            self.since(&self.head_since, true);
+    /// Whether the head of the request that begins has two ends. Asked once.
+    pub(crate) fn take_ambiguous(&self) -> bool {
+        self.ambiguous.load(Ordering::Relaxed) && self.ambiguous.swap(false, Ordering::Relaxed)
+    }
+
+    /// Bytes were read. Says whether they are of a head, and whether that begins with them.
+    fn read_some(&self) -> Option<bool> {
+        if self.requests.load(Ordering::Relaxed) != 0 || self.shared.load(Ordering::Relaxed) {
+            return None;
         }
+        let begins = !self.is_in_head();
+        self.since(&self.head_since, true);
+        Some(begins)
     }
 
     /// What is to be done now.
@@ -149,12 +162,13 @@ impl Drop for InFlight {
 pub(crate) struct Watched<S> {
     stream: S,
     activity: Arc<Activity>,
+    scanner: Scanner,
 }
 
 impl<S> Watched<S> {
     /// Watches a stream.
     pub(crate) fn new(stream: S, activity: &Arc<Activity>) -> Self {
-        Self { stream, activity: activity.clone() }
+        Self { stream, activity: activity.clone(), scanner: Scanner::default() }
     }
 }
 
@@ -167,8 +181,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let this = self.get_mut();
         let before = buf.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            this.activity.read_some();
+        if let Some(bytes) = buf.filled().get(before..).filter(|bytes| !bytes.is_empty())
+            && let Some(begins) = this.activity.read_some()
+        {
+            if begins {
+                this.scanner = Scanner::default();
+            }
+            if this.scanner.feed(bytes) {
+                this.activity.ambiguous.store(true, Ordering::Relaxed);
+            }
         }
         polled
     }
@@ -249,7 +270,8 @@ mod tests {
         assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(_)), "it is idle from now on");
         activity.idle_since.store(1, Ordering::Relaxed);
         assert_eq!(activity.verdict(&LIMITS), Verdict::Idle);
-        activity.read_some();
+        assert_eq!(activity.read_some(), Some(true));
+        assert_eq!(activity.read_some(), Some(false), "the same head");
         assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(left) if left <= LIMITS.head));
     }
 
@@ -271,7 +293,7 @@ mod tests {
         let activity = opened(50);
         activity.share();
         drop(activity.begin(&Gauge::default()));
-        activity.read_some();
+        assert_eq!(activity.read_some(), None);
         assert!(!activity.is_in_head());
     }
 }

@@ -8,9 +8,9 @@ use rustls::RootCertStore;
 
 use super::peer::Peer;
 use super::refusal::Refusal;
+use super::seldom::Seldom;
 use crate::authentication::bearer::{self, Bearer};
-use crate::authentication::tokens::Tokens;
-use crate::authentication::{Known, websocket};
+use crate::authentication::{Known, Tellers, websocket};
 use crate::authorization::{Asked, Authorizer, Decision, Missing};
 use crate::cache::Secret;
 use crate::identity::{HeaderStyle, Identity, Unspeakable};
@@ -24,13 +24,15 @@ use crate::settings::Paths;
 pub(crate) struct Gate {
     pub(crate) paths: Paths,
     pub(crate) protected: Arc<Protected>,
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: Tellers,
     pub(crate) authorizer: Authorizer,
     pub(crate) authorities: Option<Arc<crate::tls::reload::Current<RootCertStore>>>,
     pub(crate) style: Option<HeaderStyle>,
     pub(crate) secret: Secret,
     pub(crate) outage_is_503: bool,
     pub(crate) metrics: ProxyMetrics,
+    /// When failures of the API server were told last.
+    pub(crate) told: Seldom,
 }
 
 /// The parts of a head that are looked at.
@@ -124,7 +126,8 @@ impl Gate {
             },
         };
         // Only a request for an upgrade can carry another one.
-        if headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL) {
+        let may_be_websocket = matches!(self.tokens, Tellers::ApiServer(_));
+        if may_be_websocket && headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL) {
             match websocket::of(headers) {
                 Ok(None) => {}
                 Err(websocket::Malformed) => failed = Outcome::BadWebsocketToken,
@@ -155,7 +158,9 @@ impl Gate {
     fn tell(&self, peer: &Peer, why: &crate::authentication::Unknown) -> Outcome {
         let outcome = why.outcome();
         if outcome == Outcome::AuthenticationUnavailable {
-            tracing::error!(client = %peer.address, %why, "nobody could be asked whose token it is");
+            if let Some(kept_back) = self.told.may_tell(Instant::now()) {
+                tracing::error!(client = %peer.address, %why, kept_back, "nobody could be asked whose token it is");
+            }
         } else {
             tracing::debug!(client = %peer.address, %why, "a token is not a good one");
         }
@@ -180,7 +185,9 @@ impl Gate {
                 Err(about(Outcome::Denied))
             }
             Err(why) => {
-                tracing::error!(user = &*identity.user, %why, "nobody could be asked whether he may");
+                if let Some(kept_back) = self.told.may_tell(Instant::now()) {
+                    tracing::error!(user = &*identity.user, %why, kept_back, "nobody could be asked whether he may");
+                }
                 Err(about(Outcome::AuthorizationUnavailable))
             }
         }

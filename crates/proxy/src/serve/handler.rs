@@ -15,6 +15,7 @@ use super::peer::Peer;
 use super::refusal::Refusal;
 use super::shape;
 use super::worker::Worker;
+use crate::metrics::ProxyMetrics;
 use crate::outcome::Outcome;
 use crate::request::{connection, path};
 use crate::upstream::body::{Outgoing, Reply};
@@ -31,6 +32,7 @@ pub(crate) async fn serve(
 ) -> Response<Reply> {
     let began = Instant::now();
     let in_flight = peer.activity.begin(worker.gate.metrics.in_flight());
+    let mut ending = Ending { metrics: &worker.gate.metrics, outcome: Outcome::ClientGone };
     let told = worker.access_log.then(|| (request.method().clone(), request.uri().path().to_owned()));
     let (response, outcome, user) = match admit(worker, peer, &mut request, began).await {
         Ok(Passed { admitted, host, upgrade }) => {
@@ -46,12 +48,24 @@ pub(crate) async fn serve(
         }
         Err(refusal) => (refusal.clone().into_response(), refusal.outcome, None),
     };
-    worker.gate.metrics.ended(outcome);
+    ending.outcome = outcome;
     if let Some((method, path)) = &told {
         let (user, status) = (user.as_ref().map(|identity| &*identity.user), response.status());
         Line { peer, method, path, user, outcome, status, took: began.elapsed() }.write();
     }
     response
+}
+
+/// Counts a request when it is over, also when its client went away and nobody waits for it any more.
+struct Ending<'a> {
+    metrics: &'a ProxyMetrics,
+    outcome: Outcome,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.metrics.ended(self.outcome);
+    }
 }
 
 /// What is known of a request that may be forwarded.
@@ -68,6 +82,9 @@ async fn admit(
     request: &mut Request<Incoming>,
     now: Instant,
 ) -> Result<Passed, Refusal> {
+    if peer.activity.take_ambiguous() {
+        return Err(Outcome::AmbiguousFraming.into());
+    }
     if let Some(outcome) = shape::without_path(request.method(), request.uri()) {
         return Err(outcome.into());
     }
@@ -144,7 +161,9 @@ async fn forward(
     let sent = worker.upstream.send(Request::from_parts(parts, body), ended).await;
     worker.gate.metrics.upstream_took(began.elapsed());
     let (response, lease) = sent.map_err(|failure| {
-        tracing::warn!(client = %peer.address, %failure, "502");
+        if let Some(kept_back) = worker.told.may_tell(Instant::now()) {
+            tracing::warn!(client = %peer.address, %failure, kept_back, "502");
+        }
         match failure {
             Failure::Unreachable(_) => Outcome::UpstreamUnreachable,
             Failure::Broken(_) => Outcome::UpstreamBroken,

@@ -72,6 +72,10 @@ impl Refusal {
             response.headers_mut().insert(header::CONTENT_TYPE, TEXT);
             response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
         }
+        // Where this request ends, and another would begin, is not known.
+        if self.outcome == Outcome::AmbiguousFraming {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

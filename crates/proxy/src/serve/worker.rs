@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection;
 use super::endpoints::Endpoints;
 use super::gate::Gate;
+use super::seldom::Seldom;
 use crate::settings::{ClientLimits, Http2};
 use crate::upstream::send::Upstream;
 use crate::upstream::target::Target;
@@ -50,6 +51,8 @@ pub(crate) struct Worker {
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) access_log: bool,
     pub(crate) stop: CancellationToken,
+    /// When failures of the upstream were told last.
+    pub(crate) told: Seldom,
     open: Arc<AtomicUsize>,
 }
 
@@ -117,6 +120,7 @@ pub(crate) fn start(
         tls: orders.tls.clone(),
         access_log: orders.access_log,
         stop: orders.stop.clone(),
+        told: Seldom::default(),
         open: open.clone(),
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
