@@ -88,13 +88,13 @@ impl Attributes<'_> {
 
     /// Whether a decision about them is remembered.
     pub(crate) fn is_cached(&self) -> bool {
-        let size = match self {
+        let size: usize = match self {
             Self::Path { path, .. } => path.len(),
             Self::Resource { namespace, group, version, resource, subresource, name, .. } => {
                 [namespace, group, version, resource, subresource, name].iter().map(|field| field.len()).sum()
             }
         };
-        size < LARGEST_CACHED
+        size + self.verb().len() < LARGEST_CACHED
     }
 
     /// The verb.
