@@ -235,7 +235,7 @@ pub async fn of_its_own(case: &Case<'_>) -> TestResult {
     case.check("it names the host", true, names.iter().any(|name| name.to_lowercase() == host));
     let validity = certificate.validity();
     let days = (validity.not_after.timestamp() - validity.not_before.timestamp()) / 86_400;
-    case.check("it is good for a year", true, (364..=366).contains(&days));
+    case.check("it is good for a year at least", true, days >= 364);
     Ok(())
 }
 
