@@ -279,3 +279,59 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
         std::pin::Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Wire, frames};
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    #[tokio::test]
+    async fn what_comes_is_kept_byte_for_byte() {
+        let recorder = Recorder::start().await.unwrap();
+        let mut wire = Wire::connect(recorder.address()).await.unwrap();
+        let odd = "POST /a//../b?x#y HTTP/1.1\r\nX-A:  1 \r\nx-a: 2\r\nTransfer-Encoding: chunked\r\n\r\n";
+        wire.send(format!("{odd}3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\nGET /second HTTP/1.0\r\n\r\n"))
+            .await
+            .unwrap();
+        assert_eq!(wire.answer("POST").await.unwrap().text(), "upstream\n");
+        assert_eq!(wire.answer("GET").await.unwrap().status, 200);
+        let seen = recorder.take();
+        assert_eq!(seen[0].head, odd);
+        assert_eq!((seen[0].target.as_str(), seen[0].shown("X-A").as_str()), ("/a//../b?x#y", "1 & 2"));
+        assert_eq!((seen[0].body.as_slice(), seen[0].complete), (&b"abc"[..], true));
+        assert_eq!(seen[0].trailers, [("X-Sum".to_owned(), "7".to_owned())]);
+        assert_eq!((seen[1].target.as_str(), seen[1].connection), ("/second", 1));
+    }
+
+    #[tokio::test]
+    async fn whoever_goes_away_and_half_a_body_are_noticed() {
+        let recorder = Recorder::start().await.unwrap();
+        recorder.answer(|_| Reply::steps([Step::Pause(Duration::from_secs(60))]));
+        let mut gone = Wire::connect(recorder.address()).await.unwrap();
+        gone.send("GET /gone HTTP/1.1\r\n\r\n").await.unwrap();
+        recorder.until("the request", PATIENCE, |seen| !seen.is_empty()).await.unwrap();
+        drop(gone);
+        recorder.until("its end", PATIENCE, |seen| seen[0].abandoned).await.unwrap();
+        let mut half = Wire::connect(recorder.address()).await.unwrap();
+        half.send("POST /half HTTP/1.1\r\nContent-Length: 9\r\n\r\nfour").await.unwrap();
+        drop(half);
+        let seen =
+            recorder.until("four bytes", PATIENCE, |seen| seen.iter().any(|one| one.length == 4)).await;
+        assert!(!seen.unwrap()[1].complete);
+    }
+
+    #[tokio::test]
+    async fn http2_is_told_from_http1_by_its_beginning() {
+        let recorder = Recorder::start().await.unwrap();
+        let mut wire = Wire::connect(recorder.address()).await.unwrap();
+        let lines = [(":method", "GET"), (":scheme", "http"), (":authority", "a.test"), (":path", "/two?x")];
+        wire.send([frames::begin(), frames::request(1, &lines)].concat()).await.unwrap();
+        let said = frames::listen(&mut wire, PATIENCE, |said| !said.answers.is_empty()).await.unwrap();
+        assert_eq!(said.answers, [(1, 200)]);
+        let seen = recorder.take();
+        assert_eq!((seen[0].version.as_str(), seen[0].target.as_str()), ("HTTP/2.0", "/two?x"));
+        assert_eq!(seen[0].shown("host"), "a.test");
+    }
+}

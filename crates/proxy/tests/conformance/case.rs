@@ -46,7 +46,7 @@ pub enum Pace {
     Usual,
     /// Beside others, in the whole suite only: it waits for minutes and does nothing.
     Slow,
-    /// While no other scenario works: it measures time.
+    /// In the whole suite only, while no other scenario works: it measures time.
     Alone,
 }
 

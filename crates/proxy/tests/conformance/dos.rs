@@ -19,7 +19,7 @@ use crate::program::{Proxy, code};
 const MALLORY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 
 /// How often quiet and attack take turns, and how long each is.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 const TURN: Duration = Duration::from_millis(1200);
 
 /// What nobody notices: below this, a ratio is one of noise.

@@ -308,7 +308,7 @@ pub async fn slow_and_again(case: &Case<'_>) -> TestResult {
     for _ in 0..20 {
         assert_eq!(proxy.code(&Ask::get("/ok").token(token)).await, "200");
     }
-// Each thread may keep one of its own.
+    // Each thread may keep one of its own.
     let processors = std::thread::available_parallelism()?.get() as u64;
     case.check("connections for twenty requests are few", true, case.upstream.connections() <= processors);
     let mut wire = Wire::connect(proxy.plain()).await?;
@@ -424,5 +424,28 @@ pub async fn idle_upstream_connections(case: &Case<'_>) -> TestResult {
     .await;
     println!("open for {:?}", begin.elapsed());
     case.check("closed within 58 s", true, closed.is_ok());
+    Ok(())
+}
+
+/// FWD-16: a body is forwarded with every method, also where its length is not known beforehand.
+pub async fn bodies_of_all_methods(case: &Case<'_>) -> TestResult {
+    let token = case.ground.caller().await?;
+    let proxy = case.proxy().start().await?;
+    for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+        for (name, header, body) in [
+            ("chunks", ("Transfer-Encoding", "chunked"), "3\r\nabc\r\n0\r\n\r\n"),
+            ("a length", ("Content-Length", "3"), "abc"),
+        ] {
+            let _ = case.upstream.take();
+            let mut ask = Ask::new(method, "/ok").header(header.0, header.1).token(token);
+            ask.body = body.into();
+            let code = proxy.code(&ask).await;
+            let seen = case.upstream.take();
+            let body = seen
+                .first()
+                .map_or("nothing came".into(), |one| String::from_utf8_lossy(&one.body).into_owned());
+            case.check(&format!("{method}, {name}"), "200 abc", format!("{code} {body}"));
+        }
+    }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //!
 //! The program under test is ours; with OUTRIGGER_PEER_PROXY=PATH each scenario is run against the upstream program too. Where
 //! that one differs, `differences.yaml` says how and why; anything else that differs fails, and so does a difference that is none.
-//! OUTRIGGER_CONFORMANCE=whole adds what takes minutes: times of caches, and large bodies.
+//! OUTRIGGER_CONFORMANCE=whole adds what takes minutes, times of caches and large bodies, and what measures time under attack.
 
 #![allow(
     clippy::expect_used,
@@ -63,7 +63,7 @@ macro_rules! scenarios {
         $(
             $ids.push($id);
             let pace = Pace::read(stringify!($($pace)?));
-            if is_whole() || pace != Pace::Slow {
+            if is_whole() || pace == Pace::Usual {
                 fn scenario<'a>(case: &'a Case<'a>) -> Pin<Box<dyn Future<Output = TestResult> + 'a>> {
                     Box::pin($module::$name(case $(, $argument)?))
                 }
@@ -194,6 +194,7 @@ fn main() -> ExitCode {
         "PATH-08" path::trailing_slash,
         "PATH-09" path::absolute_form,
         "PATH-10" path::no_paths,
+        "PATH-11" path::no_targets,
         "FWD-01" fwd::joined_addresses,
         "FWD-02" fwd::raw_queries,
         "FWD-03" fwd::large_bodies,
@@ -208,6 +209,7 @@ fn main() -> ExitCode {
         "FWD-12" fwd::old_clients,
         "FWD-13" fwd::to_h2c,
         "FWD-14" fwd::to_tls,
+        "FWD-16" fwd::bodies_of_all_methods,
         "SMUG-01" smug::refused("SMUG-01"),
         "SMUG-02" smug::refused("SMUG-02"),
         "SMUG-03" smug::refused("SMUG-03"),
@@ -222,6 +224,8 @@ fn main() -> ExitCode {
         "SMUG-12" smug::refused("SMUG-12"),
         "SMUG-13" smug::refused("SMUG-13"),
         "SMUG-14" smug::refused("SMUG-14"),
+        "SMUG-21" smug::refused("SMUG-21"),
+        "SMUG-22" smug::refused("SMUG-22"),
         "SMUG-15" smug::line_ends,
         "SMUG-16" smug::of_connections,
         "SMUG-17" smug::no_paths,

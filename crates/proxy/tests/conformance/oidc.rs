@@ -78,7 +78,11 @@ pub async fn good(case: &Case<'_>) -> TestResult {
 
     let token = issuer.token(&claims(&issuer, &email, &json!({ "groups": null })))?;
     proxy.code(&Ask::get("/ok").token(&token)).await;
-    let told = case.upstream.take().first().map_or("nothing came".into(), |one| format!("{:?}", one.all("x-remote-groups")));
+    let told = case
+        .upstream
+        .take()
+        .first()
+        .map_or("nothing came".into(), |one| format!("{:?}", one.all("x-remote-groups")));
     case.check("no groups", "[\"\"]", told);
     let token = issuer.token(&claims(&issuer, &email, &json!({ "groups": "one" })))?;
     proxy.code(&Ask::get("/ok").token(&token)).await;
@@ -115,8 +119,13 @@ pub async fn not_good(case: &Case<'_>) -> TestResult {
     let account = case.ground.caller().await?;
     case.check("of the cluster", 401, proxy.code(&Ask::get("/ok").token(account)).await);
     case.check("came through", 0, case.upstream.take().len());
-    let verified = issuer.token(&claims(&issuer, &email, &json!({ "email_verified": true, "aud": ["x", AUDIENCE] })))?;
-    case.check("a verified address, one audience of two", 200, proxy.code(&Ask::get("/ok").token(&verified)).await);
+    let verified =
+        issuer.token(&claims(&issuer, &email, &json!({ "email_verified": true, "aud": ["x", AUDIENCE] })))?;
+    case.check(
+        "a verified address, one audience of two",
+        200,
+        proxy.code(&Ask::get("/ok").token(&verified)).await,
+    );
     Ok(())
 }
 
@@ -125,10 +134,19 @@ pub async fn late_issuer(case: &Case<'_>) -> TestResult {
     let issuer = Issuer::start().await?;
     let user = format!("oidc:1-{}", case.ground.namespace);
     case.ground.grant_paths(&user, &["/ok"], &["get"]).await?;
-    let flags = ["--oidc-username-claim=sub", "--oidc-groups-claim=roles", "--oidc-username-prefix=oidc:", "--oidc-groups-prefix=g:"];
+    let flags = [
+        "--oidc-username-claim=sub",
+        "--oidc-groups-claim=roles",
+        "--oidc-username-prefix=oidc:",
+        "--oidc-groups-prefix=g:",
+    ];
     let proxy = believing(case, &issuer)?.flags(&flags).start().await?;
     let subject = format!("1-{}", case.ground.namespace);
-    let token = issuer.token(&claims(&issuer, "x@y", &json!({ "sub": subject, "roles": ["a"], "email_verified": false })))?;
+    let token = issuer.token(&claims(
+        &issuer,
+        "x@y",
+        &json!({ "sub": subject, "roles": ["a"], "email_verified": false }),
+    ))?;
     until_found(&proxy, &token).await?;
     let _ = case.upstream.take();
     case.check("a permitted request", 200, proxy.code(&Ask::get("/ok").token(&token)).await);

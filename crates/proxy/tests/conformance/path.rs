@@ -156,3 +156,8 @@ pub async fn no_paths(case: &Case<'_>) -> TestResult {
     }
     Ok(())
 }
+
+/// PATH-11: what no target may hold: a fragment, which some readers cut off, and bytes that are not of ASCII.
+pub async fn no_targets(case: &Case<'_>) -> TestResult {
+    refused(case, &["/ok#f", "/ok/x#/../y", "/ok?x#f", "/ok/\u{e9}"]).await
+}

@@ -13,7 +13,7 @@ use crate::ground::SOON;
 const HIDDEN: &str = "GET /ok/hidden HTTP/1.1\r\nHost: proxy.test\r\n\r\n";
 
 /// A request by its id, with `TOKEN` for the line of the token. All are refused and the connection closed.
-const CORPUS: [(&str, &str); 14] = [
+const CORPUS: [(&str, &str); 16] = [
     (
         "SMUG-01",
         "POST /ok HTTP/1.1\r\nHost: proxy.test\r\nTOKENContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHIDDEN",
@@ -55,9 +55,17 @@ const CORPUS: [(&str, &str); 14] = [
     ("SMUG-12", "POST /ok HTTP/1.1\nHost: proxy.test\nTOKENContent-Length: 0\n\nHIDDEN"),
     ("SMUG-13", "POST /ok HTTP/1.1\r\nHost: proxy.test\r\nTOKENX-A: a\rb\r\n\r\nHIDDEN"),
     ("SMUG-14", "POST /ok HTTP/1.1\r\nHost: proxy.test\r\nTOKENX-A: a\0b\r\n\r\nHIDDEN"),
+    (
+        "SMUG-21",
+        "POST /ok HTTP/1.1\r\nHost: proxy.test\r\nTOKENTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\nHIDDEN",
+    ),
+    (
+        "SMUG-22",
+        "POST /ok HTTP/1.1\r\nHost: proxy.test\r\nTOKENTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\nHIDDEN",
+    ),
 ];
 
-/// SMUG-01 to SMUG-14: on a path that needs a permission, and on one that needs none.
+/// SMUG-01 to SMUG-14, SMUG-21 and SMUG-22: on a path that needs a permission, and on one that needs none.
 pub async fn refused(case: &Case<'_>, id: &str) -> TestResult {
     let token = case.ground.caller().await?;
     let proxy = case.proxy().flag("--ignore-paths=/open").start().await?;

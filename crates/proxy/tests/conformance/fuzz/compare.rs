@@ -25,17 +25,23 @@ pub fn explanation(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'sta
 }
 
 /// A request as both should forward it. What framed its body is each one's own, and so is the encoding that the peer asks for.
+/// On open paths the peer forwards what nobody has looked at.
 fn shown(seen: &Seen) -> String {
-    let own = ["accept-encoding", "content-length", "transfer-encoding", "te", "trailer", "x-forwarded-for"];
-    let family = |name: &str| name.replace('_', "-").starts_with("x-remote-");
-    let mut headers: Vec<String> = seen
-        .headers
-        .iter()
-        .map(|(name, value)| (name.to_lowercase(), value))
-        .filter(|(name, _)| {
-            !own.contains(&name.as_str())
-                && (!family(name) || name == "x-remote-user" || name == "x-remote-groups")
-        })
+    const OWN: [&str; 7] = [
+        "accept-encoding",
+        "content-length",
+        "transfer-encoding",
+        "te",
+        "trailer",
+        "x-forwarded-for",
+        "http2-settings",
+    ];
+    let open = seen.all("x-remote-user").is_empty() || seen.target.starts_with("/open");
+    let told = |name: &str| !open && (name == "x-remote-user" || name == "x-remote-groups");
+    let identity = |name: &str| name == "authorization" || name.replace('_', "-").starts_with("x-remote-");
+    let headers = seen.headers.iter().map(|(name, value)| (name.to_lowercase(), value));
+    let mut headers: Vec<String> = headers
+        .filter(|(name, _)| !OWN.contains(&name.as_str()) && (!identity(name) || told(name)))
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     headers.sort();
@@ -64,8 +70,15 @@ fn strict(input: &[u8]) -> Option<&'static str> {
         ["//", "/.", "%2e", "%2f", "%5c", "%00", "\\", "#"].iter().any(|part| path.contains(part))
             || !path.starts_with('/')
     };
-    let table: [(&'static str, bool); 12] = [
+    let versions = || lines().filter_map(|line| line.split_once(" http/")).map(|(_, version)| version);
+    let table: [(&'static str, bool); 15] = [
         ("a line that ends otherwise", bare.contains(['\n', '\r'])),
+        ("a folded line", text.contains("\r\n ") || text.contains("\r\n\t")),
+        (
+            "a version that is none",
+            versions().any(|version| version != "1.0" && version != "1.1") || text.contains(" http/1.1 "),
+        ),
+        ("CONNECT", text.contains("connect ")),
         ("a path that can be read in two ways", targets().any(odd_path)),
         ("two framings", count("content-length") + count("transfer-encoding") > 1),
         ("an encoding that is not chunked alone", text.contains("transfer-encoding")),
