@@ -173,6 +173,8 @@ mod tests {
     fn every_outcome_has_a_reason_of_its_own_and_a_dead_upstream_is_never_503() {
         let reasons: BTreeSet<&str> = Outcome::ALL.iter().map(|outcome| outcome.reason()).collect();
         assert_eq!(reasons.len(), Outcome::ALL.len());
+        // Metrics find their counter by this.
+        assert!(Outcome::ALL.iter().enumerate().all(|(index, outcome)| *outcome as usize == index));
         for outcome in Outcome::ALL {
             assert_ne!(outcome.status(), StatusCode::SERVICE_UNAVAILABLE, "{outcome:?}");
             let is_502 = outcome.status() == StatusCode::BAD_GATEWAY;

@@ -38,6 +38,10 @@ const PENDING_RESETS: usize = 20;
 /// Streams that we had to reset; more end the connection.
 const OUR_RESETS: usize = 256;
 
+/// What a client of HTTP/2 may send before any of it is passed on, over all of its streams. Each of them alone may be as large as
+/// the flag says; a hundred at once would take all of a sidecar's memory.
+const LARGEST_WINDOW: u32 = 4 << 20;
+
 /// What HTTP/2 holds back per stream until it can be written.
 const SEND_BUFFER: usize = 64 * 1024;
 
@@ -50,8 +54,14 @@ pub(crate) async fn run(worker: Arc<Worker>, accepted: Accepted, open: Open) {
     let peer = |certificates| Arc::new(Peer::new(address, certificates, activity.clone(), place));
     match purpose {
         Purpose::Plain => {
-            let is_http2 = worker.http2.enabled
-                && matches!(timeout(worker.limits.head, begins_with_preface(&stream)).await, Ok(true));
+            let is_http2 = if worker.http2.enabled {
+                match timeout(worker.limits.head, begins_with_preface(&stream)).await {
+                    Ok(is_http2) => is_http2,
+                    Err(_) => return tracing::debug!(client = %address, "no request in time"),
+                }
+            } else {
+                false
+            };
             serve(worker, Watched::new(stream, &activity), peer(Vec::new()), is_http2).await;
         }
         Purpose::Tls | Purpose::Endpoints(_) => {
@@ -122,16 +132,17 @@ where
 fn http1(worker: &Worker) -> http1::Builder {
     let mut builder = http1::Builder::new();
     // Heads have a deadline of ours, which leaves idle connections alone.
-    builder.header_read_timeout(None).max_buf_size(worker.limits.head_bytes).timer(TokioTimer::new());
+    builder
+        .header_read_timeout(None)
+        .max_header_size(worker.limits.head_bytes)
+        .max_buf_size(worker.limits.head_bytes)
+        .timer(TokioTimer::new());
     builder
 }
 
 fn http2(worker: &Worker) -> http2::Builder<TokioExecutor> {
-    let window = worker
-        .http2
-        .size
-        .saturating_mul(worker.http2.streams)
-        .clamp(worker.http2.size, i32::MAX.unsigned_abs());
+    let window =
+        worker.http2.size.saturating_mul(worker.http2.streams).min(LARGEST_WINDOW).max(worker.http2.size);
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())

@@ -78,3 +78,45 @@ pub(crate) fn named(
         extra: BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={hex}")])]),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::pem::PemObject as _;
+    use testbed::pki::{Authority, Identity, ServerNames};
+
+    use super::*;
+
+    fn asked(identity: &Identity, authority: &Authority, years: u64) -> Result<UserInfo, Nobody> {
+        let chain = [CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()];
+        let roots = crate::tls::pem::authorities(authority.pem().as_bytes()).unwrap();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        named(&chain, &roots, now + Duration::from_secs(years * 365 * 24 * 3_600))
+    }
+
+    /// X509-01.
+    #[test]
+    fn the_subject_names_the_user_and_the_group() {
+        let authority = Authority::new("clients").unwrap();
+        let user = asked(&authority.client("alice", Some("team")).unwrap(), &authority, 0).unwrap();
+        assert_eq!((user.name.as_str(), user.groups.as_slice()), ("alice", &["team".to_owned()][..]));
+        let id = &user.extra[CREDENTIAL_ID][0];
+        assert!(id.starts_with("X509SHA256=") && id.len() == 11 + 64, "{id}");
+    }
+
+    /// X509-02 to X509-05.
+    #[test]
+    fn a_certificate_that_is_not_good_names_nobody() {
+        let (authority, other) = (Authority::new("clients").unwrap(), Authority::new("others").unwrap());
+        let client = authority.client("alice", None).unwrap();
+        assert!(matches!(asked(&client, &other, 0), Err(Nobody::NotGood(_))), "of another authority");
+        assert!(matches!(asked(&client, &authority, 5_000), Err(Nobody::NotGood(_))), "expired");
+        let server = authority.server("alice", &ServerNames::default()).unwrap();
+        assert!(matches!(asked(&server, &authority, 0), Err(Nobody::NotGood(_))), "for servers");
+        let nameless = authority.client("", None).unwrap();
+        assert!(matches!(asked(&nameless, &authority, 0), Err(Nobody::Subject(_))), "without a name");
+        assert!(
+            named(&[], &crate::tls::pem::authorities(authority.pem().as_bytes()).unwrap(), Duration::ZERO)
+                .is_err()
+        );
+    }
+}

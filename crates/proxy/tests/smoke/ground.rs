@@ -53,9 +53,25 @@ impl<'a> Ground<'a> {
             };
             self.allow(&format!("{}-{name}", self.namespace), subject, path).await?;
         }
-        let request = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
+        self.issue(name, Vec::new()).await
+    }
+
+    /// A token of a service account that there is, for an audience.
+    pub async fn token_for(&self, name: &str, audience: &str) -> Result<String, Error> {
+        self.issue(name, vec![audience.to_owned()]).await
+    }
+
+    async fn issue(&self, name: &str, audiences: Vec<String>) -> Result<String, Error> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.namespace);
+        let spec = TokenRequestSpec { audiences, ..TokenRequestSpec::default() };
+        let request = TokenRequest { spec, ..TokenRequest::default() };
         let made = accounts.create_token_request(name, &PostParams::default(), &request).await?;
         made.status.map(|status| status.token).ok_or_else(|| Error::Refused("no token".into()))
+    }
+
+    /// The administrator's kubeconfig with another address.
+    pub fn kubeconfig_at(&self, server: &str) -> String {
+        self.plane.admin().at(server).kubeconfig()
     }
 
     /// Lets a user get a path.
@@ -105,11 +121,14 @@ impl Orders<'_> {
 
     /// Starts it.
     pub fn start(self) -> Result<Proxy, Error> {
-        let kubeconfig = self.ground.plane.admin().write_kubeconfig(&self.ground.logs)?;
+        let mut flags = self.flags;
+        if !flags.iter().any(|flag| flag.starts_with("--kubeconfig=")) {
+            let kubeconfig = self.ground.plane.admin().write_kubeconfig(&self.ground.logs)?;
+            flags.push(format!("--kubeconfig={}", kubeconfig.display()));
+        }
         let process = Program::new(format!("proxy-{}", self.name), binaries::path("outrigger")?)
             .arg("proxy")
-            .flag("kubeconfig", kubeconfig)
-            .args(self.flags)
+            .args(flags)
             .start(self.ground.plane.site())?;
         Ok(Proxy { process })
     }

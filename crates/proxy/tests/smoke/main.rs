@@ -19,6 +19,8 @@ use crate::upstream::Upstream;
 
 testbed::suite![
     a_known_caller_is_forwarded_and_nobody_else,
+    a_token_of_another_audience_is_of_no_use,
+    an_api_server_that_is_down_is_told_as_wanted,
     a_dead_upstream_is_502,
     a_client_certificate_names_its_user,
     a_new_certificate_is_served_and_a_bad_one_is_not,
@@ -70,14 +72,75 @@ async fn a_known_caller_is_forwarded_and_nobody_else(cx: Context) -> TestResult 
     );
     assert_eq!(Call::get("/metrics/%2e%2e/open").token(&good).to(&address).await?.status, 400);
 
+    // W4: neither h2c nor, on ignored paths, anything else reaches the upstream.
+    for (path, protocol) in [("/metrics", "h2c"), ("/metrics", "anything"), ("/open", "websocket")] {
+        let answer = Call::get(path).token(&good).header("Connection", "Upgrade, HTTP2-Settings");
+        let answer =
+            answer.header("Upgrade", protocol).header("HTTP2-Settings", "AAMAAABk").to(&address).await?;
+        let seen: Value = serde_json::from_str(&answer.body)?;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(
+            (&seen["upgrade"], &seen["http2-settings"]),
+            (&Value::Null, &Value::Null),
+            "{protocol}: {seen}"
+        );
+    }
+
     let metrics = Call::get("/metrics").to(&proxy.address("metrics-listen-address").await?).await?.body;
-    assert!(
-        metrics.contains(r#"outrigger_proxy_requests_total{decision="allowed",reason="authorized"} 1"#),
-        "{metrics}"
-    );
+    // However many asked, each token was asked about once, and each decision too.
+    for sample in [
+        r#"outrigger_proxy_requests_total{decision="allowed",reason="authorized"} 3"#,
+        r#"outrigger_proxy_reviews_total{review="TokenReview",result="answered"} 3"#,
+        r#"outrigger_proxy_reviews_total{review="SubjectAccessReview",result="answered"} 2"#,
+    ] {
+        assert!(metrics.contains(sample), "{sample} is not in\n{metrics}");
+    }
     let log = proxy.log();
     assert!(log.contains(r#""decision":"forbidden""#), "{log}");
     assert!(!log.contains(&good) && !log.contains(&poor), "a token is in the log");
+    Ok(())
+}
+
+/// W12: what is captured here is of no use elsewhere, nor the other way round. W17: the upstream hears the host that it was told.
+async fn a_token_of_another_audience_is_of_no_use(cx: Context) -> TestResult {
+    let ground = Ground::on(&cx).await?;
+    let upstream = Upstream::start().await?;
+    let proxy = ground
+        .proxy("audience")
+        .flag("insecure-listen-address", "127.0.0.1:0")
+        .flag("upstream", upstream.url())
+        .flag("auth-token-audiences", "sidecar.sei.io,other")
+        .flag("upstream-host-header", "pinned")
+        .start()?;
+    let address = proxy.address("insecure-listen-address").await?;
+    let of_api_server = ground.token("reader", "/metrics").await?;
+    let ours = ground.token_for("reader", "sidecar.sei.io").await?;
+    let answer = Call::get("/metrics").token(&ours).to(&address).await?;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let seen: Value = serde_json::from_str(&answer.body)?;
+    assert_eq!(seen["host"], "pinned");
+    assert_eq!(Call::get("/metrics").token(&of_api_server).to(&address).await?.status, 401);
+    Ok(())
+}
+
+/// W13.
+async fn an_api_server_that_is_down_is_told_as_wanted(cx: Context) -> TestResult {
+    let ground = Ground::on(&cx).await?;
+    let upstream = Upstream::start().await?;
+    let nowhere = ground.logs.join("nowhere.kubeconfig");
+    std::fs::write(&nowhere, ground.kubeconfig_at("https://127.0.0.1:1"))?;
+    for (status, name) in [(401, "told-401"), (503, "told-503")] {
+        let proxy = ground
+            .proxy(name)
+            .flag("insecure-listen-address", "127.0.0.1:0")
+            .flag("upstream", upstream.url())
+            .flag("kubeconfig", nowhere.display())
+            .flag("authentication-outage-status", status)
+            .start()?;
+        let address = proxy.address("insecure-listen-address").await?;
+        let answer = Call::get("/metrics").token("whatever").to(&address).await?;
+        assert_eq!(answer.status, status, "{answer:?}");
+    }
     Ok(())
 }
 
