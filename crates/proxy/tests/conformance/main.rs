@@ -232,6 +232,7 @@ fn main() -> ExitCode {
         "SMUG-18" smug::wrong_length,
         "SMUG-19" smug::switch_with_a_body,
         "SMUG-20" smug::unread_body,
+        "SMUG-23" smug::behind_another,
         "TLS-01" tls::versions,
         "TLS-02" tls::suites,
         "TLS-03" tls::protocols,

@@ -240,3 +240,26 @@ pub async fn unread_body(case: &Case<'_>) -> TestResult {
     case.check("came through", 0, case.upstream.take().len());
     Ok(())
 }
+
+/// SMUG-23: what is refused alone is refused behind a good request too, in one breath with it.
+pub async fn behind_another(case: &Case<'_>) -> TestResult {
+    let token = case.ground.caller().await?;
+    let proxy = case.proxy().start().await?;
+    let good = String::from_utf8(Ask::get("/ok/first").token(token).bytes())?;
+    for id in ["SMUG-01", "SMUG-02", "SMUG-06", "SMUG-11", "SMUG-12"] {
+        let bad =
+            CORPUS.iter().find(|(known, _)| *known == id).map(|(_, request)| *request).ok_or("no such id")?;
+        let line = format!("Authorization: Bearer {token}\r\n");
+        let line = if id == "SMUG-12" { line.replace('\r', "") } else { line };
+        let bad = bad.replace("TOKEN", &line).replace("HIDDEN", "");
+        let _ = case.upstream.take();
+        let mut wire = Wire::connect(proxy.plain()).await?;
+        wire.send(format!("{good}{bad}")).await?;
+        let (_, closed) = wire.rest(Duration::from_secs(2)).await;
+        let paths: Vec<String> =
+            case.upstream.take().into_iter().filter(|one| one.complete).map(|one| one.target).collect();
+        case.check(&format!("{id}: what came through"), "/ok/first", paths.join(" "));
+        case.check(&format!("{id}: closed"), true, closed);
+    }
+    Ok(())
+}
