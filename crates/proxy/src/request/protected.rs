@@ -1,6 +1,6 @@
 //! Headers by which an upstream knows who is asking. Nobody but the proxy may set them (W1, W2).
 
-use http::header::{HeaderMap, HeaderName};
+use http::header::HeaderMap;
 
 /// Names that upstreams of Kubernetes proxies trust, whatever names are configured here.
 const FAMILY: [&str; 4] = ["x-remote-user", "x-remote-group", "x-remote-groups", "x-remote-uid"];
@@ -37,7 +37,7 @@ impl Protected {
     pub(crate) fn strip(&self, headers: &mut HeaderMap) -> bool {
         let mut found = false;
         // One at a time: there are nearly never any, and looking must not allocate.
-        while let Some(name) = headers.keys().find(|name| self.covers(name.as_str())).map(HeaderName::clone) {
+        while let Some(name) = headers.keys().find(|name| self.covers(name.as_str())).cloned() {
             headers.remove(name);
             found = true;
         }
@@ -51,6 +51,8 @@ fn fold(name: &[u8]) -> impl Iterator<Item = u8> {
 
 #[cfg(test)]
 mod tests {
+    use http::header::HeaderName;
+
     use super::*;
 
     /// W2, HDR-01, HDR-11.

@@ -160,8 +160,8 @@ impl Proxy {
         wait::until(format!("the address of --{flag}"), SOON, || async {
             self.process.check_alive().map_err(|error| error.to_string())?;
             let log = self.log();
-            let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            let found = lines.filter(|line| line["message"] == "listening" && line["flag"] == flag).last();
+            let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let found = lines.rfind(|line| line["message"] == "listening" && line["flag"] == flag);
             found
                 .and_then(|line| line["address"].as_str().map(str::to_owned))
                 .ok_or(format!("its log is\n{log}"))
