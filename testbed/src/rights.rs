@@ -111,6 +111,7 @@ mod tests {
             code,
             received: MicroTime(Timestamp::UNIX_EPOCH),
             answered: MicroTime(Timestamp::UNIX_EPOCH),
+            body: None,
         }
     }
 
