@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::framing::Scanner;
+use super::framing::Walker;
 use crate::settings::ClientLimits;
 
 /// Marks a time that is not there.
@@ -26,8 +26,10 @@ pub(crate) struct Activity {
     unsent_since: AtomicU64,
     /// Requests share the connection: bytes cannot be told to belong to one of them.
     shared: AtomicBool,
-    /// The head that is being read has two ends.
-    ambiguous: AtomicBool,
+    /// How many requests have begun.
+    begun: AtomicU64,
+    /// The number of the first request whose head can be read in two ways.
+    ambiguous: AtomicU64,
 }
 
 /// What is to be done with a connection.
@@ -54,7 +56,8 @@ impl Activity {
             unread_since: AtomicU64::new(NEVER),
             unsent_since: AtomicU64::new(NEVER),
             shared: AtomicBool::new(false),
-            ambiguous: AtomicBool::new(false),
+            begun: AtomicU64::new(0),
+            ambiguous: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -67,12 +70,15 @@ impl Activity {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// A request begins; it is under way until what is returned is dropped.
-    pub(crate) fn begin(self: &Arc<Self>, gauge: &Gauge) -> InFlight {
+    /// A request begins; it is under way until what is returned is dropped. The second part says whether its head can be read in two
+    /// ways.
+    pub(crate) fn begin(self: &Arc<Self>, gauge: &Gauge) -> (InFlight, bool) {
         self.head_since.store(NEVER, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let ambiguous = number >= self.ambiguous.load(Ordering::Relaxed);
         gauge.inc();
-        InFlight { activity: self.clone(), gauge: gauge.clone() }
+        (InFlight { activity: self.clone(), gauge: gauge.clone() }, ambiguous)
     }
 
     /// Whether a client is waited for that sends a body.
@@ -95,19 +101,11 @@ impl Activity {
         self.head_since.load(Ordering::Relaxed) != NEVER
     }
 
-    /// Whether the head of the request that begins has two ends. Asked once.
-    pub(crate) fn take_ambiguous(&self) -> bool {
-        self.ambiguous.load(Ordering::Relaxed) && self.ambiguous.swap(false, Ordering::Relaxed)
-    }
-
-    /// Bytes were read. Says whether they are of a head, and whether that begins with them.
-    fn read_some(&self) -> Option<bool> {
-        if self.requests.load(Ordering::Relaxed) != 0 || self.shared.load(Ordering::Relaxed) {
-            return None;
+    /// Bytes were read: of a head, if no request is under way.
+    fn read_some(&self) {
+        if self.requests.load(Ordering::Relaxed) == 0 && !self.shared.load(Ordering::Relaxed) {
+            self.since(&self.head_since, true);
         }
-        let begins = !self.is_in_head();
-        self.since(&self.head_since, true);
-        Some(begins)
     }
 
     /// What is to be done now.
@@ -162,13 +160,13 @@ impl Drop for InFlight {
 pub(crate) struct Watched<S> {
     stream: S,
     activity: Arc<Activity>,
-    scanner: Scanner,
+    walker: Walker,
 }
 
 impl<S> Watched<S> {
     /// Watches a stream.
     pub(crate) fn new(stream: S, activity: &Arc<Activity>) -> Self {
-        Self { stream, activity: activity.clone(), scanner: Scanner::default() }
+        Self { stream, activity: activity.clone(), walker: Walker::default() }
     }
 }
 
@@ -181,14 +179,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let this = self.get_mut();
         let before = buf.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
-        if let Some(bytes) = buf.filled().get(before..).filter(|bytes| !bytes.is_empty())
-            && let Some(begins) = this.activity.read_some()
-        {
-            if begins {
-                this.scanner = Scanner::default();
-            }
-            if this.scanner.feed(bytes) {
-                this.activity.ambiguous.store(true, Ordering::Relaxed);
+        if let Some(bytes) = buf.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
+            this.activity.read_some();
+            if !this.activity.shared.load(Ordering::Relaxed)
+                && let Some(head) = this.walker.feed(bytes)
+            {
+                this.activity.ambiguous.store(head, Ordering::Relaxed);
             }
         }
         polled
@@ -264,14 +260,13 @@ mod tests {
     #[test]
     fn an_idle_connection_lives_as_long_as_it_may_and_a_busy_one_longer() {
         let activity = opened(200);
-        let request = activity.begin(&Gauge::default());
+        let (request, _) = activity.begin(&Gauge::default());
         assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(_)), "a request is under way");
         drop(request);
         assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(_)), "it is idle from now on");
         activity.idle_since.store(1, Ordering::Relaxed);
         assert_eq!(activity.verdict(&LIMITS), Verdict::Idle);
-        assert_eq!(activity.read_some(), Some(true));
-        assert_eq!(activity.read_some(), Some(false), "the same head");
+        activity.read_some();
         assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(left) if left <= LIMITS.head));
     }
 
@@ -293,7 +288,7 @@ mod tests {
         let activity = opened(50);
         activity.share();
         drop(activity.begin(&Gauge::default()));
-        assert_eq!(activity.read_some(), None);
+        activity.read_some();
         assert!(!activity.is_in_head());
     }
 }
