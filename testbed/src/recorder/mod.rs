@@ -6,6 +6,7 @@
 mod h1;
 mod h2;
 mod reply;
+mod rewound;
 mod seen;
 
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 pub use self::reply::{After, Reply, Step};
+use self::rewound::Rewound;
 pub use self::seen::Seen;
 use crate::error::{Error, IoContext, Result};
 use crate::pki::Identity;
@@ -231,52 +233,6 @@ where
         h2::serve(stream, shared.clone(), number, shown).await;
     } else {
         h1::serve(stream, begin, shared.clone(), number, shown).await;
-    }
-}
-
-/// A stream whose first bytes were read already.
-struct Rewound<S> {
-    begin: Vec<u8>,
-    stream: S,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
-    fn poll_read(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-        buffer: &mut tokio::io::ReadBuf<'_>,
-    ) -> std::task::Poll<std::io::Result<()>> {
-        if self.begin.is_empty() {
-            return std::pin::Pin::new(&mut self.stream).poll_read(cx, buffer);
-        }
-        let count = self.begin.len().min(buffer.remaining());
-        buffer.put_slice(&self.begin[..count]);
-        self.begin.drain(..count);
-        std::task::Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
-    fn poll_write(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-        bytes: &[u8],
-    ) -> std::task::Poll<std::io::Result<usize>> {
-        std::pin::Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<std::io::Result<()>> {
-        std::pin::Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<std::io::Result<()>> {
-        std::pin::Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

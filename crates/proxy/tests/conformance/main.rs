@@ -19,6 +19,7 @@ mod cache;
 mod case;
 mod cfg;
 mod cli;
+mod differences;
 mod dos;
 mod fuzz;
 mod fwd;
@@ -30,6 +31,7 @@ mod path;
 mod program;
 mod smug;
 mod tls;
+mod upstream;
 mod verb;
 mod verdict;
 mod ws;
@@ -41,10 +43,10 @@ use std::process::ExitCode;
 
 use testbed::harness::Suite;
 use testbed::wire::Wire;
-use testbed::{Context, TestResult, wait};
+use testbed::{TestResult, wait};
 
 use crate::case::{Case, Pace};
-use crate::verdict::{Check, DIFFERENCES, Difference, Target};
+use crate::verdict::Target;
 
 /// True when minutes may be spent.
 pub fn is_whole() -> bool {
@@ -81,7 +83,7 @@ macro_rules! scenarios {
 }
 
 /// Every scenario's id, for those who must know them all.
-static IDS: std::sync::OnceLock<Vec<&'static str>> = std::sync::OnceLock::new();
+pub static IDS: std::sync::OnceLock<Vec<&'static str>> = std::sync::OnceLock::new();
 
 fn main() -> ExitCode {
     if std::env::var_os(program::PEER).is_none() {
@@ -89,8 +91,8 @@ fn main() -> ExitCode {
     }
     let mut ids = Vec::new();
     let mut suite = Suite::new("conformance")
-        .test("differences_name_scenarios", |cx| Box::pin(differences_name_scenarios(cx)))
-        .test("differences_are_judged", |cx| Box::pin(differences_are_judged(cx)))
+        .test("differences_name_scenarios", |cx| Box::pin(differences::name_scenarios(cx)))
+        .test("differences_are_judged", |cx| Box::pin(differences::are_judged(cx)))
         .test("fuzz", |cx| Box::pin(fuzz::run(cx)));
     scenarios![suite, ids;
         "CACHE-04" cache::permissions_for_five_minutes slow,
@@ -98,7 +100,7 @@ fn main() -> ExitCode {
         "X509-07" x509::another_authority slow,
         "OPS-06" ops::own_token slow,
         "OPS-07" ops::own_authority slow,
-        "FWD-15" fwd::idle_upstream_connections slow,
+        "FWD-15" upstream::idle_upstream_connections slow,
         "AUTHN-12" authn::a_silent_api_server slow,
         "CACHE-03" cache::refusals_for_half_a_minute slow,
         "OPS-04" ops::open_stream slow,
@@ -202,13 +204,13 @@ fn main() -> ExitCode {
         "FWD-05" fwd::trailers,
         "FWD-06" fwd::go_on,
         "FWD-07" fwd::early_hints,
-        "FWD-08" fwd::broken_off,
-        "FWD-09" fwd::a_client_that_goes,
-        "FWD-10" fwd::no_upstream,
-        "FWD-11" fwd::slow_and_again,
-        "FWD-12" fwd::old_clients,
-        "FWD-13" fwd::to_h2c,
-        "FWD-14" fwd::to_tls,
+        "FWD-08" upstream::broken_off,
+        "FWD-09" upstream::a_client_that_goes,
+        "FWD-10" upstream::no_upstream,
+        "FWD-11" upstream::slow_and_again,
+        "FWD-12" upstream::old_clients,
+        "FWD-13" upstream::to_h2c,
+        "FWD-14" upstream::to_tls,
         "FWD-16" fwd::bodies_of_all_methods,
         "SMUG-01" smug::refused("SMUG-01"),
         "SMUG-02" smug::refused("SMUG-02"),
@@ -259,41 +261,4 @@ fn main() -> ExitCode {
     let _ = IDS.set(ids);
     // They mostly wait: for processes to start, for permissions to be known, for what must not come.
     suite.at_once(8).run()
-}
-
-/// A difference of a scenario that is gone would never be looked at again.
-async fn differences_name_scenarios(_: Context) -> TestResult {
-    let known = DIFFERENCES.as_ref().map_err(|error| format!("differences.yaml: {error}"))?;
-    let ids = IDS.get().map(Vec::as_slice).unwrap_or_default();
-    for (number, one) in known.iter().enumerate() {
-        assert!(ids.contains(&one.scenario.as_str()), "{} is no scenario", one.scenario);
-        assert!(one.ours != one.upstream, "{}, {}: that is no difference", one.scenario, one.check);
-        assert!(!one.reason.trim().is_empty(), "{}, {}: no reason", one.scenario, one.check);
-        let same = |other: &Difference| other.scenario == one.scenario && other.check == one.check;
-        assert!(!known[..number].iter().any(same), "{}, {}: written twice", one.scenario, one.check);
-    }
-    Ok(())
-}
-
-/// The judge lets nothing pass that is not written down, and nothing stay written down that is not so.
-async fn differences_are_judged(_: Context) -> TestResult {
-    let check =
-        |wanted: &str, seen: &str| Check { name: "c".into(), wanted: wanted.into(), seen: seen.into() };
-    let known = [Difference {
-        scenario: "X-01".into(),
-        check: "c".into(),
-        upstream: "200".into(),
-        ours: "400".into(),
-        reason: "safer".into(),
-    }];
-    let judge = |target, scenario, checks: &[Check]| verdict::judge(target, scenario, checks, &known).len();
-    assert_eq!(judge(Target::Ours, "X-01", &[check("400", "400")]), 0, "ours does as it must");
-    assert_eq!(judge(Target::Ours, "X-01", &[check("400", "200")]), 1, "ours does as the peer");
-    assert_eq!(judge(Target::Peer, "X-01", &[check("400", "200")]), 0, "the peer differs as is known");
-    assert_eq!(judge(Target::Peer, "X-01", &[check("400", "500")]), 1, "the peer differs in another way");
-    assert_eq!(judge(Target::Peer, "X-01", &[check("400", "400")]), 1, "the peer does not differ any more");
-    assert_eq!(judge(Target::Ours, "X-01", &[check("401", "401")]), 1, "ours is another than is written");
-    assert_eq!(judge(Target::Peer, "X-02", &[check("400", "200")]), 1, "a difference that is not known");
-    assert_eq!(judge(Target::Peer, "X-01", &[]), 2, "nothing was checked, and the difference not met");
-    Ok(())
 }
