@@ -20,11 +20,13 @@
 //! | a played sidecar is reached as it is served and in no other way, and only with a token | `sidecars::each_node_serves_as_it_was_told_and_no_other_way`, `sidecars::only_open_paths_are_served_without_a_token` |
 //! | a played pod needs what a real one needs, and its sidecar lives and dies with it | `kubelet_player::what_a_pod_lacks_keeps_it_back`, `kubelet_player::a_node_pod_comes_up_and_goes`, `kubelet_player::the_pod_says_how_its_sidecar_is_served` |
 //! | a played kubelet writes the same status once | `kubelet_player::status::tests::a_pod_comes_up_in_steps_and_ends`, `kubelet_player::a_thousand_pods_come_up` |
+//! | a recorder keeps what reaches it byte for byte, and notices who goes away | `recorder::tests::what_comes_is_kept_byte_for_byte`, `recorder::tests::whoever_goes_away_and_half_a_body_are_noticed` |
 //! | each crate's invariants name tests that exist | `invariants::every_invariant_names_a_test_that_exists` |
 //! | crates use only those they may know | `architecture::no_crate_uses_one_it_may_not_know` |
 //! | every wait has a deadline, and its error says what was seen last | `wait::tests::the_last_thing_seen_is_in_the_error`, `wait::tests::a_look_that_hangs_is_cut` |
 
 pub mod address;
+pub mod bench;
 pub mod binaries;
 pub mod cert_manager;
 mod cgroup;
@@ -42,12 +44,15 @@ pub mod kubelet_player;
 mod lan;
 pub mod logs;
 pub mod node;
+pub mod oidc;
 pub mod openshift;
 pub mod parts;
 pub mod pki;
 pub mod pod;
 mod probe;
 pub mod process;
+pub mod recorder;
+pub mod rights;
 pub mod s3;
 pub mod sidecars;
 pub mod signals;
@@ -56,6 +61,7 @@ mod sweep;
 mod tls;
 mod tool;
 pub mod wait;
+pub mod wire;
 
 pub use cluster::Cluster;
 pub use control_plane::ControlPlane;

@@ -29,6 +29,17 @@ pub struct Identity {
     pub key: String,
 }
 
+/// What can be wrong with a client's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// It was valid long ago.
+    Expired,
+    /// It is a server's.
+    ForServers,
+    /// Its subject names nobody.
+    Nameless,
+}
+
 /// Whom a server certificate is for.
 #[derive(Clone, Debug, Default)]
 pub struct ServerNames {
@@ -81,6 +92,28 @@ impl Authority {
             names,
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
         )
+    }
+
+    /// A client certificate that is not as it should be.
+    pub fn flawed_client(&self, user: &str, flaw: Flaw) -> Result<Identity> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name =
+            if flaw == Flaw::Nameless { DistinguishedName::new() } else { subject(user, None) };
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![match flaw {
+            Flaw::ForServers => ExtendedKeyUsagePurpose::ServerAuth,
+            _ => ExtendedKeyUsagePurpose::ClientAuth,
+        }];
+        if flaw == Flaw::Expired {
+            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+        }
+        if flaw == Flaw::Nameless {
+            params.distinguished_name.push(DnType::OrganizationName, "a group without a user");
+        }
+        let certificate = params.signed_by(&key, &self.issuer)?.pem();
+        Ok(Identity { certificate, key: key.serialize_pem() })
     }
 
     fn issue(

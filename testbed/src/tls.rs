@@ -40,7 +40,26 @@ pub(crate) fn server(authority: &str, identity: &Identity) -> Result<ServerConfi
         .with_single_cert(certificates(&identity.certificate)?, key(&identity.key)?)?)
 }
 
-fn roots(authority: &str) -> Result<RootCertStore> {
+/// A server that asks its clients for nothing.
+pub(crate) fn plain_server(identity: &Identity) -> Result<ServerConfig> {
+    install_provider();
+    Ok(ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(certificates(&identity.certificate)?, key(&identity.key)?)?)
+}
+
+/// A server that serves nobody without a certificate of one authority.
+pub(crate) fn strict_server(authority: &str, identity: &Identity) -> Result<ServerConfig> {
+    install_provider();
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots(authority)?))
+        .build()
+        .map_err(|error| Error::Refused(format!("verifying clients: {error}")))?;
+    Ok(ServerConfig::builder()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(certificates(&identity.certificate)?, key(&identity.key)?)?)
+}
+
+pub(crate) fn roots(authority: &str) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(authority)? {
         roots.add(certificate)?;
@@ -48,13 +67,13 @@ fn roots(authority: &str) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>> {
+pub(crate) fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<std::result::Result<_, _>>()
         .map_err(|error| Error::Refused(format!("reading a certificate: {error}")))
 }
 
-fn key(pem: &str) -> Result<PrivateKeyDer<'static>> {
+pub(crate) fn key(pem: &str) -> Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes())
         .map_err(|error| Error::Refused(format!("reading a private key: {error}")))
 }

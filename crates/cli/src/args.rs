@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     completion, crds, kms_aggregator, kms_check, kms_inject, kms_preflight, kms_preflight_controller,
-    kms_reporter, operator, sidecar,
+    kms_reporter, operator, proxy, sidecar,
 };
 
 /// Runs nodes that have privileged sidecars on Kubernetes, and tells the truth about them.
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     KmsReporter(Box<kms_reporter::Args>),
     /// Run the operator: nodes and fleets are brought to their specs, and kept there.
     Operator(Box<operator::Args>),
+    /// Run the authorizing reverse proxy: a drop-in for kube-rbac-proxy.
+    Proxy(Box<proxy::Args>),
     /// Run a node's sidecar: the API that takes tasks, and does them.
     Sidecar(Box<sidecar::Args>),
 }

@@ -21,19 +21,26 @@ mod kms_preflight;
 mod kms_preflight_controller;
 mod kms_reporter;
 mod operator;
+mod proxy;
 mod seictl;
 mod sidecar;
+mod words;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use words::Words;
 
 use crate::args::{Args, Command};
 
 /// Reads the command line, does what it says, and returns how it went: 0 done, 1 failed, 2 wrong usage.
 #[must_use]
 pub fn run() -> ExitCode {
-    let Args { command } = Args::parse_from(seictl::words(std::env::args_os()));
+    let words = Words::of(seictl::words(std::env::args_os()).into_iter());
+    let Args { command } = match Args::try_parse_from(&words.all) {
+        Ok(args) => args,
+        Err(error) => return words.refuse(&error),
+    };
     let done = match command {
         Command::Completion(args) => completion::run(args).map_err(Failure::from),
         Command::Crds(args) => crds::run(args).map_err(Failure::from),
@@ -44,6 +51,7 @@ pub fn run() -> ExitCode {
         Command::KmsPreflight(args) => kms_preflight::run(args),
         Command::KmsPreflightController(args) => kms_preflight_controller::run(*args),
         Command::Operator(args) => operator::run(*args),
+        Command::Proxy(args) => proxy::run(*args),
         Command::Sidecar(args) => sidecar::run(*args),
     };
     let (why, code) = match done {
@@ -56,7 +64,11 @@ pub fn run() -> ExitCode {
         Err(Failure::Failed(why)) => (why, ExitCode::FAILURE),
         Err(Failure::Usage(why)) => (why, ExitCode::from(2)),
     };
-    eprintln!("outrigger: {why}");
+    if words.are_the_proxys {
+        why.lines().for_each(|line| eprintln!("Error: {line}"));
+    } else {
+        eprintln!("outrigger: {why}");
+    }
     code
 }
 

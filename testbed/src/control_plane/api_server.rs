@@ -15,12 +15,17 @@ use crate::site::Site;
 /// Free in every site, whose network namespace is its own.
 const PORT: u16 = 6443;
 
-/// Every request once, when it is answered (a watch: when it begins), without bodies.
+/// Every request once, when it is answered (a watch: when it begins), without bodies; those of access reviews are the
+/// only ones kept, since they tell what was asked about whom and hold no secret.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- level: Request
+  resources:
+  - group: authorization.k8s.io
+    resources: [subjectaccessreviews]
 - level: Metadata
 ";
 
@@ -121,6 +126,12 @@ impl ApiServer {
             .args(&self.flags)
             .in_netns(site.netns())
             .start(site)
+    }
+
+    /// Its program and flags.
+    pub(super) fn command(&self, kubernetes: &Kubernetes) -> Vec<String> {
+        let program = kubernetes.program("kube-apiserver").display().to_string();
+        std::iter::once(program).chain(self.flags.iter().cloned()).collect()
     }
 
     pub(super) fn url(&self) -> String {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::error::{IoContext, Result};
 use crate::wait;
@@ -37,6 +38,8 @@ pub struct AuditedRequest {
     pub namespace: String,
     /// Object's name; empty for none.
     pub name: String,
+    /// What was sent, for access reviews only.
+    pub body: Option<Value>,
     /// The answer's HTTP code.
     pub code: u16,
     /// When it came to the API server.
@@ -66,6 +69,7 @@ struct Event {
     object_ref: ObjectRef,
     #[serde(default)]
     response_status: ResponseStatus,
+    request_object: Option<Value>,
     request_received_timestamp: MicroTime,
     stage_timestamp: MicroTime,
 }
@@ -109,6 +113,12 @@ impl Audit {
     #[must_use]
     pub fn reader(&self) -> AuditReader {
         AuditReader { path: self.path.clone(), read: 0, seen: HashSet::new() }
+    }
+
+    /// A reader who begins with what is logged from now on.
+    pub fn reader_from_now(&self) -> Result<AuditReader> {
+        let length = fs::metadata(&self.path).context(|| format!("reading {}", self.path.display()))?.len();
+        Ok(AuditReader { path: self.path.clone(), read: length, seen: HashSet::new() })
     }
 
     /// Waits until at least `count` such requests are logged, and returns them: a request is logged a moment after its
@@ -170,6 +180,7 @@ fn parse(text: &str, seen: &mut HashSet<String>) -> Result<(Vec<AuditedRequest>,
             subresource: event.object_ref.subresource,
             namespace: event.object_ref.namespace,
             name: event.object_ref.name,
+            body: event.request_object,
             code: event.response_status.code,
             received: event.request_received_timestamp,
             answered: event.stage_timestamp,

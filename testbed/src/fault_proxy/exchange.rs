@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONNECTION, HeaderValue, UPGRADE, USER_AGENT};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, UPGRADE, USER_AGENT};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
-use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 
 use super::connection::Control;
 use super::execution::{Execution, Executions, Gate};
-use super::fault::{Loss, Moment};
+use super::fault::{Alteration, Loss, Moment};
 use super::forward;
 use super::identity::{self, Holder};
 use super::journal::{Journal, Open};
@@ -98,6 +98,16 @@ impl Exchange {
                 rule.fire();
                 self.refuse(&refusal)
             }
+            Some((rule, Decision::Alter(alteration))) => {
+                pause(plan.delay).await;
+                let answer = self.forward(body, plan.answer_delay).await;
+                let answer = match answer {
+                    Some(answer) => self.alter(answer, &alteration).await,
+                    None => None,
+                };
+                rule.fire();
+                self.pass_on(answer).await
+            }
             Some((rule, Decision::LoseAnswer(loss))) => {
                 pause(plan.delay).await;
                 self.lose_answer(body, plan.answer_delay, &rule, loss).await
@@ -107,6 +117,27 @@ impl Exchange {
                 let execution = self.shared.executions.condemn(&self.asked, rule, kill);
                 pause(plan.delay).await;
                 self.kill(body, plan.answer_delay, execution).await
+            }
+        }
+    }
+
+    /// Changes an answer; nothing when it is no JSON.
+    async fn alter(&mut self, answer: Answer, alteration: &Alteration) -> Option<Answer> {
+        let (mut head, body) = answer.into_parts();
+        let altered = match body.collect().await {
+            Ok(whole) => serde_json::from_slice(&whole.to_bytes()).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match altered {
+            Ok(mut document) => {
+                (alteration.0)(&mut document);
+                head.headers.remove(CONTENT_LENGTH);
+                let body = Full::new(Bytes::from(document.to_string()));
+                Some(Response::from_parts(head, body.map_err(|never| match never {}).boxed_unsync()))
+            }
+            Err(why) => {
+                self.entry.failure(format!("altering an answer: {why}"));
+                None
             }
         }
     }

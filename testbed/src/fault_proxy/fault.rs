@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::refusal::Refusal;
 use crate::error::Result;
 
@@ -18,10 +20,29 @@ pub enum Fault {
     Reset,
     /// It is not forwarded; the proxy answers this.
     Answer(Refusal),
+    /// It is forwarded and answered, and its answer is passed on changed.
+    Alter(Alteration),
     /// It is forwarded and answered, and its answer is lost.
     LoseAnswer(Loss),
     /// A process is killed over it.
     Kill(Kill),
+}
+
+/// A change of an answer, which is JSON: for what other API servers than ours say.
+#[derive(Clone)]
+pub struct Alteration(pub(super) Arc<dyn Fn(&mut Value) + Send + Sync>);
+
+impl Alteration {
+    /// Changes answers by `change`.
+    pub fn by(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(change))
+    }
+}
+
+impl fmt::Debug for Alteration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alteration").finish_non_exhaustive()
+    }
 }
 
 /// What a client gets in place of a lost answer.
@@ -77,6 +98,7 @@ impl fmt::Display for Fault {
             Self::DelayAnswer(time) => write!(f, "delay the answer {time:?}"),
             Self::Reset => write!(f, "reset"),
             Self::Answer(refusal) => write!(f, "answer {}", refusal.code().as_u16()),
+            Self::Alter(_) => write!(f, "alter the answer"),
             Self::LoseAnswer(Loss::Reset) => write!(f, "lose the answer, reset"),
             Self::LoseAnswer(Loss::GatewayTimeout) => write!(f, "lose the answer, 504"),
             Self::Kill(kill) => match kill.moment {

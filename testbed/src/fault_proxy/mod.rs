@@ -51,7 +51,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 pub use self::event::EventType;
-pub use self::fault::{Fault, Kill, Loss, Moment};
+pub use self::fault::{Alteration, Fault, Kill, Loss, Moment};
 pub use self::freeze::Revision;
 pub use self::injection::Injection;
 pub use self::journal::Journal;

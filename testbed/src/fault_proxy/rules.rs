@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::event::{Event, EventType};
-use super::fault::{Fault, Kill, Loss};
+use super::fault::{Alteration, Fault, Kill, Loss};
 use super::freeze::Revision;
 use super::matching::{Matching, Times};
 use super::refusal::Refusal;
@@ -102,6 +102,7 @@ pub(super) struct Plan {
 pub(super) enum Decision {
     Reset,
     Answer(Refusal),
+    Alter(Alteration),
     LoseAnswer(Loss),
     Kill(Kill),
 }
@@ -167,6 +168,7 @@ impl Rules {
                     }
                     Fault::Reset => Decision::Reset,
                     Fault::Answer(refusal) => Decision::Answer(refusal.clone()),
+                    Fault::Alter(alteration) => Decision::Alter(alteration.clone()),
                     Fault::LoseAnswer(loss) => Decision::LoseAnswer(*loss),
                     Fault::Kill(kill) => Decision::Kill(kill.clone()),
                 };

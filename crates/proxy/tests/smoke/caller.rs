@@ -1,0 +1,155 @@
+//! Callers: one request each, over a connection of its own.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use testbed::pki::Identity;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Whatever goes wrong.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A request.
+#[derive(Default)]
+pub struct Call {
+    path: String,
+    headers: String,
+    tls: bool,
+    identity: Option<Identity>,
+}
+
+/// Its answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub body: String,
+}
+
+impl Call {
+    /// For a path.
+    pub fn get(path: &str) -> Self {
+        Self { path: path.into(), ..Self::default() }
+    }
+
+    /// With a header.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push_str(&format!("{name}: {value}\r\n"));
+        self
+    }
+
+    /// With a token.
+    pub fn token(self, token: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    /// Over TLS.
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
+    /// Over TLS with a certificate.
+    pub fn certificate(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
+        self.tls()
+    }
+
+    /// Asks.
+    pub async fn to(self, address: &str) -> Result<Answer, Failure> {
+        let stream = TcpStream::connect(address).await?;
+        if self.tls {
+            let stream = connect(stream, self.identity.as_ref()).await?;
+            self.over(stream).await
+        } else {
+            self.over(stream).await
+        }
+    }
+
+    async fn over(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<Answer, Failure> {
+        let head =
+            format!("GET {} HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\n{}\r\n", self.path, self.headers);
+        stream.write_all(head.as_bytes()).await?;
+        let mut bytes = Vec::new();
+        // A server may close without saying goodbye in TLS.
+        let read = stream.read_to_end(&mut bytes).await;
+        if bytes.is_empty() {
+            read?;
+        }
+        let text = String::from_utf8(bytes)?;
+        let (head, body) = text.split_once("\r\n\r\n").ok_or("no answer")?;
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or("no status")?;
+        Ok(Answer { status, body: body.to_owned() })
+    }
+}
+
+/// The subject of the certificate that is served.
+pub async fn names_of(address: &str) -> Result<String, Failure> {
+    let stream = connect(TcpStream::connect(address).await?, None).await?;
+    let certificates = stream.get_ref().1.peer_certificates().ok_or("no certificate")?;
+    let first = certificates.first().ok_or("no certificate")?;
+    let (_, parsed) = x509_parser::parse_x509_certificate(first)?;
+    Ok(parsed.subject().to_string())
+}
+
+async fn connect(
+    stream: TcpStream,
+    identity: Option<&Identity>,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, Failure> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody));
+    let config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(Identity { certificate, key }) => builder.with_client_auth_cert(
+            vec![CertificateDer::from_pem_slice(certificate.as_bytes())?],
+            PrivateKeyDer::from_pem_slice(key.as_bytes())?,
+        )?,
+    };
+    Ok(TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("proxy")?, stream).await?)
+}
+
+/// Who the server is, is what the test looks at itself.
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}

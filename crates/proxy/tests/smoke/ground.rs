@@ -1,0 +1,171 @@
+//! The ground of a test: a namespace, callers with tokens and rights, and proxies.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject};
+use kube::Client;
+use kube::api::{Api, ObjectMeta, PostParams};
+use serde_json::Value;
+use testbed::process::{Process, Program};
+use testbed::{Context, ControlPlane, Error, binaries, wait};
+
+/// How long things that take a moment may take.
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// What a test stands on.
+pub struct Ground<'a> {
+    plane: &'a ControlPlane,
+    client: Client,
+    pub namespace: String,
+    pub logs: PathBuf,
+}
+
+impl<'a> Ground<'a> {
+    /// A namespace of the test's own.
+    pub async fn on(cx: &'a Context) -> Result<Self, Error> {
+        let plane = cx.control_plane().await?;
+        std::fs::create_dir_all(cx.logs())
+            .map_err(|source| Error::Io { what: "making a folder".into(), source })?;
+        Ok(Self {
+            plane,
+            client: plane.client().await?,
+            namespace: cx.namespace().await?,
+            logs: cx.logs().to_owned(),
+        })
+    }
+
+    /// A token of a new service account that may get a path; none when it is empty.
+    pub async fn token(&self, name: &str, path: &str) -> Result<String, Error> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.namespace);
+        let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+        accounts
+            .create(&PostParams::default(), &ServiceAccount { metadata, ..ServiceAccount::default() })
+            .await?;
+        if !path.is_empty() {
+            let subject = Subject {
+                kind: "ServiceAccount".into(),
+                name: name.into(),
+                namespace: Some(self.namespace.clone()),
+                ..Subject::default()
+            };
+            self.allow(&format!("{}-{name}", self.namespace), subject, path).await?;
+        }
+        self.issue(name, Vec::new()).await
+    }
+
+    /// A token of a service account that there is, for an audience.
+    pub async fn token_for(&self, name: &str, audience: &str) -> Result<String, Error> {
+        self.issue(name, vec![audience.to_owned()]).await
+    }
+
+    async fn issue(&self, name: &str, audiences: Vec<String>) -> Result<String, Error> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.namespace);
+        let spec = TokenRequestSpec { audiences, ..TokenRequestSpec::default() };
+        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let made = accounts.create_token_request(name, &PostParams::default(), &request).await?;
+        made.status.map(|status| status.token).ok_or_else(|| Error::Refused("no token".into()))
+    }
+
+    /// The administrator's kubeconfig with another address.
+    pub fn kubeconfig_at(&self, server: &str) -> String {
+        self.plane.admin().at(server).kubeconfig()
+    }
+
+    /// Lets a user get a path.
+    pub async fn allow_user(&self, user: &str, path: &str) -> Result<(), Error> {
+        let subject = Subject { kind: "User".into(), name: user.into(), ..Subject::default() };
+        self.allow(user, subject, path).await
+    }
+
+    async fn allow(&self, name: &str, subject: Subject, path: &str) -> Result<(), Error> {
+        let metadata = || ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let rule = PolicyRule {
+            non_resource_urls: Some(vec![path.into()]),
+            verbs: vec!["get".into()],
+            ..PolicyRule::default()
+        };
+        let role = ClusterRole { metadata: metadata(), rules: Some(vec![rule]), ..ClusterRole::default() };
+        Api::<ClusterRole>::all(self.client.clone()).create(&PostParams::default(), &role).await?;
+        let role_ref = RoleRef {
+            api_group: "rbac.authorization.k8s.io".into(),
+            kind: "ClusterRole".into(),
+            name: name.into(),
+        };
+        let binding = ClusterRoleBinding { metadata: metadata(), role_ref, subjects: Some(vec![subject]) };
+        Api::<ClusterRoleBinding>::all(self.client.clone()).create(&PostParams::default(), &binding).await?;
+        Ok(())
+    }
+
+    /// A proxy that is about to be started.
+    pub fn proxy(&self, name: &str) -> Orders<'_> {
+        Orders { ground: self, name: name.into(), flags: Vec::new() }
+    }
+}
+
+/// What a proxy is told.
+pub struct Orders<'g> {
+    ground: &'g Ground<'g>,
+    name: String,
+    flags: Vec<String>,
+}
+
+impl Orders<'_> {
+    /// One more flag.
+    pub fn flag(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.flags.push(format!("--{name}={value}"));
+        self
+    }
+
+    /// Starts it.
+    pub fn start(self) -> Result<Proxy, Error> {
+        let mut flags = self.flags;
+        if !flags.iter().any(|flag| flag.starts_with("--kubeconfig=")) {
+            let kubeconfig = self.ground.plane.admin().write_kubeconfig(&self.ground.logs)?;
+            flags.push(format!("--kubeconfig={}", kubeconfig.display()));
+        }
+        let process = Program::new(format!("proxy-{}", self.name), binaries::path("outrigger")?)
+            .arg("proxy")
+            .args(flags)
+            .start(self.ground.plane.site())?;
+        Ok(Proxy { process })
+    }
+}
+
+/// A running proxy; killed when dropped.
+pub struct Proxy {
+    pub process: Process,
+}
+
+impl Proxy {
+    /// Its log so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.process.log()).unwrap_or_default()
+    }
+
+    /// Waits until it has logged a line with all of these texts.
+    pub async fn until_told(&self, texts: &[&str]) -> Result<(), Error> {
+        wait::until(format!("a log line with {texts:?}"), SOON, || async {
+            let log = self.log();
+            let told = log.lines().any(|line| texts.iter().all(|text| line.contains(text)));
+            if told { Ok(()) } else { Err(format!("its log is\n{log}")) }
+        })
+        .await
+    }
+
+    /// Where the listener of a flag is.
+    pub async fn address(&self, flag: &str) -> Result<String, Error> {
+        wait::until(format!("the address of --{flag}"), SOON, || async {
+            self.process.check_alive().map_err(|error| error.to_string())?;
+            let log = self.log();
+            let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let found = lines.rfind(|line| line["message"] == "listening" && line["flag"] == flag);
+            found
+                .and_then(|line| line["address"].as_str().map(str::to_owned))
+                .ok_or(format!("its log is\n{log}"))
+        })
+        .await
+    }
+}

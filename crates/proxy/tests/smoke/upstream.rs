@@ -1,0 +1,124 @@
+//! The upstream: says which headers it saw.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use testbed::{Error, wait};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::ground::SOON;
+
+/// An upstream; it ends when dropped.
+pub struct Upstream {
+    address: SocketAddr,
+    stop: CancellationToken,
+    asked: Arc<Mutex<Vec<String>>>,
+    slow: Arc<Semaphore>,
+    ended: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Upstream {
+    /// Starts one.
+    pub async fn start() -> Result<Self, Error> {
+        let io = |source| Error::Io { what: "starting an upstream".into(), source };
+        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(io)?;
+        let address = listener.local_addr().map_err(io)?;
+        let (stop, asked, slow) = (CancellationToken::new(), Arc::default(), Arc::new(Semaphore::new(0)));
+        let serving = serve(listener, stop.clone(), Arc::clone(&asked), slow.clone());
+        let ended = Some(tokio::spawn(serving));
+        Ok(Self { address, stop, asked, slow, ended })
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// Ends it: nobody listens any more, and connections are closed.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        if let Some(ended) = self.ended.take() {
+            let _ = ended.await;
+        }
+    }
+
+    /// Lets requests for `/slow` end.
+    pub fn release(&self) {
+        self.slow.add_permits(1_000);
+    }
+
+    /// Waits until somebody has asked for a path.
+    pub async fn until_asked(&self, path: &str) -> Result<(), Error> {
+        wait::until(format!("a request for {path}"), SOON, || async {
+            let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if asked.iter().any(|one| one == path) {
+                Ok(())
+            } else {
+                Err(format!("it was asked for {asked:?}"))
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    stop: CancellationToken,
+    asked: Arc<Mutex<Vec<String>>>,
+    slow: Arc<Semaphore>,
+) {
+    loop {
+        let stream = tokio::select! {
+            () = stop.cancelled() => return,
+            Ok((stream, _)) = listener.accept() => stream,
+        };
+        let (stop, asked, slow) = (stop.clone(), asked.clone(), slow.clone());
+        tokio::spawn(async move {
+            let service = service_fn(move |request: Request<Incoming>| {
+                let (asked, slow) = (asked.clone(), slow.clone());
+                async move {
+                    let path = request.uri().path().to_owned();
+                    asked.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+                    if path == "/slow" {
+                        drop(slow.acquire().await);
+                    }
+                    Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(headers(&request).to_string()))))
+                }
+            });
+            let serving =
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            tokio::select! {
+                () = stop.cancelled() => {}
+                _ = serving => {}
+            }
+        });
+    }
+}
+
+/// Each header with its value; a list where there are several lines.
+fn headers(request: &Request<Incoming>) -> Value {
+    let text =
+        |value: &http::HeaderValue| Value::from(String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let one = |name: &http::HeaderName| {
+        let mut lines: Vec<Value> = request.headers().get_all(name).iter().map(text).collect();
+        let value = if lines.len() == 1 { lines.remove(0) } else { Value::from(lines) };
+        (name.to_string(), value)
+    };
+    Value::Object(request.headers().keys().map(one).collect())
+}

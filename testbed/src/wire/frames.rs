@@ -1,0 +1,182 @@
+//! HTTP/2 frames, written by hand: what no library would send.
+
+use std::time::Duration;
+
+use super::Wire;
+use crate::error::Result;
+
+/// The client's half of the beginning of a connection: the preface and empty settings.
+#[must_use]
+pub fn begin() -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(0x4, 0, 0, &[]));
+    bytes
+}
+
+/// One frame.
+#[must_use]
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// A block of header lines in the plainest form: every one a literal that is never indexed, nothing compressed.
+#[must_use]
+pub fn block<N: AsRef<[u8]>, V: AsRef<[u8]>>(lines: &[(N, V)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (name, value) in lines {
+        bytes.push(0x10);
+        string(&mut bytes, name.as_ref());
+        string(&mut bytes, value.as_ref());
+    }
+    bytes
+}
+
+fn string(bytes: &mut Vec<u8>, text: &[u8]) {
+    // A number with a prefix of seven bits.
+    if text.len() < 127 {
+        bytes.push(text.len() as u8);
+    } else {
+        bytes.push(127);
+        let mut left = text.len() - 127;
+        while left >= 128 {
+            bytes.push((left % 128 + 128) as u8);
+            left /= 128;
+        }
+        bytes.push(left as u8);
+    }
+    bytes.extend(text);
+}
+
+/// A whole request without a body, in one frame.
+#[must_use]
+pub fn request<N: AsRef<[u8]>, V: AsRef<[u8]>>(stream: u32, lines: &[(N, V)]) -> Vec<u8> {
+    frame(0x1, 0x5, stream, &block(lines))
+}
+
+/// The taking back of a stream.
+#[must_use]
+pub fn reset(stream: u32) -> Vec<u8> {
+    frame(0x3, 0, stream, &8_u32.to_be_bytes())
+}
+
+/// What a server said on a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Codes of answers, by stream.
+    pub answers: Vec<(u32, u16)>,
+    /// Codes of streams that were reset.
+    pub resets: Vec<(u32, u32)>,
+    /// The code it ended the connection with.
+    pub goaway: Option<u32>,
+    /// The connection was closed.
+    pub closed: bool,
+}
+
+/// Reads what a server says until `enough` or the end of the connection or of the time.
+pub async fn listen(wire: &mut Wire, within: Duration, enough: impl Fn(&Said) -> bool) -> Result<Said> {
+    let mut said = Said::default();
+    let mut bytes = Vec::new();
+    let deadline = tokio::time::Instant::now() + within;
+    while !enough(&said) {
+        while let Some(length) = whole(&bytes) {
+            let frame: Vec<u8> = bytes.drain(..length).collect();
+            note(&mut said, &frame);
+            // Settings must be acknowledged, or the server gives up.
+            if frame[3] == 0x4 && frame[4] & 1 == 0 {
+                wire.send(self::frame(0x4, 1, 0, &[])).await?;
+            }
+        }
+        if enough(&said) {
+            break;
+        }
+        match tokio::time::timeout_at(deadline, wire.read()).await {
+            Ok(Ok(more)) if !more.is_empty() => bytes.extend(more),
+            Ok(_) => {
+                said.closed = true;
+                break;
+            }
+            Err(_) => break,
+        }
+    }
+    Ok(said)
+}
+
+fn whole(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.get(..9)?;
+    let length = 9 + u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+    (bytes.len() >= length).then_some(length)
+}
+
+fn note(said: &mut Said, frame: &[u8]) {
+    let number = |at: usize| {
+        frame.get(at..at + 4).map_or(0, |four| u32::from_be_bytes([four[0], four[1], four[2], four[3]]))
+    };
+    let stream = number(5) & 0x7fff_ffff;
+    match frame[3] {
+        0x1 => said.answers.push((stream, status(&frame[9..]))),
+        0x3 => said.resets.push((stream, number(9))),
+        0x7 => said.goaway = Some(number(13)),
+        _ => {}
+    }
+}
+
+/// The code at the beginning of an answer's header block; 0 when it is written in a way that is not read here.
+fn status(block: &[u8]) -> u16 {
+    match block.first() {
+        // An update of the table's size may come first.
+        Some(0x20..=0x3f) => status(&block[1..]),
+        Some(0x88) => 200,
+        Some(0x89) => 204,
+        Some(0x8b) => 304,
+        Some(0x8c) => 400,
+        Some(0x8d) => 404,
+        Some(0x8e) => 500,
+        // A literal with the name of one of the indexed codes.
+        Some(0x08..=0x0e | 0x48..=0x4e) => literal(&block[1..]),
+        _ => 0,
+    }
+}
+
+fn literal(value: &[u8]) -> u16 {
+    let Some(length) = value.first() else { return 0 };
+    let text = value.get(1..1 + usize::from(length & 0x7f)).unwrap_or_default();
+    let digits = if length & 0x80 == 0 { text.to_vec() } else { digits(text) };
+    String::from_utf8_lossy(&digits).parse().unwrap_or(0)
+}
+
+/// Digits in Huffman's code: 0, 1 and 2 have five bits, the others six.
+fn digits(text: &[u8]) -> Vec<u8> {
+    let bits: Vec<u8> = text.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    let number = |bits: &[u8]| bits.iter().fold(0_u8, |sum, bit| sum << 1 | bit);
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(five) = bits.get(at..at + 5).map(number) {
+        if five < 3 {
+            found.push(b'0' + five);
+            at += 5;
+        } else if let Some(six @ 25..=31) = bits.get(at..at + 6).map(number) {
+            found.push(b'3' + six - 25);
+            at += 6;
+        } else {
+            break;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_read_as_servers_write_them() {
+        assert_eq!(status(&[0x88]), 200);
+        assert_eq!(status(&[0x48, 0x03, b'4', b'0', b'1']), 401);
+        // 403 and 502 in Huffman's code: 011010 00000 011001, 011011 00000 00010, filled up with ones.
+        assert_eq!(status(&[0x48, 0x83, 0b0110_1000, 0b0000_1100, 0b1111_1111]), 403);
+        assert_eq!(status(&[0x20, 0x48, 0x82, 0b0110_1100, 0b0000_0010]), 502);
+    }
+}
