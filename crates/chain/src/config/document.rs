@@ -78,23 +78,30 @@ impl Document {
         })
     }
 
-    /// Puts a value at a path. A comment beside the old one stays.
-    pub(crate) fn write(&mut self, path: &str, literal: &str) -> Result<(), FileError> {
+    /// Puts a value at a path. A comment beside the old one stays; a new one comes after a key of the same table.
+    pub(crate) fn write(&mut self, path: &str, literal: &str, after: Option<&str>) -> Result<(), FileError> {
         let (file, wrong) =
             (self.file, |error| FileError::Syntax { file: self.file, what: one_line(&error, "") });
         let new: Toml = literal.parse().map_err(wrong)?;
-        let (table, name) = match path.split_once('.') {
-            None => (self.toml.as_table_mut() as &mut dyn TableLike, path),
-            Some((section, name)) => {
-                let root = self.toml.as_table_mut();
-                let spelled = spelled(root, section).unwrap_or_else(|| section.to_owned());
-                let item = root.entry(&spelled).or_insert_with(|| Item::Table(new_table()));
-                let no_table = || FileError::NoTable { file, path: section.into() };
-                (item.as_table_like_mut().ok_or_else(no_table)?, name)
-            }
+        let root = self.toml.as_table_mut();
+        let Some((section, name)) = path.split_once('.') else {
+            insert(root, path, new, after);
+            return Ok(());
         };
-        put(table, name, new);
+        let spelled = spelled(root, section).unwrap_or_else(|| section.to_owned());
+        match root.entry(&spelled).or_insert_with(|| Item::Table(new_table())) {
+            Item::Table(table) => insert(table, name, new, after),
+            item => {
+                let no_table = || FileError::NoTable { file, path: section.into() };
+                put(item.as_table_like_mut().ok_or_else(no_table)?, name, new);
+            }
+        }
         Ok(())
+    }
+
+    /// Whether there is a key at a path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.item(path).is_ok_and(|item| item.is_some())
     }
 
     fn item(&self, path: &str) -> Result<Option<&Item>, FileError> {
@@ -127,21 +134,40 @@ fn new_table() -> Table {
     table
 }
 
-/// Puts a value into a table: in the place of the one that is there, or after the others, indented as they are.
-pub(crate) fn put(table: &mut dyn TableLike, name: &str, mut new: Toml) {
+/// Puts a value into a table; one that is new there comes after a key, if there is that key.
+fn insert(table: &mut Table, name: &str, new: Toml, after: Option<&str>) {
+    if !put(table, name, new) {
+        return;
+    }
+    let order: Vec<String> = table.iter().map(|(key, _)| key.to_owned()).collect();
+    let after = after.and_then(|after| spelled(table, after));
+    let Some(place) = order.iter().position(|key| after.as_ref() == Some(key)) else { return };
+    // Twice the place leaves room for one between two others.
+    let rank = |key: &str| match order.iter().position(|other| other == key) {
+        Some(_) if key == name => 2 * place + 1,
+        Some(place) => 2 * place,
+        None => usize::MAX,
+    };
+    table.sort_values_by(|a, _, b, _| rank(a.get()).cmp(&rank(b.get())));
+}
+
+/// Puts a value into a table: in the place of the one that is there, or after the others, indented as they are. Returns
+/// whether it is new there.
+pub(crate) fn put(table: &mut dyn TableLike, name: &str, mut new: Toml) -> bool {
     let spelled = spelled(table, name).unwrap_or_else(|| name.to_owned());
     if let Some(old) = table.get_mut(&spelled) {
         if let Some(old) = old.as_value() {
             *new.decor_mut() = old.decor().clone();
         }
         *old = Item::Value(new);
-        return;
+        return false;
     }
     let indent = table.iter().next().and_then(|(first, _)| table.key(first)).map(indent_of);
     table.insert(&spelled, Item::Value(new));
     if let (Some(indent), Some(mut key)) = (indent, table.key_mut(&spelled)) {
         key.leaf_decor_mut().set_prefix(indent);
     }
+    true
 }
 
 /// The blanks before a key on its line.

@@ -6,6 +6,7 @@ mod finding;
 mod host;
 mod intent;
 mod mode;
+mod network_rules;
 mod patch;
 mod presets;
 mod render;

@@ -67,10 +67,25 @@ pub fn patch(file: Patchable, text: &str, tree: &Map<String, Json>) -> Result<St
     Ok(document.text())
 }
 
-/// `client.toml` with the name of a chain: seid does not start when it differs from that in the genesis file.
+/// What seid's commands need beside the name of the chain; without a keyring not one of them runs.
+const CLIENT: [(&str, &str); 4] = [
+    ("keyring-backend", "os"),
+    ("output", "text"),
+    ("node", "tcp://localhost:26657"),
+    ("broadcast-mode", "sync"),
+];
+
+/// `client.toml` with the name of a chain: seid does not start when it differs from that in the genesis file. What else
+/// it needs is added where it is missing.
 pub fn client_with_chain(text: &str, chain_id: &str) -> Result<String, PatchError> {
-    let tree = Map::from_iter([("chain-id".to_owned(), Json::from(chain_id))]);
-    patch(Patchable::Client, text, &tree)
+    let mut document = Document::parse_named(Patchable::Client.name(), text)?;
+    document.write("chain-id", &super::value::quote(chain_id), None)?;
+    for (key, value) in CLIENT {
+        if !document.has(key) {
+            document.write(key, &super::value::quote(value), None)?;
+        }
+    }
+    Ok(document.text())
 }
 
 fn merge(

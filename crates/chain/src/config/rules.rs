@@ -2,8 +2,8 @@
 
 use super::finding::{Finding, Findings};
 use super::mode::Mode;
-use super::seid_rules;
 use super::settings::{MODE, Settings, VERSION};
+use super::{network_rules, seid_rules};
 
 /// Numbers and lengths of time that must not be below zero, by where they stand among the rules.
 const NOT_NEGATIVE: [&str; 21] = [
@@ -64,6 +64,7 @@ pub fn check(settings: &Settings, ceiling: i64) -> Vec<Finding> {
         );
     }
     seid_rules::check(settings, out);
+    network_rules::check(settings, out);
     findings.0
 }
 
@@ -189,7 +190,9 @@ mod tests {
             assert!(table::find(key).is_some(), "{key}");
         }
         // Every other key stands in the text of the rules.
-        for source in [include_str!("rules.rs"), include_str!("seid_rules.rs")] {
+        for source in
+            [include_str!("rules.rs"), include_str!("seid_rules.rs"), include_str!("network_rules.rs")]
+        {
             for quoted in source.split('"').skip(1).step_by(2) {
                 let dotted = quoted.contains('.')
                     && quoted.chars().all(|c| c.is_ascii_lowercase() || "._".contains(c));

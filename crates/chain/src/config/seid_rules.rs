@@ -43,9 +43,12 @@ fn pruning(settings: &Settings, out: &mut Findings) {
         let text = settings.text(key);
         match text.parse::<u64>() {
             Ok(number) => Some(number),
-            Err(_) if text.is_empty() && !custom => None,
             Err(_) => {
-                out.error(key, format!("{text:?} is not a number of blocks"));
+                // Also where another strategy does not use it.
+                out.error(
+                    key,
+                    format!("{text:?} is not a number of blocks, and seid does not start; use 0 for none"),
+                );
                 None
             }
         }

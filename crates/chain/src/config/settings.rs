@@ -158,34 +158,51 @@ impl Present {
         touch: impl Fn(&str) -> bool,
     ) -> Result<Files, FileError> {
         for file in [File::Config, File::App] {
+            let document = if file == File::Config { &mut self.config } else { &mut self.app };
+            let mut before: Option<&str> = None;
             for line in table::lines(file) {
-                let document = if file == File::Config { &mut self.config } else { &mut self.app };
-                let Some(literal) = settings.literal(&line.holds) else { continue };
-                let (key, kind) = match &line.holds {
-                    Holds::Setting(field) => (field.key, field.kind),
-                    Holds::Copy(key) => (*key, table::find(key).map_or(Kind::Text, |field| field.kind)),
-                    // A file that names another genesis file knows why.
-                    Holds::Constant(_) => (line.path, Kind::Text),
-                };
-                if !touch(key) {
-                    continue;
+                if let Some(literal) = settings.literal(&line.holds) {
+                    write_line(document, line, &literal, before, &touch)?;
                 }
-                let paths = [Some(line.path), preferred(key)];
-                for (path, main) in paths.into_iter().flatten().zip([true, false]) {
-                    let present = document.read(path, kind)?;
-                    let wanted = match (&line.holds, present) {
-                        (Holds::Constant(_), Some(_)) => false,
-                        (_, Some(present)) => present.literal(kind) != literal,
-                        (_, None) => main,
-                    };
-                    if wanted {
-                        document.write(path, &literal)?;
-                    }
-                }
+                before = Some(line.path).filter(|path| document.has(path)).or(before);
             }
         }
         Ok(Files { config: self.config.text(), app: self.app.text() })
     }
+}
+
+/// Writes one line, if it is to be touched and does not say so already.
+fn write_line(
+    document: &mut Document,
+    line: &table::Line,
+    literal: &str,
+    before: Option<&str>,
+    touch: impl Fn(&str) -> bool,
+) -> Result<(), FileError> {
+    let (key, kind) = match &line.holds {
+        Holds::Setting(field) => (field.key, field.kind),
+        Holds::Copy(key) => (*key, table::find(key).map_or(Kind::Text, |field| field.kind)),
+        Holds::Constant(_) => (line.path, Kind::Text),
+    };
+    if !touch(key) {
+        return Ok(());
+    }
+    let section = |path: &str| path.split_once('.').map(|(section, _)| section.to_owned());
+    let name = |path: &'_ str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    let after = before.filter(|before| section(before) == section(line.path)).map(name);
+    let paths = [Some(line.path), preferred(key)];
+    for (path, main) in paths.into_iter().flatten().zip([true, false]) {
+        let wanted = match (&line.holds, document.read(path, kind)?) {
+            // A file that names another genesis file knows why.
+            (Holds::Constant(_), Some(_)) => false,
+            (_, Some(present)) => present.literal(kind) != literal,
+            (_, None) => main,
+        };
+        if wanted {
+            document.write(path, literal, after.as_deref())?;
+        }
+    }
+    Ok(())
 }
 
 /// The label of the node, and what seid takes it for if that is something else.

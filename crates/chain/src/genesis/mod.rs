@@ -13,4 +13,5 @@ pub use assemble::{Assembled, Ceremony, Participant, assemble};
 pub use document::{Genesis, GenesisError};
 pub use known::{KNOWN, Known};
 pub use overrides::OverrideError;
+pub(crate) use peers::is_node_id;
 pub use peers::{PeersError, node_id_of, others, peers_document};

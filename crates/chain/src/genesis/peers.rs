@@ -49,6 +49,7 @@ pub fn others(peers: &[u8], own_id: &str) -> Result<Vec<String>, PeersError> {
     Ok(others)
 }
 
-fn is_node_id(text: &str) -> bool {
+/// Whether a text is the name of a node among peers.
+pub(crate) fn is_node_id(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }

@@ -82,7 +82,12 @@ fn s27_files_of_another_writer_keep_their_peers_and_their_order() {
     let mut lines: Vec<String> = files.config.lines().map(|line| line.trim().replace('"', "'")).collect();
     lines = lines
         .iter()
-        .map(|line| line.replace("persistent-peers = ''", "persistent-peers = 'a@b:1,c@d:2'"))
+        .map(|line| {
+            line.replace(
+                "persistent-peers = ''",
+                "persistent-peers = '34750f98bd59fcfc946da45aaabe933be154a4b5@b:1'",
+            )
+        })
         .collect();
     files.config = lines.join("\n") + "\n";
     let resolved = incremental("", &[("network.p2p.send_rate", "1000")], &files).unwrap();
@@ -90,7 +95,10 @@ fn s27_files_of_another_writer_keep_their_peers_and_their_order() {
         changed(&files.config, &resolved.files.config),
         [("send-rate = 20971520", "send-rate = 1000")]
     );
-    assert_eq!(config(&resolved.files, "p2p.persistent-peers"), "'a@b:1,c@d:2'");
+    assert_eq!(
+        config(&resolved.files, "p2p.persistent-peers"),
+        "'34750f98bd59fcfc946da45aaabe933be154a4b5@b:1'"
+    );
 }
 
 /// 28.
@@ -195,4 +203,24 @@ fn a_value_of_another_kind_is_named_with_its_place() {
         "config.toml: p2p.dial-timeout is \"soon\"; it takes a value of kind duration"
     );
     assert_eq!(broken("[p2p]", "[x]\n[[p2p]]"), "config.toml: p2p is not a table; write it as [p2p]");
+}
+
+#[test]
+fn a_key_that_was_missing_is_added_where_it_belongs() {
+    let before = full("full", &[]).unwrap().files;
+    let mut files = incremental("", &[("chain.index_events", "a")], &before).unwrap().files;
+    assert!(
+        files.app.contains("\ninter-block-cache = true\nindex-events = [\"a\"]\niavl-disable-fastnode"),
+        "{}",
+        files.app
+    );
+    files.config =
+        before.config.replace("  laddr = \"tcp://0.0.0.0:26656\"\n", "").replace("  upnp = false\n", "");
+    let written = incremental("", &[], &files).unwrap().files;
+    assert!(
+        written.config.contains("\n  blocksync-peers = \"\"\n  upnp = false\n  max-connections = 100\n"),
+        "{}",
+        written.config
+    );
+    assert_eq!(config(&written, "p2p.laddr"), "\"tcp://0.0.0.0:26656\"");
 }

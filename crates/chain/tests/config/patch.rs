@@ -52,6 +52,13 @@ fn peers_and_the_chain_are_put_where_they_belong() {
     let text =
         with_persistent_peers("[p2p]\n  # mine\n  persistent-peers = \"\"\n  pex = true\n", &peers).unwrap();
     assert_eq!(text, "[p2p]\n  # mine\n  persistent-peers = \"a@b:1,c@d:2\"\n  pex = true\n");
-    assert_eq!(client_with_chain("", "arctic-1").unwrap(), "chain-id = \"arctic-1\"\n");
-    assert_eq!(client_with_chain("chain-id = \"\" # x\n", "a").unwrap(), "chain-id = \"a\" # x\n");
+    let rest = "output = \"text\"\nnode = \"tcp://localhost:26657\"\nbroadcast-mode = \"sync\"\n";
+    assert_eq!(
+        client_with_chain("", "arctic-1").unwrap(),
+        format!("chain-id = \"arctic-1\"\nkeyring-backend = \"os\"\n{rest}")
+    );
+    assert_eq!(
+        client_with_chain("keyring-backend = \"test\" # ours\nchain-id = \"\" # x\n", "a").unwrap(),
+        format!("keyring-backend = \"test\" # ours\nchain-id = \"a\" # x\n{rest}")
+    );
 }

@@ -19,7 +19,7 @@ fn s19_a_version_that_this_build_does_not_know_is_refused_before_it_is_written()
 /// 36. Each of these was given to seid, which did not start.
 #[test]
 fn s36_what_would_kill_seid_is_refused_with_the_field_and_the_cure() {
-    let cases: [(&str, &[(&str, &str)], &str, &str); 17] = [
+    let cases: [(&str, &[(&str, &str)], &str, &str); 25] = [
         (
             "validator",
             &[("storage.snapshot_interval", "2000")],
@@ -62,13 +62,47 @@ fn s36_what_would_kill_seid_is_refused_with_the_field_and_the_cure() {
             "storage.state_commit.write_mode",
             "cosmos_only",
         ),
+        (
+            "full",
+            &[("network.p2p.persistent_peers", "a.b:26656")],
+            "network.p2p.persistent_peers",
+            "<node id>@<host>",
+        ),
+        (
+            "full",
+            &[("network.p2p.bootstrap_peers", "ab@c:1")],
+            "network.p2p.bootstrap_peers",
+            "<node id>@<host>",
+        ),
+        ("full", &[("network.p2p.blocksync_peers", "x")], "network.p2p.blocksync_peers", "<node id>@<host>"),
+        ("full", &[("network.p2p.private_peer_ids", "x")], "network.p2p.private_peer_ids", "40 hexadecimal"),
+        (
+            "full",
+            &[("network.p2p.unconditional_peer_ids", "x")],
+            "network.p2p.unconditional_peer_ids",
+            "40 hexadecimal",
+        ),
+        (
+            "full",
+            &[("network.p2p.listen_address", "0.0.0.0")],
+            "network.p2p.listen_address",
+            "tcp://0.0.0.0:26656",
+        ),
+        ("full", &[("priv_validator.listen_addr", "signer")], "priv_validator.listen_addr", "leave it empty"),
+        ("full", &[("storage.db_backend", "rocksdb")], "storage.db_backend", "goleveldb"),
     ];
     for (mode, pairs, field, cure) in cases {
         let findings = refused(full(mode, pairs));
         assert_eq!(errors(&findings), [field], "{pairs:?}");
         assert!(findings[0].message.contains(cure), "{pairs:?}: {}", findings[0].message);
     }
+    let peers =
+        "34750f98bd59fcfc946da45aaabe933be154a4b5@a.b:26656, 34750F98BD59FCFC946DA45AAABE933BE154A4B5@c,";
     for (key, value) in [
+        ("network.p2p.persistent_peers", peers),
+        ("network.p2p.private_peer_ids", "34750f98bd59fcfc946da45aaabe933be154a4b5"),
+        ("network.p2p.listen_address", ":26656"),
+        ("priv_validator.listen_addr", "tcp://127.0.0.1:26659"),
         ("logging.level", "WARN"),
         ("logging.level", "debug-4"),
         ("chain.min_gas_prices", "0.01usei,.5uatom"),

@@ -77,26 +77,65 @@ async fn the_files_of_every_mode_start_seid(cx: Context) -> TestResult {
 async fn what_is_refused_here_kills_seid(cx: Context) -> TestResult {
     use Patchable::{App, Config};
     let cases = [
-        (Mode::Validator, App, json!({ "state-sync": { "snapshot-interval": 2000 } })),
-        (Mode::Validator, App, json!({ "pruning": "custom" })),
-        (Mode::Full, App, json!({ "pruning-interval": "0" })),
-        (Mode::Full, App, json!({ "pruning-keep-every": "1" })),
-        (Mode::Full, App, json!({ "pruning-interval": "ten" })),
-        (Mode::Full, Config, json!({ "log-level": "trace" })),
-        (Mode::Full, Config, json!({ "log-level": "" })),
-        (Mode::Full, App, json!({ "minimum-gas-prices": "free" })),
-        (Mode::Full, App, json!({ "minimum-gas-prices": "0.01usei,1usei" })),
-        (Mode::Full, App, json!({ "minimum-gas-prices": "0.1234567890123456789usei" })),
-        (Mode::Full, Config, json!({ "tx-index": { "indexer": ["elastic"] } })),
-        (Mode::Full, Config, json!({ "tx-index": { "indexer": ["kv", "KV"] } })),
-        (Mode::Full, Config, json!({ "tx-index": { "indexer": ["psql"] } })),
-        (Mode::Full, App, json!({ "receipt-store": { "rs-backend": "leveldb" } })),
-        (Mode::Full, App, json!({ "receipt-store": { "rs-backend": "" } })),
-        (Mode::Full, App, json!({ "state-commit": { "sc-write-mode": "evm_only" } })),
-        (Mode::Full, Config, json!({ "mode": "archive" })),
+        (
+            Mode::Validator,
+            App,
+            json!({ "state-sync": { "snapshot-interval": 2000 } }),
+            "SS store needs to be enabled",
+        ),
+        (Mode::Validator, App, json!({ "pruning": "custom" }), "invalid 'Interval' when pruning everything"),
+        (Mode::Full, App, json!({ "pruning-interval": "0" }), "invalid 'Interval' when pruning: 0"),
+        (Mode::Full, App, json!({ "pruning-keep-every": "1" }), "invalid 'Interval' when pruning nothing"),
+        (Mode::Full, App, json!({ "pruning-interval": "ten" }), "--pruning-interval"),
+        (Mode::Full, Config, json!({ "log-level": "trace" }), "failed to parse log level"),
+        (Mode::Full, Config, json!({ "log-level": "" }), "failed to parse log level"),
+        (Mode::Full, App, json!({ "minimum-gas-prices": "free" }), "invalid minimum gas prices"),
+        (Mode::Full, App, json!({ "minimum-gas-prices": "0.01usei,1usei" }), "duplicate denomination"),
+        (
+            Mode::Full,
+            App,
+            json!({ "minimum-gas-prices": "0.1234567890123456789usei" }),
+            "exceeds max precision",
+        ),
+        (
+            Mode::Full,
+            Config,
+            json!({ "tx-index": { "indexer": ["elastic"] } }),
+            "unsupported event sink type",
+        ),
+        (Mode::Full, Config, json!({ "tx-index": { "indexer": ["kv", "KV"] } }), "duplicated sinks"),
+        (Mode::Full, Config, json!({ "tx-index": { "indexer": ["psql"] } }), "psql connection settings"),
+        (
+            Mode::Full,
+            App,
+            json!({ "receipt-store": { "rs-backend": "leveldb" } }),
+            "unsupported receipt-store backend",
+        ),
+        (
+            Mode::Full,
+            App,
+            json!({ "receipt-store": { "rs-backend": "" } }),
+            "unsupported receipt-store backend",
+        ),
+        (Mode::Full, App, json!({ "state-commit": { "sc-write-mode": "evm_only" } }), "invalid write mode"),
+        (Mode::Full, Config, json!({ "mode": "archive" }), "archive"),
+        (Mode::Full, App, json!({ "pruning-keep-recent": "many" }), "--pruning-keep-recent"),
+        (Mode::Full, Config, json!({ "p2p": { "persistent-peers": "a.b:26656" } }), "invalid peer address"),
+        (Mode::Full, Config, json!({ "p2p": { "bootstrap-peers": "ab@c:1" } }), "invalid peer address"),
+        (Mode::Full, Config, json!({ "p2p": { "blocksync-peers": "x" } }), "invalid peer address"),
+        (Mode::Full, Config, json!({ "p2p": { "private-peer-ids": "x" } }), "invalid private peer ID"),
+        (
+            Mode::Full,
+            Config,
+            json!({ "p2p": { "unconditional-peer-ids": "x" } }),
+            "invalid unconditional peer ID",
+        ),
+        (Mode::Full, Config, json!({ "p2p": { "laddr": "0.0.0.0" } }), "missing port in address"),
+        (Mode::Full, Config, json!({ "priv-validator": { "laddr": "signer" } }), "missing port in address"),
+        (Mode::Full, Config, json!({ "db-backend": "rocksdb" }), "unknown db_backend"),
     ];
     let site = cx.site()?;
-    for (number, (mode, file, tree)) in cases.iter().enumerate() {
+    for (number, (mode, file, tree, last_words)) in cases.iter().enumerate() {
         let home = Home::new(&site.dir().join(number.to_string()), *mode);
         let path = home.config(file.name());
         let text = patch(*file, &fs::read_to_string(&path)?, tree.as_object().unwrap())?;
@@ -106,6 +145,8 @@ async fn what_is_refused_here_kills_seid(cx: Context) -> TestResult {
             if seid.check_alive().is_err() { Ok(()) } else { Err("it lives") }
         })
         .await?;
+        let log = fs::read_to_string(seid.log())?;
+        assert!(log.contains(last_words), "seid did not die of {tree}:\n{log}");
     }
     Ok(())
 }
