@@ -44,7 +44,7 @@ impl Circumstances {
     }
 }
 
-/// One figure. Less is better.
+/// One figure. Less is better, unless it says otherwise.
 #[derive(Debug, Serialize)]
 pub struct Figure {
     name: String,
@@ -54,7 +54,7 @@ pub struct Figure {
     /// Ours for one of the peer's.
     ratio: Option<f64>,
     better: &'static str,
-    /// At most this is wanted of ours.
+    /// At most this is wanted of ours; at least, if more is better.
     goal: Option<f64>,
     ours_range: [f64; 2],
     peer_range: Option<[f64; 2]>,
@@ -83,7 +83,14 @@ impl Figure {
         }
     }
 
-    /// At most this is wanted.
+    /// More is better.
+    #[must_use]
+    pub fn more(mut self) -> Self {
+        self.better = "higher";
+        self
+    }
+
+    /// At most this is wanted; at least, if more is better.
     #[must_use]
     pub fn goal(mut self, goal: impl Into<Option<f64>>) -> Self {
         self.goal = goal.into();
@@ -107,7 +114,8 @@ impl Figure {
         };
         let ratio = self.ratio.map_or_else(String::new, |ratio| format!(", ratio {ratio:.2}"));
         let goal = self.goal.map_or_else(String::new, |goal| {
-            format!(", goal {goal}: {}", if self.ours <= goal { "met" } else { "MISSED" })
+            let met = if self.better == "higher" { self.ours >= goal } else { self.ours <= goal };
+            format!(", goal {goal}: {}", if met { "met" } else { "MISSED" })
         });
         format!("{} [{}]: ours {}{peer}{ratio}{goal}", self.name, self.unit, one(self.ours, self.ours_range))
     }
@@ -186,6 +194,8 @@ mod tests {
         );
         let alone = Figure::of("memory", "MB", [0.25], []).goal(0.25);
         assert_eq!(alone.line(), "memory [MB]: ours 0.25 (0.25 to 0.25), goal 0.25: met");
+        let speed = Figure::of("speed", "1/s", [9.0], []).more().goal(10.0);
+        assert_eq!(speed.line(), "speed [1/s]: ours 9.0 (9.0 to 9.0), goal 10: MISSED");
     }
 
     #[test]
