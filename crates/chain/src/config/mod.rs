@@ -22,7 +22,7 @@ pub use host::Host;
 pub use intent::{ConfigError, Intent, Report, Resolved, check_intent, edit, reload, resolve, validate};
 pub use mode::{Mode, UnknownMode};
 pub use patch::{PatchError, Patchable, client_with_chain, patch};
-pub use presets::{snapshot_generation, with_persistent_peers};
+pub use presets::{persistent_peers, snapshot_generation, with_persistent_peers};
 pub use render::render;
 pub use rules::check;
 pub use settings::{CURRENT_VERSION, Files, Settings, place, unknown_keys};

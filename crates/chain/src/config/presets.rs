@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::document::{Document, FileError};
 use super::patch::{PatchError, Patchable, patch};
+use super::table::{File, Kind};
+use super::value::Value;
 
 /// What a node has that makes snapshots for others and keeps so many of them.
 #[must_use]
@@ -29,4 +32,12 @@ pub fn with_persistent_peers(config_toml: &str, peers: &[String]) -> Result<Stri
     let tree = json!({ "p2p": { "persistent-peers": peers.join(",") } });
     let empty = Map::new();
     patch(Patchable::Config, config_toml, tree.as_object().map_or(&empty, |tree: &Map<String, Json>| tree))
+}
+
+/// The peers in `config.toml`, as one text with commas; empty if there are none.
+pub fn persistent_peers(config_toml: &str) -> Result<String, FileError> {
+    match Document::parse(File::Config, config_toml)?.read("p2p.persistent-peers", Kind::Text)? {
+        Some(Value::Text(peers)) => Ok(peers),
+        _ => Ok(String::new()),
+    }
 }

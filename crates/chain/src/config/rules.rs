@@ -116,7 +116,7 @@ fn state_sync(settings: &Settings, out: &mut Findings) {
     let hash = settings.text("state_sync.trust_hash");
     if hash.is_empty() {
         out.error("state_sync.trust_hash", "is required where state_sync.enable is true");
-    } else if hash.len() % 2 != 0 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    } else if !hash.len().is_multiple_of(2) || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         out.error("state_sync.trust_hash", "is not hexadecimal");
     }
     if settings.int("state_sync.fetchers") <= 0 {

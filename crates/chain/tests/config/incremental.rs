@@ -74,7 +74,7 @@ fn s26_a_version_above_ours_is_refused() {
     assert_eq!(errors(&refused(incremental("", &[], &files))), ["version"]);
 }
 
-/// 27. Another program has sorted the file and quoted it otherwise. Nothing of it is lost; its order is not ours to
+/// Scenario 27: another program has sorted the file and quoted it otherwise. Nothing of it is lost; its order is not ours to
 /// change, since nothing of ours takes it away.
 #[test]
 fn s27_files_of_another_writer_keep_their_peers_and_their_order() {

@@ -19,7 +19,9 @@ fn s19_a_version_that_this_build_does_not_know_is_refused_before_it_is_written()
 /// 36. Each of these was given to seid, which did not start.
 #[test]
 fn s36_what_would_kill_seid_is_refused_with_the_field_and_the_cure() {
-    let cases: [(&str, &[(&str, &str)], &str, &str); 25] = [
+    /// Mode, overrides, the field that is told, and what is said of it.
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
+    let cases: [Case<'_>; 25] = [
         (
             "validator",
             &[("storage.snapshot_interval", "2000")],

@@ -82,7 +82,7 @@ pub(super) static LINES: [Line; 110] = [
     field("evm.write_timeout", "evm.write_timeout", Kind::Duration, Same(Span(30 * SECOND))),
     field("evm.idle_timeout", "evm.idle_timeout", Kind::Duration, Same(Span(2 * MINUTE))),
     field("evm.simulation_gas_limit", "evm.simulation_gas_limit", UINT, Same(Number(10_000_000))).unit("gas"),
-    field("evm.simulation_evm_timeout", "evm.simulation_evm_timeout", Kind::Duration, Same(Span(1 * MINUTE))),
+    field("evm.simulation_evm_timeout", "evm.simulation_evm_timeout", Kind::Duration, Same(Span(MINUTE))),
     field("evm.cors_origins", "evm.cors_origins", Kind::Text, Same(Text("*"))).reloadable(),
     field("evm.ws_origins", "evm.ws_origins", Kind::Text, Same(Text("*"))),
     field("evm.filter_timeout", "evm.filter_timeout", Kind::Duration, Same(Span(2 * MINUTE))),

@@ -91,7 +91,7 @@ pub(super) static LINES: [Line; 117] = [
     field("statesync.temp-dir", "state_sync.temp_dir", Kind::Text, Same(Text(""))),
     field("statesync.chunk-request-timeout", "state_sync.chunk_request_timeout", Kind::Duration, Same(Span(15 * SECOND))),
     field("statesync.fetchers", "state_sync.fetchers", INT32, Same(Number(2))),
-    field("statesync.verify-light-block-timeout", "state_sync.verify_light_block_timeout", Kind::Duration, Same(Span(1 * MINUTE))),
+    field("statesync.verify-light-block-timeout", "state_sync.verify_light_block_timeout", Kind::Duration, Same(Span(MINUTE))),
     field("statesync.blacklist-ttl", "state_sync.blacklist_ttl", Kind::Duration, Same(Span(5 * MINUTE))),
     field("statesync.use-local-snapshot", "state_sync.use_local_snapshot", Kind::Bool, Same(Flag(false))),
     field("statesync.light-block-response-timeout", "state_sync.light_block_response_timeout", Kind::Duration, Same(Span(10 * SECOND))),
