@@ -25,7 +25,7 @@ pub enum Error {
     #[error("--log-level (OUTRIGGER_LOG_LEVEL): {0}")]
     Telemetry(String),
     /// The node's home cannot be used.
-    #[error("--home (SEI_HOME): {home} cannot be written: {why}")]
+    #[error("--home (SEI_HOME): {home} cannot be used: {why}")]
     Home {
         /// The home.
         home: String,
@@ -63,9 +63,12 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let telemetry = telemetry::start(&options).map_err(Error::Telemetry)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
-    home::prepare(&settings.home)
-        .map_err(|why| Error::Home { home: settings.home.display().to_string(), why })?;
-    // Bound before anything is begun: two sidecars on one home must not both work.
+    let unusable = |why| Error::Home { home: settings.home.display().to_string(), why };
+    std::fs::create_dir_all(&settings.home).map_err(unusable)?;
+    // Held until the end: what another sidecar has just staged must not be swept.
+    let _home = home::take(&settings.home).map_err(unusable)?;
+    home::prepare(&settings.home).map_err(unusable)?;
+    // Bound before anything is begun: who cannot be asked must not work.
     let address = settings.listen();
     let listener = http::listen(address).await.map_err(|why| Error::Listen { address, why })?;
     let end = CancellationToken::new();

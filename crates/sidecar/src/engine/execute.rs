@@ -91,6 +91,11 @@ impl Inner {
             () = token.cancelled() => End::Cancelled,
             () = after(limit) => End::Done(Err(too_long(limit))),
         };
+        // What failed because it was told to end has not failed: it is done again.
+        let end = match end {
+            End::Done(Err(failure)) if token.is_cancelled() && !failure.panicked => End::Cancelled,
+            end => end,
+        };
         // What is left of its work must be over before anybody else may touch the same.
         token.cancel();
         threads.close();

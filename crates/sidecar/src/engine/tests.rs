@@ -129,6 +129,15 @@ async fn an_error_under_cancellation_is_not_stored_and_a_success_is() {
             std::future::pending::<Outcome>().await
         })
     });
+    const NOTICES: Kind = Kind {
+        changes: &[],
+        ..kind(LONG, |work| {
+            Box::pin(async move {
+                work.execution.token.cancelled().await;
+                work.check().map(|()| None)
+            })
+        })
+    };
     const DONE_WHEN_CANCELLED: Kind = Kind {
         changes: &[],
         ..kind(LONG, |work| {
@@ -140,10 +149,12 @@ async fn an_error_under_cancellation_is_not_stored_and_a_success_is() {
     };
     let ground = ground();
     let (fails, done) = (ground.begin(&FAILS_WHEN_CANCELLED).await, ground.begin(&DONE_WHEN_CANCELLED).await);
+    let notices = ground.begin(&NOTICES).await;
     let deleted = ground.begin(&DONE_WHEN_CANCELLED).await;
     assert!(ground.engine.delete(&deleted).await.unwrap());
     assert!(ground.engine.end(Duration::from_secs(10)).await, "a shutdown waits for all");
     assert_eq!(ground.get(&fails).await.unwrap().state, TaskState::Running, "the next start does it again");
+    assert_eq!(ground.get(&notices).await.unwrap().state, TaskState::Running, "it was told to end, and did");
     assert_eq!(ground.get(&done).await.unwrap().state, TaskState::Completed);
     assert!(ground.get(&deleted).await.is_none(), "what was deleted stays deleted");
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use api::sidecar_wire::{ConfigureStateSync, TaskType};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
-use crate::node::{home, marker, rpc, toml};
+use crate::node::{config, home, marker, rpc};
 
 /// How far behind the newest block the trusted one is: a snapshot of it exists by then.
 const BEHIND: i64 = 2000;
@@ -49,27 +49,33 @@ async fn run(work: Work) -> Outcome {
         witnesses.push(witnesses[0].clone());
     }
     let servers: Vec<String> = witnesses.into_iter().map(|(host, _)| host).collect();
-    let mut values = vec![
-        ("enable", true.into()),
-        ("trust-height", height.into()),
-        ("trust-hash", hash.clone().into()),
-        ("rpc-servers", servers.join(",").into()),
-        ("use-local-snapshot", params.use_local_snapshot.into()),
-    ];
+    let values = settings(&params, height, &hash, &servers);
+    let folder = home.to_owned();
+    let result = json!({ "trustHeight": height, "trustHash": hash, "rpcServers": servers });
+    work.blocking(move || {
+        config::set(&folder, "statesync", values).map_err(Failure::new)?;
+        marker::STATE_SYNC.write(&folder, &given, &result).map_err(Failure::new)?;
+        Ok(Some(result))
+    })
+    .await
+}
+
+/// The lines of `[statesync]`.
+fn settings(params: &ConfigureStateSync, height: i64, hash: &str, servers: &[String]) -> Map<String, Value> {
+    let mut values = Map::from_iter([
+        ("enable".to_owned(), json!(true)),
+        ("trust-height".to_owned(), json!(height)),
+        ("trust-hash".to_owned(), json!(hash)),
+        ("rpc-servers".to_owned(), json!(servers.join(","))),
+        ("use-local-snapshot".to_owned(), json!(params.use_local_snapshot)),
+    ]);
     if !params.trust_period.is_empty() {
-        values.push(("trust-period", params.trust_period.clone().into()));
+        values.insert("trust-period".into(), json!(params.trust_period));
     }
     if params.backfill_blocks > 0 {
-        values.push(("backfill-blocks", params.backfill_blocks.into()));
+        values.insert("backfill-blocks".into(), json!(params.backfill_blocks));
     }
-    let folder = home.to_owned();
-    let marked = given.clone();
-    work.blocking(move || {
-        toml::set(&folder, "statesync", values).map_err(Failure::new)?;
-        marker::STATE_SYNC.write(&folder, &marked).map_err(Failure::new)
-    })
-    .await?;
-    Ok(Some(json!({ "trustHeight": height, "trustHash": hash, "rpcServers": servers })))
+    values
 }
 
 /// Who may be asked: `host:port` each.
@@ -78,7 +84,7 @@ async fn candidates(work: &Work, params: &ConfigureStateSync) -> Result<Vec<Stri
         let servers = params.rpc_servers.iter().take(MOST);
         return servers.map(|server| host(server)).collect();
     }
-    let peers = toml::text(work.node.home(), "p2p", "persistent-peers").map_err(Failure::new)?;
+    let peers = config::persistent_peers(work.node.home()).map_err(Failure::new)?;
     let hosts = peers.split(',').filter_map(|peer| peer.trim().split_once('@')?.1.rsplit_once(':'));
     let found: Vec<String> = hosts.map(|(host, _)| format!("{host}:26657")).take(WITNESSES).collect();
     if found.is_empty() {

@@ -6,7 +6,7 @@ use api::sidecar_wire::{DiscoverPeers, PeerDiscovery, TaskType};
 use serde_json::json;
 
 use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
-use crate::node::{rpc, toml};
+use crate::node::{config, rpc};
 
 pub(super) const KIND: Kind = Kind {
     task: TaskType::DiscoverPeers,
@@ -84,8 +84,6 @@ fn checked(peer: &str) -> Result<String, String> {
 
 /// Writes the peers of the node.
 pub(super) async fn set(work: &Work, peers: &[String]) -> Result<(), Failure> {
-    let (home, peers) = (work.node.home().to_owned(), peers.join(","));
-    let write =
-        move || toml::set(&home, "p2p", vec![("persistent-peers", peers.into())]).map_err(Failure::new);
-    work.blocking(write).await
+    let (home, peers) = (work.node.home().to_owned(), peers.to_vec());
+    work.blocking(move || config::set_persistent_peers(&home, &peers).map_err(Failure::new)).await
 }

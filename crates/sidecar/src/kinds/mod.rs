@@ -1,6 +1,8 @@
 //! The kinds of tasks: one file each, and one line in [`TABLE`].
 
 mod await_condition;
+mod ceremony;
+mod config;
 mod configure_genesis;
 mod configure_state_sync;
 mod discover_peers;
@@ -164,7 +166,15 @@ pub const TABLE: &[Kind] = &[
     stop_seid::KIND,
     reset_data::KIND,
     await_condition::KIND,
+    config::apply::KIND,
+    config::patch::KIND,
+    config::reload::KIND,
+    config::validate::KIND,
     configure_genesis::KIND,
+    ceremony::identity::KIND,
+    ceremony::gentx::KIND,
+    ceremony::artifacts::KIND,
+    ceremony::assemble::KIND,
     set_genesis_peers::KIND,
     discover_peers::KIND,
     configure_state_sync::KIND,
@@ -176,14 +186,6 @@ pub const TABLE: &[Kind] = &[
 
 /// What this build does not do, and what to do instead. It is refused at submission.
 pub const UNSUPPORTED: &[(TaskType, &str)] = &[
-    (TaskType::ConfigPatch, "it needs the table of settings"),
-    (TaskType::ConfigApply, "it needs the table of settings"),
-    (TaskType::ConfigValidate, "it needs the table of settings"),
-    (TaskType::ConfigReload, "it needs the table of settings"),
-    (TaskType::GenerateIdentity, "it needs the chain's keys"),
-    (TaskType::GenerateGentx, "it needs the chain's keys"),
-    (TaskType::UploadGenesisArtifacts, "it needs the chain's keys"),
-    (TaskType::AssembleAndUploadGenesis, "it needs the chain's keys"),
     (TaskType::GovVote, "sign and broadcast it with seid"),
     (TaskType::GovSoftwareUpgrade, "sign and broadcast it with seid"),
     (TaskType::GovParamChange, "sign and broadcast it with seid"),

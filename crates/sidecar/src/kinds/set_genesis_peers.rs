@@ -26,9 +26,8 @@ async fn run(work: Work) -> Outcome {
     let failed = |error: objects::Error| Failure::new(format_args!("set-genesis-peers: {error}"));
     let objects = Objects::of(&settings.genesis).map_err(failed)?;
     let text = objects.read(&key, LONGEST).await.map_err(failed)?;
-    let all: Vec<String> = serde_json::from_slice(&text)
-        .map_err(|error| Failure::new(format_args!("{key} is no list of peers: {error}")))?;
-    let peers: Vec<String> = all.into_iter().filter(|peer| !peer.starts_with(&own)).collect();
+    let peers = chain::genesis::others(&text, &own)
+        .map_err(|error| Failure::new(format_args!("set-genesis-peers: {key}: {error}")))?;
     discover_peers::set(&work, &peers).await?;
     Ok(Some(json!({ "peers": peers.len() })))
 }

@@ -3,27 +3,55 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 /// Writes a file as a whole: whoever reads it sees what was there before, or all of this, also after a crash.
 pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    stage(path, content, mode)?.place()?;
+    sync_folder(folder(path))
+}
+
+/// A file that is on disk, and not yet in its place. It is removed when nobody places it.
+#[derive(Debug)]
+pub struct Staged {
+    new: PathBuf,
+    path: PathBuf,
+    placed: bool,
+}
+
+/// Puts the content of a file on disk, beside its place.
+pub fn stage(path: &Path, content: &[u8], mode: u32) -> io::Result<Staged> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = folder.join(format!(".{name}.{:016x}.new", rand()));
-    let written = (|| {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        sync_folder(folder)
-    })();
-    if written.is_err() {
-        // It may not be there.
-        let _ = fs::remove_file(&new);
+    let new = folder(path).join(format!(".{name}.{:016x}.new", rand()));
+    let staged = Staged { new, path: path.to_owned(), placed: false };
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&staged.new)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    Ok(staged)
+}
+
+impl Staged {
+    /// Puts it in its place. The name is on disk when its folder is.
+    pub fn place(mut self) -> io::Result<()> {
+        fs::rename(&self.new, &self.path)?;
+        self.placed = true;
+        Ok(())
     }
-    written
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if !self.placed {
+            // It may not be there.
+            let _ = fs::remove_file(&self.new);
+        }
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
 }
 
 /// Puts the names in a folder on disk.
@@ -35,7 +63,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 pub fn place(from: &Path, to: &Path) -> io::Result<()> {
     File::open(from)?.sync_all()?;
     fs::rename(from, to)?;
-    sync_folder(to.parent().unwrap_or(Path::new(".")))
+    sync_folder(folder(to))
 }
 
 /// The SHA-256 of a file, in lower-case hexadecimal.
@@ -58,13 +86,48 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads a file that may be missing.
+/// Reads a file that may be missing, whatever it holds.
+pub fn read_bytes(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a text file that may be missing.
 pub fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Removes files of a folder that were staged and never placed. Nobody may write there meanwhile.
+pub fn sweep(folder: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries.flatten().filter(|entry| is_staged(&entry.file_name().to_string_lossy())) {
+        remove(&entry.path())?;
+    }
+    Ok(())
+}
+
+/// Whether a name is one of those that [`stage`] gives.
+fn is_staged(name: &str) -> bool {
+    let parts = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")?.rsplit_once('.'));
+    parts.is_some_and(|(_, random)| {
+        random.len() == 16 && random.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
+/// Makes a folder that only its owner can look into.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 fn rand() -> u64 {
@@ -86,6 +149,10 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert!(write(&dir.path().join("none/a"), b"x", 0o600).is_err());
         assert_eq!(read(&dir.path().join("b")).unwrap(), None);
+        std::mem::forget(stage(&file, b"three", 0o600).unwrap());
+        fs::write(dir.path().join(".a.new"), "somebody else's").unwrap();
+        sweep(dir.path()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "what a killed process left is gone");
         remove(&dir.path().join("b")).unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! The node that a sidecar stands beside: its home, its process, its RPC, and what is known of it.
 
+pub mod config;
 pub mod fetch;
 pub mod files;
 pub mod home;
@@ -7,7 +8,6 @@ mod identity;
 pub mod marker;
 pub mod process;
 pub mod rpc;
-pub mod toml;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use futures_util::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{Attribute, ClientOptions, ObjectStore, ObjectStoreExt, PutOptions, PutPayload};
 use tokio_util::task::TaskTracker;
 
 pub use self::download::{Tag, Wanted};
@@ -116,6 +116,17 @@ impl Objects {
     /// Writes a small object.
     pub async fn write(&self, key: &str, content: Vec<u8>) -> Result<(), Error> {
         let put = self.store.put(&Path::from(key), PutPayload::from(content)).await;
+        put.map(drop).map_err(|error| self.failed(key)(error))
+    }
+
+    /// Writes a document of JSON.
+    pub async fn write_json(&self, key: &str, content: Vec<u8>) -> Result<(), Error> {
+        let mut options = PutOptions::default();
+        // A folder has no place for the type.
+        if !self.place.starts_with("file://") {
+            options.attributes.insert(Attribute::ContentType, "application/json".into());
+        }
+        let put = self.store.put_opts(&Path::from(key), PutPayload::from(content), options).await;
         put.map(drop).map_err(|error| self.failed(key)(error))
     }
 

@@ -251,6 +251,17 @@ mod tests {
         assert!(settings(&[&NEEDED[..], &["--keyring-backend=vault"]].concat()).is_err());
     }
 
+    /// S10.
+    #[test]
+    fn s10_the_passphrase_of_a_keyring_is_no_setting() {
+        let command = command();
+        let asks = |text: &str| text.to_ascii_lowercase().contains("passphrase");
+        for arg in command.get_arguments() {
+            let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            assert!(!asks(arg.get_id().as_str()) && !asks(&variable), "{}", arg.get_id());
+        }
+    }
+
     #[test]
     fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
         let mut page = String::from(

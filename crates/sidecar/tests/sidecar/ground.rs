@@ -55,6 +55,11 @@ impl Ground {
         Ok(Self { site, home, objects, rpc: free_port(), envs: Vec::new(), program: program.to_owned() })
     }
 
+    /// Another one, with the same objects.
+    pub fn beside(cx: &Context, other: &Self) -> Result<Self, Error> {
+        Ok(Self { objects: other.objects.clone(), ..Self::new(cx)? })
+    }
+
     /// One more variable.
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.envs.push((name.into(), value.into()));

@@ -8,9 +8,13 @@
 
 mod api;
 mod authn;
+mod ceremony;
+mod config;
+mod crash;
 mod engine;
 mod ground;
 mod hold;
+mod judge;
 mod peer;
 mod snapshot;
 mod tasks;
@@ -42,6 +46,21 @@ fn main() -> ExitCode {
         authn::exactly_one_name_is_let_through,
         authn::a_trusting_sidecar_is_not_reached_from_another_host,
         authn::s09_who_gave_a_task_is_stored_and_logged,
+        ceremony::s03_a_new_chain_begins_and_no_private_key_leaves_its_node,
+        ceremony::what_a_ceremony_made_is_kept_when_it_is_done_again,
+        ceremony::a_ceremony_refuses_what_cannot_be,
+        config::settings_of_every_mode_are_written_as_the_table_says,
+        config::settings_that_cannot_be_are_refused_and_nothing_is_written,
+        config::a_change_keeps_everything_else,
+        config::s01_only_the_files_of_settings_are_patched,
+        config::settings_that_are_there_are_judged,
+        crash::a_crash_before_any_write_leaves_settings_whole,
+        crash::a_crash_before_any_write_of_a_ceremony_makes_one_identity,
+        crash::a_crash_before_any_write_restores_and_resets_data_whole,
+        crash::a_crash_before_any_write_of_a_release_or_hold_tears_nothing,
+        crash::a_crash_that_tears_the_log_anywhere_leaves_a_beginning,
+        crash::a_full_disk_fails_tasks_that_change_nothing,
+        crash::a_read_only_volume_is_told_at_the_start_and_nothing_is_lost,
         engine::the_same_id_is_the_same_task_and_only_what_failed_is_begun_again,
         engine::a_hundred_submissions_of_one_id_run_once,
         engine::the_newest_hundred_are_listed_the_newest_first,
@@ -58,7 +77,10 @@ fn main() -> ExitCode {
         hold::a_stranded_release_never_ends_a_hold_that_is_not_older,
         hold::s17_a_live_race_leaves_no_torn_state,
         hold::every_process_begins_with_a_hold,
+        judge::four_seids_make_blocks_with_what_four_sidecars_made,
+        judge::seid_starts_with_the_settings_of_every_mode,
         peer::we_answer_as_the_program_that_we_replace,
+        peer::tasks_become_what_they_become_with_the_program_that_we_replace,
         snapshot::a_snapshot_is_restored_once,
         snapshot::s02_archives_that_lead_outside_are_refused,
         snapshot::s02_bombs_and_broken_archives_are_refused,

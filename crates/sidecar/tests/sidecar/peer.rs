@@ -2,12 +2,12 @@
 //! in `differences.txt`, each with a reason; nothing else may differ, and nothing there may be out of date.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use testbed::{Context, Error, TestResult};
 
-use crate::ground::{Answer, Ground, Sidecar, new_id};
+use crate::ground::{Answer, Ground, SOON, Sidecar, new_id};
 
 /// One question: its name, method, path and body. `ID` and `OTHER` stand for ids of tasks.
 type Question = (&'static str, &'static str, &'static str, &'static str);
@@ -62,22 +62,44 @@ const QUESTIONS: &[Question] = &[
     ("delete twice", "DELETE", "/v0/tasks/OTHER", ""),
 ];
 
+/// API-01 to API-20.
 pub async fn we_answer_as_the_program_that_we_replace(cx: Context) -> TestResult {
-    let listed = listed();
-    for name in listed.keys() {
-        assert!(
-            QUESTIONS.iter().any(|(question, ..)| question == name),
-            "differences.txt names {name:?}, which nobody asks"
-        );
-    }
     let ours = observed(&Ground::new(&cx)?.start().await?).await?;
+    let theirs = match peer() {
+        Some(peer) => Some(observed(&Ground::with(&cx, &peer)?.start().await?).await?),
+        None => None,
+    };
+    compare(&ours, theirs.as_ref())
+}
+
+/// ENG-01 to ENG-18, as far as both can be watched from outside.
+pub async fn tasks_become_what_they_become_with_the_program_that_we_replace(cx: Context) -> TestResult {
+    let ours = stories(&Ground::new(&cx)?).await?;
+    for name in listed().keys() {
+        let asked = QUESTIONS.iter().any(|(question, ..)| question == name) || ours.contains_key(name);
+        assert!(asked, "differences.txt names {name:?}, which nobody asks");
+    }
+    let theirs = match peer() {
+        Some(peer) => Some(stories(&Ground::with(&cx, &peer)?).await?),
+        None => None,
+    };
+    compare(&ours, theirs.as_ref())
+}
+
+fn peer() -> Option<PathBuf> {
+    std::env::var_os("OUTRIGGER_PEER_SIDECAR").map(PathBuf::from)
+}
+
+/// What differs must be listed, and what is listed must be so.
+fn compare(ours: &BTreeMap<String, String>, theirs: Option<&BTreeMap<String, String>>) -> TestResult {
+    let mut listed = listed();
+    listed.retain(|name, _| ours.contains_key(name));
     for (name, (expected, ..)) in &listed {
         assert_eq!(&ours[name], expected, "differences.txt is out of date: {name}");
     }
-    let Ok(peer) = std::env::var("OUTRIGGER_PEER_SIDECAR") else { return Ok(()) };
-    let theirs = observed(&Ground::with(&cx, Path::new(&peer))?.start().await?).await?;
+    let Some(theirs) = theirs else { return Ok(()) };
     let mut wrong = Vec::new();
-    for (name, ours) in &ours {
+    for (name, ours) in ours {
         let theirs = &theirs[name];
         match listed.get(name) {
             None if ours != theirs => {
@@ -91,6 +113,71 @@ pub async fn we_answer_as_the_program_that_we_replace(cx: Context) -> TestResult
     }
     assert!(wrong.is_empty(), "what differs and is not in differences.txt:\n{}", wrong.join("\n"));
     Ok(())
+}
+
+/// What becomes of tasks when processes, callers and ids do not keep their part: by name, what was seen.
+async fn stories(ground: &Ground) -> Result<BTreeMap<String, String>, Error> {
+    let mut seen = BTreeMap::new();
+    let mut see = |name: &str, what: String| drop(seen.insert(name.to_owned(), what));
+    let endless = json!({"condition": "height", "targetHeight": 5});
+    let fails = json!({"condition": "x"});
+    let sidecar = ground.start().await?;
+    let (killed, failed, deleted) = (new_id(), new_id(), new_id());
+    sidecar.submit(Some(&killed), "await-condition", &endless).await?;
+    sidecar.submit(Some(&failed), "await-condition", &fails).await?;
+    sidecar.ended(&failed).await?;
+    let many = new_id();
+    let body = json!({"id": many, "type": "await-condition", "params": endless}).to_string();
+    let answers =
+        futures_util::future::join_all((0..100).map(|_| sidecar.ask("POST", "/v0/tasks", &body))).await;
+    let taken = answers.iter().flatten().filter(|answer| answer.code == 201).count();
+    see(
+        "a hundred submissions of one id",
+        format!("{taken} taken, run {}", sidecar.task(&many).await?["run"]),
+    );
+    let upper = new_id().to_ascii_uppercase();
+    sidecar.ask("POST", "/v0/tasks", &json!({"id": upper, "type": "mark-ready"}).to_string()).await?;
+    let lower = sidecar.get(&format!("/v0/tasks/{}", upper.to_ascii_lowercase())).await?;
+    see("an id in upper case, asked for in lower case", lower.code.to_string());
+    sidecar.submit(Some(&deleted), "await-condition", &endless).await?;
+    let code = sidecar.ask("DELETE", &format!("/v0/tasks/{deleted}"), "").await?.code;
+    let gone = sidecar.get(&format!("/v0/tasks/{deleted}")).await?.code;
+    see("a running task is deleted", format!("{code}, then {gone}"));
+    let before = sidecar.task(&killed).await?;
+    sidecar.kill()?;
+    drop(sidecar);
+    let sidecar = ground.start().await?;
+    let after = sidecar.task(&killed).await?;
+    see(
+        "killed while a task runs",
+        format!(
+            "{}, run {}, same time {}",
+            after["status"],
+            after["run"],
+            after["submittedAt"] == before["submittedAt"]
+        ),
+    );
+    see(
+        "failed before a kill",
+        format!("{}, run {}", sidecar.task(&failed).await?["status"], sidecar.task(&failed).await?["run"]),
+    );
+    see("deleted before a kill", sidecar.get(&format!("/v0/tasks/{deleted}")).await?.code.to_string());
+    see("ready after a kill", sidecar.get("/v0/healthz").await?.code.to_string());
+    sidecar.submit(Some(&failed), "await-condition", &fails).await?;
+    see("failed, and given again after a kill", format!("run {}", sidecar.ended(&failed).await?["run"]));
+    let ended = sidecar.process.stop(SOON)?;
+    drop(sidecar);
+    see("told to end while a task runs", format!("exit code {:?}", ended.code()));
+    let sidecar = ground.start().await?;
+    see("a task that ran at an orderly end", sidecar.task(&killed).await?["status"].to_string());
+    for _ in 0..101 {
+        sidecar.submit(None, "mark-ready", &json!({})).await?;
+    }
+    let listed = sidecar.get("/v0/tasks").await?.json();
+    see("how many are listed", listed.as_array().map_or(0, Vec::len).to_string());
+    let large = format!("{{\"type\":\"mark-ready\",\"x\":\"{}\"}}", "x".repeat(2 << 20));
+    see("a body of 2 MiB", sidecar.ask("POST", "/v0/tasks", &large).await?.code.to_string());
+    Ok(seen)
 }
 
 /// What differs: by name, our answer, theirs, and why.

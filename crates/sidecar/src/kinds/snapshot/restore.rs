@@ -73,16 +73,16 @@ async fn run(work: Work) -> Outcome {
     };
     progress.unpacked_bytes = unpacked.bytes;
     progress.entries = unpacked.entries;
+    let result = json!(progress);
     work.blocking(move || {
         let done = (|| {
             files::write(&home.join(home::SNAPSHOT_HEIGHT), height.to_string().as_bytes(), 0o644)?;
-            marker::SNAPSHOT.write(&home, &given)?;
+            marker::SNAPSHOT.write(&home, &given, &result)?;
             to.remove()
         })();
-        done.map_err(Failure::new)
+        done.map_err(Failure::new).map(|()| Some(result))
     })
-    .await?;
-    Ok(Some(json!(progress)))
+    .await
 }
 
 /// The file of a download. Those of other snapshots are of no use any more.
