@@ -1,0 +1,29 @@
+//! `testbed image`: the container image that is released.
+
+use std::fs;
+use std::path::Path;
+
+use testbed::bench;
+use testbed::error::IoContext;
+use testbed::{Image, Result};
+
+/// Writes the image, and tells its names, what it weighs, and how to use it.
+pub fn write(file: &Path) -> Result<()> {
+    let image = Image::released(bench::released()?);
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
+    }
+    image.write(file)?;
+    let bytes = fs::metadata(file).context(|| format!("looking at {}", file.display()))?.len();
+    let shown = file.display();
+    println!("{shown}: {:.1} MB", bytes as f64 / 1e6);
+    for name in image.names() {
+        println!("  {name}");
+    }
+    println!("To load it:  ctr --namespace k8s.io images import {shown}   (or: docker load --input {shown})");
+    println!(
+        "To push it:  skopeo copy oci-archive:{shown}:{} docker://REGISTRY/NAME:TAG",
+        env!("CARGO_PKG_VERSION")
+    );
+    Ok(())
+}
