@@ -28,7 +28,7 @@ pub(super) fn operator() -> Vec<Value> {
 fn everywhere() -> Value {
     json!([
         { "apiGroups": ["sei.io"], "resources": ["seinodes"], "verbs": ["get", "list", "watch"] },
-        { "apiGroups": ["sei.io"], "resources": ["seinodes/status"], "verbs": ["update"] },
+        { "apiGroups": ["sei.io"], "resources": ["seinodes/status"], "verbs": ["patch"] },
         // An API server that checks who may block a deletion asks for this.
         { "apiGroups": ["sei.io"], "resources": ["seinodes/finalizers"], "verbs": ["update"] },
         // No objects: what the proxies before sidecars ask whether a caller may.
