@@ -1,4 +1,4 @@
-//! What is installed with the operator: a kustomize base, written to `deploy/operator` from here.
+//! What is installed with the operator: a kustomize base, written to `deploy` from here.
 
 mod deployment;
 mod rbac;
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 pub use rbac::{ACCOUNT, NAMESPACE};
 
-/// Each file of `deploy/operator`, and its documents.
+/// Each file of `deploy`, and its documents.
 #[must_use]
 pub fn files() -> Vec<(&'static str, Vec<Value>)> {
     vec![
-        ("namespace.yaml", deployment::namespace()),
-        ("rbac.yaml", rbac::operator()),
-        ("deployment.yaml", deployment::deployment()),
-        ("network-policy.yaml", deployment::network_policy()),
+        ("operator/namespace.yaml", deployment::namespace()),
+        ("operator/rbac.yaml", rbac::operator()),
+        ("operator/deployment.yaml", deployment::deployment()),
+        ("operator/network-policy.yaml", deployment::network_policy()),
         ("kustomization.yaml", vec![kustomization()]),
-        ("node-namespace/rbac.yaml", rbac::nodes()),
-        ("node-namespace/kustomization.yaml", vec![kustomization_of(&["rbac.yaml"])]),
+        ("operator/node-namespace/rbac.yaml", rbac::nodes()),
+        ("operator/node-namespace/kustomization.yaml", vec![kustomization_of(&["rbac.yaml"])]),
     ]
 }
 
@@ -28,15 +28,15 @@ fn kustomization_of(resources: &[&str]) -> Value {
 /// The settings are in a file of their own, which an overlay completes with `behavior: merge`.
 fn kustomization() -> Value {
     let mut base = kustomization_of(&[
-        "../crds/sei.io_seinodes.yaml",
-        "../crds/sei.io_seinodedeployments.yaml",
-        "namespace.yaml",
-        "rbac.yaml",
-        "deployment.yaml",
-        "network-policy.yaml",
+        "crds/sei.io_seinodes.yaml",
+        "crds/sei.io_seinodedeployments.yaml",
+        "operator/namespace.yaml",
+        "operator/rbac.yaml",
+        "operator/deployment.yaml",
+        "operator/network-policy.yaml",
     ]);
     base["configMapGenerator"] =
-        json!([{ "name": deployment::SETTINGS, "namespace": NAMESPACE, "envs": ["settings.env"] }]);
+        json!([{ "name": deployment::SETTINGS, "namespace": NAMESPACE, "envs": ["operator/settings.env"] }]);
     base
 }
 
@@ -49,7 +49,7 @@ mod tests {
         for (name, documents) in files() {
             let yaml = |document: &Value| format!("---\n{}", serde_saphyr::to_string(document).unwrap());
             let text: String = documents.iter().map(yaml).collect();
-            testbed::generated::check(&format!("deploy/operator/{name}"), &text)?;
+            testbed::generated::check(&format!("deploy/{name}"), &text)?;
         }
         Ok(())
     }

@@ -58,7 +58,7 @@ pub async fn the_operator_may_do_what_it_does_and_nothing_else(ground: &Ground<'
     do_the_rest(ground).await?;
     let documents: Vec<Value> = install::files()
         .into_iter()
-        .filter(|(file, _)| *file == "rbac.yaml")
+        .filter(|(file, _)| *file == "operator/rbac.yaml")
         .flat_map(|(_, all)| all)
         .collect();
     let user = ground::user();
