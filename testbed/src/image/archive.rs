@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 
 use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
@@ -47,7 +46,7 @@ pub(super) fn write(image: &Image, out: &mut impl Write) -> Result<()> {
     for (name, entrypoint) in &image.names {
         let config = Blob {
             kind: "application/vnd.oci.image.config.v1+json",
-            bytes: configuration(entrypoint, &content)?.to_string().into_bytes(),
+            bytes: configuration(image, entrypoint, &content)?.to_string().into_bytes(),
         };
         let manifest = json!({
             "schemaVersion": 2,
@@ -80,11 +79,12 @@ pub(super) fn write(image: &Image, out: &mut impl Write) -> Result<()> {
     archive.into_inner().map(drop).context(|| "writing an archive".to_owned())
 }
 
-fn configuration(entrypoint: &[String], layer: &str) -> Result<Value> {
+fn configuration(image: &Image, entrypoint: &[String], layer: &str) -> Result<Value> {
+    let env = [("PATH", "/bin")].iter().chain(&image.env).map(|(name, value)| format!("{name}={value}"));
     Ok(json!({
         "architecture": architecture()?,
         "os": "linux",
-        "config": { "User": USER, "Entrypoint": entrypoint, "Env": ["PATH=/bin"], "WorkingDir": "/" },
+        "config": { "User": USER, "Entrypoint": entrypoint, "Env": env.collect::<Vec<_>>(), "WorkingDir": "/" },
         "rootfs": { "type": "layers", "diff_ids": [layer] },
     }))
 }
@@ -95,16 +95,15 @@ fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     encoder.write_all(bytes).and_then(|()| encoder.finish()).context(|| "compressing a layer".to_owned())
 }
 
-/// The one layer: the programs in `/bin` with their other names, and the folders that programs expect.
+/// The one layer: the files, other names of programs, and the folders that programs expect.
 fn layer(image: &Image) -> Result<Vec<u8>> {
     let mut layer = tar::Builder::new(Vec::new());
     for (folder, mode) in [("bin/", 0o755), ("etc/", 0o755), ("tmp/", 0o1777)] {
         entry(&mut layer, folder, EntryType::Directory, &[], mode)?;
     }
-    for program in image.programs.iter().map(AsRef::<Path>::as_ref) {
-        let bytes = fs::read(program).context(|| format!("reading {}", program.display()))?;
-        let name = program.file_name().unwrap_or_default().to_string_lossy();
-        file(&mut layer, &format!("bin/{name}"), &bytes, 0o755)?;
+    for one in &image.files {
+        let bytes = fs::read(&one.from).context(|| format!("reading {}", one.from.display()))?;
+        file(&mut layer, &one.to, &bytes, 0o755)?;
     }
     for (name, program) in &image.links {
         let mut header = Header::new_gnu();
@@ -160,11 +159,14 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::image::File;
 
     fn image_of(programs: Vec<PathBuf>, is_compressed: bool) -> Vec<u8> {
         let names =
             vec![("a/b:c".into(), vec!["/bin/it".into()]), ("a/d:c".into(), vec!["/bin/other".into()])];
-        let image = Image { names, programs, links: vec![("other", "it")], is_compressed };
+        let files = programs.into_iter().map(File::program).collect();
+        let image =
+            Image { names, files, links: vec![("other", "it")], env: vec![("A", "b")], is_compressed };
         let mut bytes = Vec::new();
         write(&image, &mut bytes).unwrap();
         bytes
@@ -213,6 +215,7 @@ mod tests {
                 let config = json(&config);
                 assert_eq!(config["config"]["Entrypoint"], json!([entrypoint]));
                 assert_eq!(config["config"]["User"], "65532:65532");
+                assert_eq!(config["config"]["Env"], json!(["PATH=/bin", "A=b"]));
                 let mut content = files[&layer].1.clone();
                 if is_compressed {
                     let mut plain = Vec::new();
