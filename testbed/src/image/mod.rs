@@ -103,16 +103,15 @@ impl Image {
         self.names.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Writes the image as one file, which every container runtime can load.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    /// Writes the image as one file, which every container runtime can load, and returns what it weighs.
+    pub fn write(&self, path: &Path) -> Result<u64> {
         let what = || format!("writing the image {} to {}", self.name(), path.display());
+        fs::create_dir_all(path.parent().unwrap_or(path)).context(what)?;
         let mut file = BufWriter::new(fs::File::create(path).context(what)?);
         archive::write(self, &mut file)?;
-        file.into_inner()
-            .map_err(std::io::IntoInnerError::into_error)
-            .context(what)?
-            .sync_data()
-            .context(what)
+        let file = file.into_inner().map_err(std::io::IntoInnerError::into_error).context(what)?;
+        file.sync_data().context(what)?;
+        Ok(file.metadata().context(what)?.len())
     }
 }
 

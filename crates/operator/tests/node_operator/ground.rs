@@ -78,12 +78,8 @@ impl<'a> Ground<'a> {
         self.start(|program| change(program.flag("leader-elect", "false").flag("pod-namespace", &self.ns)))
     }
 
-    /// The same as a leader, elected where it is installed.
-    pub fn elected_operator(&self) -> Result<Operator, Error> {
-        self.start(|program| program.flag("pod-namespace", install::NAMESPACE))
-    }
-
-    fn start(&self, change: impl FnOnce(Program) -> Program) -> Result<Operator, Error> {
+    /// The same without a word about where it runs, and whether it has to be elected.
+    pub fn start(&self, change: impl FnOnce(Program) -> Program) -> Result<Operator, Error> {
         let user = self.plane.user(&user(), None)?;
         let token = self.site.dir().join("token");
         std::fs::write(&token, "a token")

@@ -56,7 +56,7 @@ async fn tls_is_switched_on_renewed_swapped_and_switched_off_on_a_running_node_a
     issuer(&ground, "one", json!({ "selfSigned": {} })).await?;
     issuer(&ground, "two", json!({ "selfSigned": {} })).await?;
     issuer(&ground, "bad", json!({ "ca": { "secretName": "nobody-made-it" } })).await?;
-    let operator = ground.elected_operator()?;
+    let operator = ground.start(|program| program.flag("pod-namespace", operator::install::NAMESPACE))?;
     ground.running("node", |_| {}).await?;
     image_and_tls_together_are_one_pod_cycle(&ground).await?;
     a_renewed_certificate_replaces_no_pod(&ground).await?;

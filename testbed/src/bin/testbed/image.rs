@@ -1,20 +1,14 @@
 //! `testbed image`: the container image that is released.
 
-use std::fs;
 use std::path::Path;
 
 use testbed::bench;
-use testbed::error::IoContext;
 use testbed::{Image, Result};
 
 /// Writes the image, and tells its names, what it weighs, and how to use it.
 pub fn write(file: &Path) -> Result<()> {
     let image = Image::released(bench::released()?);
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
-    }
-    image.write(file)?;
-    let bytes = fs::metadata(file).context(|| format!("looking at {}", file.display()))?.len();
+    let bytes = image.write(file)?;
     let shown = file.display();
     println!("{shown}: {:.1} MB", bytes as f64 / 1e6);
     for name in image.names() {
