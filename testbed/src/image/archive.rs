@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tar::{EntryType, Header};
 
-use super::{Image, USER};
+use super::Image;
 use crate::error::{Error, IoContext, Result};
 
 /// A part of an image: its bytes, and what they are.
@@ -84,7 +84,7 @@ fn configuration(image: &Image, entrypoint: &[String], layer: &str) -> Result<Va
     Ok(json!({
         "architecture": architecture()?,
         "os": "linux",
-        "config": { "User": USER, "Entrypoint": entrypoint, "Env": env.collect::<Vec<_>>(), "WorkingDir": "/" },
+        "config": { "Entrypoint": entrypoint, "Env": env.collect::<Vec<_>>(), "WorkingDir": "/" },
         "rootfs": { "type": "layers", "diff_ids": [layer] },
     }))
 }
@@ -214,7 +214,6 @@ mod tests {
                 assert_eq!(of_docker, &json!({ "Config": config, "RepoTags": [name], "Layers": [layer] }));
                 let config = json(&config);
                 assert_eq!(config["config"]["Entrypoint"], json!([entrypoint]));
-                assert_eq!(config["config"]["User"], "65532:65532");
                 assert_eq!(config["config"]["Env"], json!(["PATH=/bin", "A=b"]));
                 let mut content = files[&layer].1.clone();
                 if is_compressed {

@@ -11,9 +11,6 @@ use crate::binaries;
 use crate::error::{IoContext, Result};
 use crate::parts::Part;
 
-/// Who the programs of our images are: nobody, as Kubernetes' own images call him.
-const USER: &str = "65532:65532";
-
 /// Other names of our program, by which it is another.
 const NAMES: [(&str, &str); 2] = [("kube-rbac-proxy", "outrigger"), ("seictl", "outrigger")];
 
