@@ -28,6 +28,8 @@ pub(super) fn operator() -> Vec<Value> {
 fn everywhere() -> Value {
     json!([
         { "apiGroups": ["sei.io"], "resources": ["seinodes"], "verbs": ["get", "list", "watch"] },
+        // Nodes of the operator before us have a finalizer that nobody else would remove.
+        { "apiGroups": ["sei.io"], "resources": ["seinodes"], "verbs": ["patch"] },
         { "apiGroups": ["sei.io"], "resources": ["seinodes/status"], "verbs": ["patch"] },
         // An API server that checks who may block a deletion asks for this.
         { "apiGroups": ["sei.io"], "resources": ["seinodes/finalizers"], "verbs": ["update"] },

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use operator::install;
 use serde_json::{Value, json};
 use testbed::kubelet_player::Claims;
@@ -41,6 +41,7 @@ async fn do_the_rest(ground: &Ground<'_>) -> Result<(), Error> {
     let bootstrapped = |node: &mut Value| {
         node["spec"]["fullNode"] = json!({ "snapshot": { "s3": { "targetHeight": 100 }, "bootstrapImage": "images.example/sei:v0" } });
         node["spec"]["dataVolume"] = json!({ "import": { "pvcName": "given" } });
+        node["metadata"]["finalizers"] = json!(["sei.io/seinode-finalizer"]);
     };
     ground.running("other", bootstrapped).await?;
     let hand = PatchParams { field_manager: Some("a-hand".into()), ..PatchParams::default() };
@@ -50,6 +51,11 @@ async fn do_the_rest(ground: &Ground<'_>) -> Result<(), Error> {
     ground.api::<Service>().patch("other", &hand, &service).await?;
     let policy = Patch::Merge(json!({ "spec": { "ingress": [] } }));
     ground.api::<NetworkPolicy>().patch("other", &hand, &policy).await?;
+    let is_open = |policy: &NetworkPolicy| {
+        policy.spec.as_ref().is_some_and(|spec| spec.ingress.iter().flatten().count() > 0)
+    };
+    ground.until_object("other", "it is put back", is_open).await?;
+    ground.nodes().delete("other", &DeleteParams::default()).await?;
     Ok(())
 }
 
