@@ -24,6 +24,7 @@
 
 mod controller;
 mod definitions;
+pub mod install;
 pub mod metrics;
 mod run;
 pub mod secrets;
