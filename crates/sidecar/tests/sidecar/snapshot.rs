@@ -87,9 +87,11 @@ pub async fn a_snapshot_is_restored_once(cx: Context) -> TestResult {
     assert_eq!(fs::read_to_string(ground.home.join(".sei-sidecar-snapshot-height"))?, "100");
     assert_eq!(tree(&ground.home.join("tmp")), Vec::<String>::new(), "the archive is gone");
     assert!(!ground.home.join("data/.snapshot-restore").exists());
-    // S12
+    // S12, and what a kill right after the marker leaves.
+    fs::write(ground.home.join("tmp/snapshot-100.tar.gz"), &good)?;
     let again = sidecar.done("snapshot-restore", &json!({"targetHeight": 200})).await?;
     assert_eq!(again["result"]["skipped"], json!("done already"), "{again}");
+    assert_eq!(tree(&ground.home.join("tmp")), Vec::<String>::new(), "what a kill has left is gone");
     let other = sidecar.done("snapshot-restore", &json!({"targetHeight": 300})).await?;
     assert_eq!(other["result"]["doneWith"], json!({"targetHeight": 200}), "a difference is told");
     Ok(())

@@ -52,6 +52,8 @@ async fn run(work: Work) -> Outcome {
     let given = json!({ "targetHeight": target });
     let home = work.node.home().to_owned();
     if let Some(done) = marker::SNAPSHOT.read(&home).map_err(Failure::new)? {
+        // A kill right after the marker has left what was fetched, which is as large as the snapshot.
+        work.blocking(move || forget(&home.join(home::TMP), None).map_err(Failure::new)).await?;
         return Ok(Some(done.result(&given)));
     }
     let failed = |error: objects::Error| Failure::new(format_args!("snapshot-restore: {error}"));
@@ -90,13 +92,25 @@ fn download_file(home: &Path, height: u64) -> io::Result<Wanted> {
     let folder = home.join(home::TMP);
     fs::create_dir_all(&folder)?;
     let file = folder.join(format!("snapshot-{height}.tar.gz"));
-    for entry in fs::read_dir(&folder)?.flatten() {
+    forget(&folder, Some(height))?;
+    Ok(Wanted { file })
+}
+
+/// Removes downloads, but for those of one height.
+fn forget(folder: &Path, keep: Option<u64>) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    let kept = keep.map(|height| format!("snapshot-{height}."));
+    for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("snapshot-") && !name.starts_with(&format!("snapshot-{height}.")) {
+        let is_kept = kept.as_ref().is_some_and(|kept| name.starts_with(kept));
+        if name.starts_with("snapshot-") && !is_kept {
             files::remove(&entry.path())?;
         }
     }
-    Ok(Wanted { file })
+    Ok(())
 }
 
 async fn fetch(
