@@ -26,8 +26,10 @@ pub(crate) struct Activity {
     unsent_since: AtomicU64,
     /// Requests share the connection: bytes cannot be told to belong to one of them.
     shared: AtomicBool,
-    /// The head that is being read has two ends.
-    ambiguous: AtomicBool,
+    /// How many requests have begun.
+    begun: AtomicU32,
+    /// Which of them has a head with two ends; none is zero.
+    ambiguous: AtomicU32,
 }
 
 /// What is to be done with a connection.
@@ -54,7 +56,8 @@ impl Activity {
             unread_since: AtomicU64::new(NEVER),
             unsent_since: AtomicU64::new(NEVER),
             shared: AtomicBool::new(false),
-            ambiguous: AtomicBool::new(false),
+            begun: AtomicU32::new(0),
+            ambiguous: AtomicU32::new(0),
         }
     }
 
@@ -71,6 +74,7 @@ impl Activity {
     pub(crate) fn begin(self: &Arc<Self>, gauge: &Gauge) -> InFlight {
         self.head_since.store(NEVER, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
+        self.begun.fetch_add(1, Ordering::Relaxed);
         gauge.inc();
         InFlight { activity: self.clone(), gauge: gauge.clone() }
     }
@@ -95,19 +99,17 @@ impl Activity {
         self.head_since.load(Ordering::Relaxed) != NEVER
     }
 
-    /// Whether the head of the request that begins has two ends. Asked once.
-    pub(crate) fn take_ambiguous(&self) -> bool {
-        self.ambiguous.load(Ordering::Relaxed) && self.ambiguous.swap(false, Ordering::Relaxed)
+    /// Whether the head of the request that has begun has two ends.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        let which = self.ambiguous.load(Ordering::Relaxed);
+        which != 0 && self.begun.load(Ordering::Relaxed) >= which
     }
 
-    /// Bytes were read. Says whether they are of a head, and whether that begins with them.
-    fn read_some(&self) -> Option<bool> {
-        if self.requests.load(Ordering::Relaxed) != 0 || self.shared.load(Ordering::Relaxed) {
-            return None;
+    /// Bytes were read.
+    fn read_some(&self) {
+        if self.requests.load(Ordering::Relaxed) == 0 && !self.shared.load(Ordering::Relaxed) {
+            self.since(&self.head_since, true);
         }
-        let begins = !self.is_in_head();
-        self.since(&self.head_since, true);
-        Some(begins)
     }
 
     /// What is to be done now.
@@ -181,14 +183,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let this = self.get_mut();
         let before = buf.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
-        if let Some(bytes) = buf.filled().get(before..).filter(|bytes| !bytes.is_empty())
-            && let Some(begins) = this.activity.read_some()
-        {
-            if begins {
-                this.scanner = Scanner::default();
-            }
-            if this.scanner.feed(bytes) {
-                this.activity.ambiguous.store(true, Ordering::Relaxed);
+        if let Some(bytes) = buf.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
+            this.activity.read_some();
+            if !this.activity.shared.load(Ordering::Relaxed)
+                && let Some(which) = this.scanner.feed(bytes)
+            {
+                this.activity.ambiguous.store(which, Ordering::Relaxed);
             }
         }
         polled
@@ -270,8 +270,8 @@ mod tests {
         assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(_)), "it is idle from now on");
         activity.idle_since.store(1, Ordering::Relaxed);
         assert_eq!(activity.verdict(&LIMITS), Verdict::Idle);
-        assert_eq!(activity.read_some(), Some(true));
-        assert_eq!(activity.read_some(), Some(false), "the same head");
+        activity.read_some();
+        activity.read_some();
         assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(left) if left <= LIMITS.head));
     }
 
@@ -293,7 +293,7 @@ mod tests {
         let activity = opened(50);
         activity.share();
         drop(activity.begin(&Gauge::default()));
-        assert_eq!(activity.read_some(), None);
+        activity.read_some();
         assert!(!activity.is_in_head());
     }
 }
