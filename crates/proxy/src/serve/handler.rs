@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 
 use super::access::Line;
@@ -82,7 +82,7 @@ async fn admit(
     request: &mut Request<Incoming>,
     now: Instant,
 ) -> Result<Passed, Refusal> {
-    if peer.activity.take_ambiguous() {
+    if peer.activity.is_ambiguous() {
         return Err(Outcome::AmbiguousFraming.into());
     }
     if let Some(outcome) = shape::without_path(request.method(), request.uri()) {
@@ -158,6 +158,10 @@ async fn forward(
         parts.headers.insert(header::UPGRADE, token.clone());
     }
     let (body, ended) = Outgoing::new(body, &worker.gate.protected, &peer.activity);
+    // With GET and HEAD our client takes a body of unknown length for none unless it is told.
+    if !body.is_end_stream() && body.size_hint().exact().is_none() {
+        parts.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
     let sent = worker.upstream.send(Request::from_parts(parts, body), ended).await;
     worker.gate.metrics.upstream_took(began.elapsed());
     let (response, lease) = sent.map_err(|failure| {
