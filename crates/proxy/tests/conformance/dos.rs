@@ -170,7 +170,7 @@ pub async fn idle_connections(case: &Case<'_>) -> TestResult {
 }
 
 /// A request over HTTP/2 that may pass.
-fn lines<'l>(authorization: &'l str) -> [(&'l str, &'l str); 5] {
+fn lines(authorization: &str) -> [(&str, &str); 5] {
     [
         (":method", "GET"),
         (":scheme", "http"),

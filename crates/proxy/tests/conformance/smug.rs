@@ -134,7 +134,7 @@ pub async fn line_ends(case: &Case<'_>) -> TestResult {
         &[
             ("in a value", vec![("x-a", "1\r\nTransfer-Encoding: chunked")]),
             ("a bare one in a value", vec![("x-a", "1\nx-b: 2")]),
-            ("a NUL in a value", vec![("x-a", "1\02")]),
+            ("a NUL in a value", vec![("x-a", "1\x002")]),
             ("in a name", vec![("x-a: 1\r\nx-b", "2")]),
             ("in the path", vec![(":path", "/ok HTTP/1.1\r\nX-A: 1\r\n\r\n")]),
             ("a space in the path", vec![(":path", "/ok x")]),

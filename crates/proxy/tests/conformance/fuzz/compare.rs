@@ -63,7 +63,7 @@ fn strict(input: &[u8]) -> Option<&'static str> {
         lines().filter(|line| line.split(':').next().is_some_and(|key| key.trim() == name)).count()
     };
     let targets = || {
-        lines().filter_map(|line| line.contains(" http/").then(|| line.split(' ').nth(1).unwrap_or_default()))
+        lines().filter(|line| line.contains(" http/")).map(|line| line.split(' ').nth(1).unwrap_or_default())
     };
     let odd_path = |target: &str| {
         let path = target.split('?').next().unwrap_or_default();
