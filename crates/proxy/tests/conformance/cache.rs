@@ -62,8 +62,11 @@ pub async fn permissions_for_five_minutes(case: &Case<'_>) -> TestResult {
     let begin = tokio::time::Instant::now();
     assert_eq!(proxy.code(&Ask::get("/ok").token(token)).await, "200");
     case.ground.revoke_all().await?;
+    // Each look at another path: what was allowed once is remembered.
+    let looks = std::sync::atomic::AtomicU32::new(0);
     wait::until("the end of the permission", SLACK, || async {
-        let seen = proxy.code(&Ask::get("/ok/other").token(token)).await;
+        let number = looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let seen = proxy.code(&Ask::get(&format!("/ok/other-{number}")).token(token)).await;
         if seen == "403" { Ok(()) } else { Err(seen) }
     })
     .await?;
