@@ -1,6 +1,6 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check model crash-operator conformance-proxy fuzz-proxy bench-operator clean
+.PHONY: help demo test check model crash-operator conformance-proxy fuzz-proxy bench-operator bench-kms clean
 
 # Ends the demo by itself once everything is shown: make demo EXIT=1
 EXIT ?=
@@ -40,6 +40,10 @@ fuzz-proxy: ## Requests that nobody should send, to ours and to upstream's if OU
 bench-operator: ## What a thousand nodes cost, beside a peer if OUTRIGGER_PEER_OPERATOR names one (five rounds of 5 minutes; with a peer of 10)
 	@scripts/prepare
 	@scripts/bench-operator
+
+bench-kms: ## What reporters of KMS plugins cost, beside a peer if OUTRIGGER_PEER_REPORTER names one (five rounds of 4 minutes, with a peer of 8, and 10 more)
+	@scripts/prepare
+	@scripts/bench-kms
 
 clean: ## Remove what killed runs left on this machine (a second)
 	@cargo run --quiet --package outrigger-testbed --bin testbed -- clean

@@ -26,6 +26,7 @@
 //! | every wait has a deadline, and its error says what was seen last | `wait::tests::the_last_thing_seen_is_in_the_error`, `wait::tests::a_look_that_hangs_is_cut` |
 
 pub mod address;
+pub mod bench;
 pub mod binaries;
 pub mod cert_manager;
 mod cgroup;
@@ -51,6 +52,7 @@ pub mod pod;
 mod probe;
 pub mod process;
 pub mod recorder;
+pub mod rights;
 pub mod s3;
 pub mod sidecars;
 pub mod signals;

@@ -59,6 +59,8 @@ names! {
         OPERATOR = "bc1f5b0a.sei.io";
         /// Held by the aggregator of KMS reports that acts.
         KMS_AGGREGATOR = "outrigger-kms-aggregator";
+        /// Held by the preflight controller that acts, in the namespace of its API servers.
+        KMS_PREFLIGHT = "outrigger-kms-preflight";
     }
 }
 

@@ -63,12 +63,12 @@ fn the_page_of_tools_is_what_the_code_says() -> testbed::Result<()> {
         &mut page,
         crate::preflight_controller::Args::augment_args(Command::new("kms-preflight-controller")),
         "Has a configuration checked when the operator's resource asks for it (`encryptionStatus.preflight.observedConfigHash`), and\n\
-         stores the result beside it. A check that failed is made again after 1, 5 and 15 minutes, and at once when the annotation\n\
+         stores the result beside it. A check that failed is made again after the waits of `--retry-after`, and at once when the annotation\n\
          `outrigger.dev/kms-preflight-retry` of the resource gets another value.",
     );
     let _ = write!(
         page,
-        "\n| condition of the operator's resource | True for these reasons |\n|---|---|\n\
+        "\n## What kms-preflight-controller says\n\n| condition of the operator's resource | True for these reasons |\n|---|---|\n\
          | `{}` | `PreflightCheckFailed`: the check found something; `Error`: it could not be made; `PodCompletedWithoutResult`; \
          `PreflightTimeout`; else what Kubernetes says of the pod's containers, plugins first (`ImagePullBackOff`, `OOMKilled`) |\n\
          | `{}` | `RunningPreflightCheck`: a check is being made |\n\n\

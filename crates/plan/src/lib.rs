@@ -29,6 +29,7 @@
 //! | a secret that is wrong is refused by the name of its key | `refusals::a_secret_that_lacks_something_is_told_by_its_key`, `kms::secret_layout::tests::a_key_that_cannot_be_read_is_named_with_what_it_lacks` |
 //! | the hash of a KMS configuration is that of other programs | `kms::config_hash::tests::hashes_are_those_of_other_programs` |
 //! | what became of another KMS configuration says nothing of this one | `kms::preflight::tests::a_pod_of_another_configuration_is_removed_whatever_became_of_it` |
+//! | a check that lacks a pod proves nothing, unless it has failed | `kms::preflight::tests::a_pod_that_is_missing_lets_the_check_begin_anew_unless_it_has_failed` |
 //! | a KMS configuration that failed is stored, and tried again | `kms::preflight::tests::a_bad_result_is_stored_once_and_the_pod_stays`, `kms::preflight::tests::a_failed_check_is_tried_again_less_and_less_often` |
 //! | nobody reaches a sidecar who was not named | `policy::a_platform_without_clients_lets_nobody_reach_the_sidecar` |
 //! | a KMS plugin is judged as an API server would | `kms::verdict::tests::an_answer_is_judged_as_an_api_server_would`, `kms::verdict::tests::a_version_must_not_change` |

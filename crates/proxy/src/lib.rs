@@ -16,7 +16,7 @@
 //! | an outage is told as wanted, and the host can be pinned (W13, W17) | `smoke::an_api_server_that_is_down_is_told_as_wanted`, `smoke::a_token_of_another_audience_is_of_no_use` |
 //! | what is risky is told at the start (W12, W18) | `settings::tests::what_is_risky_is_told` |
 //! | a token must be for one of the audiences, and silence is no yes (W12) | `authentication::tokens::tests::a_token_must_be_for_one_of_the_audiences_and_silence_is_no_yes`, `smoke::a_token_of_another_audience_is_of_no_use` |
-//! | a head whose end others could find elsewhere is refused and its connection closed | `serve::framing::tests::heads_with_two_ends_are_refused` |
+//! | a head whose end others could find elsewhere is refused and its connection closed | `serve::framing::tests::heads_that_can_be_read_in_two_ways_are_refused`, `serve::framing::tests::they_are_found_behind_any_number_of_good_ones` |
 //! | a certificate that is not good names nobody | `tls::clients::tests::a_certificate_that_is_not_good_names_nobody` |
 //! | a token that nobody signed names nobody | `authentication::oidc::tests::a_signature_is_good_with_its_own_key_only` |
 //! | a dead upstream is 502 and never 503 | `outcome::tests::every_outcome_has_a_reason_of_its_own_and_a_dead_upstream_is_never_503` |

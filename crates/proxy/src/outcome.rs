@@ -35,7 +35,7 @@ pub(crate) enum Outcome {
     TwoAuthorizations,
     /// No host, several, or one that is not the target's.
     AmbiguousHost,
-    /// The head has two ends: a length beside chunks, two lengths, or lines without a carriage return.
+    /// The head can be read in two ways: two framings, lines without a carriage return, a target with a fragment.
     AmbiguousFraming,
     /// A target that is no path.
     BadTarget,

@@ -72,6 +72,12 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("", "two `Authorization` lines: the first counted", "400"),
     (
         "",
+        "a length beside chunks, folded lines, and lines that end without a carriage return kept the connection",
+        "400, and the connection is closed; so are two lengths, an encoding that is not just `chunked`, and versions that are none",
+    ),
+    ("", "a fragment or bytes beyond ASCII in a target were escaped and forwarded", "400"),
+    (
+        "",
         "a pair on disk that does not fit ended the process; upstream certificates were read once",
         "the old one stays, with a log line and a metric; all are read again every minute",
     ),

@@ -41,6 +41,10 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 const MOST_TEXT: usize = 1024;
 const MOST_NAME: usize = 128;
 
+/// What became of an event, as metrics name it.
+pub(crate) const SENT: &str = "sent";
+pub(crate) const DROPPED: &str = "dropped";
+
 /// Where events about objects of the whole cluster are kept.
 const OF_THE_CLUSTER: &str = "default";
 
@@ -78,7 +82,7 @@ impl Events {
     pub fn send<K: Resource<DynamicType = ()>>(&self, object: &K, notes: &[Note]) {
         for note in notes {
             if self.queue.try_send(self.event(object, note, Timestamp::now())).is_err() {
-                self.metrics.count_event("dropped");
+                self.metrics.count_event(DROPPED);
                 tracing::debug!(reason = %note.reason, "an event was dropped: too many wait");
             }
         }
@@ -160,9 +164,9 @@ impl Sender {
             let parameters = PostParams::default();
             let sent = timeout(SEND_WITHIN, api.create(&parameters, &event)).await;
             match sent {
-                Ok(Ok(_)) => return self.metrics.count_event("sent"),
+                Ok(Ok(_)) => return self.metrics.count_event(SENT),
                 Ok(Err(kube::Error::Api(status))) if status.code == 409 => {
-                    return self.metrics.count_event("sent");
+                    return self.metrics.count_event(SENT);
                 }
                 // The same would be refused again.
                 Ok(Err(kube::Error::Api(status)))
@@ -178,7 +182,7 @@ impl Sender {
                 tokio::time::sleep(BETWEEN_TRIES.after(attempt, fastrand::f64())).await;
             }
         }
-        self.metrics.count_event("dropped");
+        self.metrics.count_event(DROPPED);
         let reason = event.reason.as_deref().unwrap_or_default();
         tracing::debug!(reason, why, "an event could not be sent");
     }

@@ -128,6 +128,12 @@ impl ApiServer {
             .start(site)
     }
 
+    /// Its program and flags.
+    pub(super) fn command(&self, kubernetes: &Kubernetes) -> Vec<String> {
+        let program = kubernetes.program("kube-apiserver").display().to_string();
+        std::iter::once(program).chain(self.flags.iter().cloned()).collect()
+    }
+
     pub(super) fn url(&self) -> String {
         format!("https://{}:{PORT}", self.address)
     }

@@ -215,6 +215,11 @@ impl ControlPlane {
         Audit::at(self.api_server_program.audit_log())
     }
 
+    /// The API server's process.
+    pub fn api_server_pid(&self) -> Result<u32> {
+        self.api_server().pid()
+    }
+
     /// A `kubectl` of the administrator, ready for its arguments.
     pub fn kubectl(&self) -> Result<Command> {
         self.kubectl_as(&self.admin)
@@ -231,6 +236,12 @@ impl ControlPlane {
     /// Value of a key as it lies in etcd, encrypted where the API server encrypts.
     pub async fn stored(&self, key: &str) -> Result<Option<Vec<u8>>> {
         etcd::get(&self.site, &self.authority, key).await
+    }
+
+    /// The command line of its API server: for another one beside it, in a pod. A flag that is given again counts.
+    #[must_use]
+    pub fn api_server_command(&self) -> Vec<String> {
+        self.api_server_program.command(&self.kubernetes)
     }
 
     /// Restarts the API server on the same address with the same storage, and waits until it serves again.

@@ -41,7 +41,8 @@ names! {
 names! {
     /// Of the check of a configuration before it is used.
     preflight: &str {
-        /// Its pod, service account, role and role binding.
+        /// Its pod, service account, role and role binding. Where it has a pod on each of several nodes, the node's name follows
+        /// that of the pod.
         NAME = "kms-preflight";
         /// The container that checks.
         CONTAINER = "kms-preflight-check";
@@ -59,6 +60,8 @@ names! {
         FINGERPRINT_KEY = "outrigger-fingerprint-key";
         /// On the pod: how often this configuration has been tried.
         ATTEMPT_ANNOTATION = "outrigger.dev/kms-preflight-attempt";
+        /// On the pod: how many pods check this configuration, each on a node of its own.
+        PODS_ANNOTATION = "outrigger.dev/kms-preflight-pods";
         /// On the operator's resource: a new value asks for another try.
         RETRY_ANNOTATION = "outrigger.dev/kms-preflight-retry";
         /// Condition of the pod: how the check ended.

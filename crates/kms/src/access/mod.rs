@@ -1,7 +1,8 @@
-//! What reporters and aggregators may do: the least that they need. RBAC cannot say that a reporter speaks for its own node only; a
+//! What reporters, aggregators and preflight controllers may do: the least that they need. RBAC cannot say that a reporter speaks for its own node only; a
 //! ValidatingAdmissionPolicy does.
 
 mod policy;
+mod preflight;
 mod rbac;
 
 use serde_json::Value;
@@ -14,6 +15,7 @@ pub fn files() -> Vec<(&'static str, Vec<Value>)> {
         ("reporter-policy.yaml", policy::documents()),
         ("aggregator-rbac.yaml", rbac::aggregator()),
         ("aggregator-openshift-rbac.yaml", rbac::aggregator_on_openshift()),
+        ("preflight-rbac.yaml", preflight::controller()),
     ]
 }
 
@@ -39,8 +41,12 @@ mod tests {
                     rule[name].as_array().is_some_and(|all| all.iter().any(|one| one == text))
                 };
                 assert!(!has("verbs", "*") && !has("resources", "*") && !has("apiGroups", "*"), "{rule}");
+                assert!(!has("verbs", "escalate") && !has("verbs", "bind"), "{rule}");
                 if has("resources", "secrets") {
-                    assert_eq!(rule["verbs"], serde_json::json!(["get"]), "{rule}");
+                    assert!(!has("verbs", "list") && !has("verbs", "watch"), "{rule}");
+                    let named = rule["resourceNames"].is_array();
+                    let changes = ["update", "patch", "delete"].iter().any(|verb| has("verbs", verb));
+                    assert!(named || !changes, "{rule}");
                 }
             }
         }

@@ -1,31 +1,35 @@
 //! Roles and who has them.
 
+use api::names::lease::KMS_AGGREGATOR as LEASE;
 use serde_json::{Value, json};
 
 use super::policy::{GROUP, SERVICE_ACCOUNT};
 
-/// Where the aggregator runs.
-const NAMESPACE: &str = "outrigger-kms";
+/// Where the aggregator and the preflight controllers run.
+pub(super) const NAMESPACE: &str = "outrigger-kms";
 
 /// The aggregator's service account, and what its roles are called.
 const AGGREGATOR: &str = "outrigger-kms-aggregator";
 
-/// Namespaces of OpenShift's API servers.
-const OPERANDS: [&str; 3] = ["openshift-kube-apiserver", "openshift-apiserver", "openshift-oauth-apiserver"];
+/// The namespace of OpenShift's kube-apiserver, whose operator tells where its static pods run.
+pub(super) const STATIC_PODS: &str = "openshift-kube-apiserver";
+
+/// Namespaces of OpenShift's API servers that are Deployments.
+pub(super) const DEPLOYMENTS: [&str; 2] = ["openshift-apiserver", "openshift-oauth-apiserver"];
 
 /// Where a reporter's service account may be: with the API servers that have one, and with those of other clusters.
 const REPORTERS_IN: [&str; 3] = ["openshift-apiserver", "openshift-oauth-apiserver", "kube-system"];
 
 /// OpenShift's kinds that reports stand on.
-const KINDS: [&str; 3] = ["kubeapiservers", "openshiftapiservers", "authentications"];
+pub(super) const KINDS: [&str; 3] = ["kubeapiservers", "openshiftapiservers", "authentications"];
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-fn cluster_role(name: &str, rules: &Value) -> Value {
+pub(super) fn cluster_role(name: &str, rules: &Value) -> Value {
     json!({ "apiVersion": RBAC, "kind": "ClusterRole", "metadata": { "name": name }, "rules": rules })
 }
 
-fn cluster_binding(name: &str, subjects: &Value) -> Value {
+pub(super) fn cluster_binding(name: &str, subjects: &Value) -> Value {
     json!({
         "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": { "name": name },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name },
@@ -33,28 +37,49 @@ fn cluster_binding(name: &str, subjects: &Value) -> Value {
     })
 }
 
-fn role(namespace: &str, rules: &Value) -> Value {
-    let metadata = json!({ "name": AGGREGATOR, "namespace": namespace });
+pub(super) fn role(name: &str, namespace: &str, rules: &Value) -> Value {
+    let metadata = json!({ "name": name, "namespace": namespace });
     json!({ "apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules })
 }
 
-fn binding(namespace: &str) -> Value {
+pub(super) fn binding(name: &str, namespace: &str, subject: &Value) -> Value {
     json!({
-        "apiVersion": RBAC, "kind": "RoleBinding", "metadata": { "name": AGGREGATOR, "namespace": namespace },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": AGGREGATOR },
-        "subjects": [aggregator_account()],
+        "apiVersion": RBAC, "kind": "RoleBinding", "metadata": { "name": name, "namespace": namespace },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
+        "subjects": [subject],
     })
 }
 
-fn account(name: &str, namespace: &str) -> Value {
+/// A role of the aggregator in a namespace, and that it has it.
+fn aggregator_in(namespace: &str, rules: &Value) -> [Value; 2] {
+    [role(AGGREGATOR, namespace, rules), binding(AGGREGATOR, namespace, &aggregator_account())]
+}
+
+pub(super) fn account(name: &str, namespace: &str) -> Value {
     json!({ "kind": "ServiceAccount", "name": name, "namespace": namespace })
+}
+
+/// The namespace of our own, and a service account in it.
+pub(super) fn home(name: &str) -> [Value; 2] {
+    [
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name, "namespace": NAMESPACE } }),
+    ]
+}
+
+/// What holds a Lease.
+pub(super) fn lease(name: &str) -> [Value; 2] {
+    [
+        json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] }),
+        json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [name], "verbs": ["get", "update"] }),
+    ]
 }
 
 fn aggregator_account() -> Value {
     account(AGGREGATOR, NAMESPACE)
 }
 
-fn statuses() -> Vec<String> {
+pub(super) fn statuses() -> Vec<String> {
     KINDS.iter().map(|kind| format!("{kind}/status")).collect()
 }
 
@@ -78,22 +103,16 @@ pub(super) fn aggregator() -> Vec<Value> {
         { "apiGroups": ["outrigger.dev"], "resources": ["kmshealths"], "verbs": ["get", "list", "watch"] },
         { "apiGroups": ["outrigger.dev"], "resources": ["kmshealths/status"], "verbs": ["patch"] },
     ]);
-    let lease = json!([
-        { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] },
-        { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [AGGREGATOR], "verbs": ["get", "update"] },
-    ]);
     let events = json!([{ "apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"] }]);
-    vec![
-        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
-        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": AGGREGATOR, "namespace": NAMESPACE } }),
+    let mut documents = home(AGGREGATOR).to_vec();
+    documents.extend([
         cluster_role(AGGREGATOR, &everywhere),
         cluster_binding(AGGREGATOR, &json!([aggregator_account()])),
-        role(NAMESPACE, &lease),
-        binding(NAMESPACE),
-        // Events about objects of the whole cluster are there.
-        role("default", &events),
-        binding("default"),
-    ]
+    ]);
+    documents.extend(aggregator_in(NAMESPACE, &json!(lease(LEASE))));
+    // Events about objects of the whole cluster are there.
+    documents.extend(aggregator_in("default", &events));
+    documents
 }
 
 /// What it needs besides for OpenShift's kinds: the objects, their API servers' pods, and the configuration that these run, which
@@ -104,10 +123,8 @@ pub(super) fn aggregator_on_openshift() -> Vec<Value> {
         { "apiGroups": ["operator.openshift.io"], "resources": KINDS, "resourceNames": ["cluster"], "verbs": ["get", "list", "watch"] },
         { "apiGroups": ["operator.openshift.io"], "resources": statuses(), "resourceNames": ["cluster"], "verbs": ["patch"] },
     ]);
-    let operand = json!([
-        { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] },
-        { "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"] },
-    ]);
+    let configuration = json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] });
+    let pods = json!({ "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"] });
     let shown = format!("{AGGREGATOR}-cluster-operator");
     let operators = ["kube-apiserver", "openshift-apiserver", "authentication"];
     let show = json!([
@@ -117,8 +134,9 @@ pub(super) fn aggregator_on_openshift() -> Vec<Value> {
     ]);
     let us = json!([aggregator_account()]);
     let mut documents = vec![cluster_role(&name, &kinds), cluster_binding(&name, &us)];
-    for namespace in OPERANDS {
-        documents.extend([role(namespace, &operand), binding(namespace)]);
+    documents.extend(aggregator_in(STATIC_PODS, &json!([configuration])));
+    for namespace in DEPLOYMENTS {
+        documents.extend(aggregator_in(namespace, &json!([configuration, pods])));
     }
     documents.extend([cluster_role(&shown, &show), cluster_binding(&shown, &us)]);
     documents

@@ -102,6 +102,17 @@ impl<K: Reported> Act<'_, K> {
         }
     }
 
+    /// Tells people that an object is nearly full of reports.
+    pub(super) fn crowded(&self, reports: usize) {
+        let most = self.place.target.most_reports();
+        let message =
+            format!("{reports} of at most {most} reports stand here: a node beyond them cannot report");
+        tracing::warn!(object = %self.place, reports, most, "{message}");
+        let note =
+            Note { tone: Tone::Warning, reason: "KMSReportsNearlyFull".into(), action: "Rollup", message };
+        self.events.send(self.object, &[note]);
+    }
+
     /// Removes entries. What was written anew in the meantime makes the patch fail, and stays.
     pub(super) async fn remove(&self, removals: &[Removal]) -> Result<(), Error> {
         let Self { object, place, .. } = self;

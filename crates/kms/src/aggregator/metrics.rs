@@ -12,7 +12,8 @@ use super::target::Place;
 runtime::catalogue! {
     /// Every metric of the aggregator, in the order of the documentation.
     ALL;
-    REPORTS: Gauge "outrigger_kms_reports" ["target", "name"] "Typed reports that stand on an object; OpenShift's kinds take 200, and a node beyond them cannot report";
+    REPORTS: Gauge "outrigger_kms_reports" ["target", "name"] "Typed reports that stand on an object";
+    LIMIT: Gauge "outrigger_kms_reports_limit" ["target", "name"] "Most typed reports that an object takes: a node beyond them cannot report";
     PLUGINS: Gauge "outrigger_kms_plugins" ["target", "name", "state"] "Plugins that are expected to be reported, by how they are";
     REMOVED: Counter "outrigger_kms_reports_removed_total" ["target"] "Entries that were removed because nobody needed and nobody wrote them";
 }
@@ -39,6 +40,7 @@ struct ByTarget {
 #[derive(Clone, Debug, Default)]
 pub(super) struct KmsMetrics {
     reports: Family<ByObject, Gauge>,
+    limit: Family<ByObject, Gauge>,
     plugins: Family<ByState, Gauge>,
     removed: Family<ByTarget, Counter>,
 }
@@ -47,6 +49,7 @@ impl KmsMetrics {
     pub(super) fn new(metrics: &Metrics) -> Self {
         let these = Self::default();
         metrics.register(&REPORTS, these.reports.clone());
+        metrics.register(&LIMIT, these.limit.clone());
         metrics.register(&PLUGINS, these.plugins.clone());
         metrics.register(&REMOVED, these.removed.clone());
         these
@@ -56,6 +59,7 @@ impl KmsMetrics {
     pub(super) fn looked(&self, place: &Place, reports: usize, subjects: &[Subject]) {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.reports.get_or_create(&by_object(place)).set(count(reports));
+        self.limit.get_or_create(&by_object(place)).set(count(place.target.most_reports()));
         for state in State::ALL {
             let so_many = subjects.iter().filter(|one| one.state == state).count();
             self.plugins.get_or_create(&by_state(place, state)).set(count(so_many));
@@ -71,6 +75,7 @@ impl KmsMetrics {
     /// An object is gone.
     pub(super) fn forget(&self, place: &Place) {
         self.reports.remove(&by_object(place));
+        self.limit.remove(&by_object(place));
         for state in State::ALL {
             self.plugins.remove(&by_state(place, state));
         }

@@ -1,13 +1,13 @@
 //! One look at one object: read, decide, write what differs, remove what nobody needs, tell.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use api::kms::KMSHealthSpec;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client};
-use plan::kms::rollup::{self, Decision, Expected, Form, Memory, Now, Reports, Rules};
+use plan::kms::rollup::{self, Expected, Form, Memory, Now, Reports, Rules};
 use runtime::Key;
 use runtime::events::Events;
 use runtime::own_writes::{OwnWrites, Sight};
@@ -65,6 +65,8 @@ pub(super) struct Aggregator {
     pub(super) begin: Instant,
     /// What is remembered of each object, as long as this process leads.
     pub(super) memories: Mutex<HashMap<Place, Memory>>,
+    /// Objects of which it was told that they are nearly full of reports.
+    pub(super) crowded: Mutex<HashSet<Place>>,
 }
 
 /// Objects of one kind, and what we wrote to them.
@@ -96,6 +98,7 @@ impl Aggregator {
         let Some(object) = object else {
             self.memories().remove(place);
             self.metrics.forget(place);
+            self.crowded.lock().unwrap_or_else(PoisonError::into_inner).remove(place);
             if let Some(shown) = &self.shown {
                 shown.gone(&self.client, writer).await?;
             }
@@ -109,7 +112,8 @@ impl Aggregator {
         let memory = self.memories().get(place).cloned().unwrap_or_default();
         let made = rollup::decide(&self.rules, &reports, &expected, &stored, memory, now);
         self.memories().insert(place.clone(), made.memory.clone());
-        self.measure(place, &reports, &made);
+        let typed = reports.readable.iter().filter(|one| one.form == Form::Typed).count();
+        self.metrics.looked(place, typed, &made.subjects);
         let act = Act {
             writer,
             events: &self.events,
@@ -118,6 +122,9 @@ impl Aggregator {
             object: &object,
             place,
         };
+        if self.gets_crowded(place, typed) {
+            act.crowded(typed);
+        }
         let conditions = act.write(&stored, made.verdict.as_ref(), now).await?;
         act.remove(&made.removals).await?;
         let shown = match &self.shown {
@@ -146,13 +153,14 @@ impl Aggregator {
         Ok(expected::of_servers(servers, &self.deployed, namespace).await?)
     }
 
-    fn measure(&self, place: &Place, reports: &Reports, made: &Decision) {
-        let typed = reports.readable.iter().filter(|one| one.form == Form::Typed).count();
-        self.metrics.looked(place, typed, &made.subjects);
-        let most = place.target.most_reports();
-        if typed >= most / 4 * 3 {
-            tracing::warn!(object = %place, reports = typed, most, "the object is nearly full of reports: a node beyond its limit cannot report");
+    /// Whether it has to be told that an object is nearly full: once, and once more after it was not.
+    fn gets_crowded(&self, place: &Place, reports: usize) -> bool {
+        let mut crowded = self.crowded.lock().unwrap_or_else(PoisonError::into_inner);
+        if reports < place.target.many_reports() {
+            crowded.remove(place);
+            return false;
         }
+        crowded.insert(place.clone())
     }
 
     /// Forgets what was remembered.

@@ -28,7 +28,7 @@ use super::deployed::Deployed;
 use super::metrics::KmsMetrics;
 use super::pass::{Aggregator, Error, Objects};
 use super::resource::{
-    Authentication, ClusterOperator, KmsHealth, KubeApiServer, OpenShiftApiServer, Raw, Reported,
+    Authentication, ClusterOperator, KmsHealth, KubeApiServer, OpenShiftApiServer, Raw, Reported, named,
 };
 use super::settings::Settings;
 use super::target::{Place, Target};
@@ -109,6 +109,7 @@ pub(super) fn start(settings: &Settings, process: &mut Process) -> Result<(), Se
         metrics: KmsMetrics::new(metrics),
         begin: Instant::now(),
         memories: std::sync::Mutex::default(),
+        crowded: std::sync::Mutex::default(),
     });
     start.lead(aggregator, all);
     Ok(())
@@ -269,11 +270,6 @@ async fn look(
         Target::Authentication => look!(authentication),
         Target::KmsHealth => look!(kms_health),
     }
-}
-
-/// Only the object of a name: so much may also be allowed to be watched, and no more.
-fn named(name: &str) -> watcher::Config {
-    watcher::Config::default().fields(&format!("metadata.name={name}"))
 }
 
 /// What is read of a pod: where it runs, its revision, and whether it is ready.

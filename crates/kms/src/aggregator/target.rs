@@ -57,6 +57,11 @@ impl Target {
         }
     }
 
+    /// So many that somebody should look before a node cannot report: three quarters of the most.
+    pub(super) const fn many_reports(self) -> usize {
+        self.most_reports() / 4 * 3
+    }
+
     /// Which of an operator's conditions may be bad for longer.
     pub(super) fn inertia(self) -> Inertia {
         let special = match self {

@@ -1,11 +1,12 @@
 //! The arguments of `kms-preflight`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::names::kms::pod::SOCKET_FOLDER;
-use plan::kms::secret_layout::read_number;
 use runtime::client::Access;
+
+use crate::socket::Socket;
 
 /// What to check, and where to say what was found.
 #[derive(Clone, Debug, clap::Args)]
@@ -51,13 +52,7 @@ impl TryFrom<Args> for Settings {
     fn try_from(args: Args) -> Result<Self, String> {
         let mut sockets: Vec<String> = Vec::new();
         for socket in args.kms_sockets {
-            let fits = numbered(&socket, &args.socket_dir).and_then(read_number).is_some();
-            if !fits {
-                return Err(format!(
-                    "--kms-sockets: {socket:?} is no socket of a plugin: use one like unix://{}/kms-1.sock",
-                    args.socket_dir
-                ));
-            }
+            Socket::parse(&socket, Path::new(&args.socket_dir))?;
             if sockets.contains(&socket) {
                 return Err(format!("--kms-sockets: {socket:?} is there twice: give it once"));
             }
@@ -82,10 +77,4 @@ impl TryFrom<Args> for Settings {
             access: Access { kubeconfig, context: None },
         })
     }
-}
-
-/// The number in a socket's name.
-fn numbered<'a>(address: &'a str, folder: &str) -> Option<&'a str> {
-    let file = address.strip_prefix("unix://")?.strip_prefix(folder)?.strip_prefix('/')?;
-    file.strip_prefix("kms-")?.strip_suffix(".sock")
 }

@@ -6,7 +6,7 @@ use api::names::kms::preflight as names;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
-use plan::kms::preflight::{Place, Wanted, Workload, pod, role, role_binding, service_account};
+use plan::kms::preflight::{Place, Wanted, Workload, pods, role, role_binding, service_account};
 use plan::kms::secret_layout::Content;
 use runtime::write::{Outcome, Writer, Written};
 
@@ -18,7 +18,7 @@ use super::world::{World, fingerprint_of};
 pub(super) async fn clean_up(writer: &Writer, world: &World) -> Result<(), Error> {
     let mut failures = Vec::new();
     for pod in world.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-        failures.extend(done("removing the pod of the check", writer.delete(pod).await?).err());
+        failures.extend(done("removing a pod of the check", writer.delete(pod).await?).err());
     }
     if let Some(secret) = &world.secret {
         failures.extend(done("removing the Secret of the check", writer.delete(secret).await?).err());
@@ -38,10 +38,11 @@ pub(super) struct Try<'a> {
     pub(super) retry: Option<&'a str>,
 }
 
-/// Makes everything, the pod last: it finds all that it needs.
+/// Makes everything, the pods last: they find all that they need.
 pub(super) async fn deploy(
     writer: &Writer,
     place: &Place,
+    nodes: &[String],
     wanted: &Wanted,
     content: &Content,
     this: &Try<'_>,
@@ -56,7 +57,7 @@ pub(super) async fn deploy(
         retry: this.retry,
     };
     // Rendered before anything is made: what cannot be rendered leaves nothing behind.
-    let pod = pod(place, &workload)?;
+    let pods = pods(place, &workload, nodes)?;
     let mut data = content.write();
     data.insert(names::FINGERPRINT_KEY.into(), ByteString(key));
     let secret = Secret {
@@ -70,9 +71,12 @@ pub(super) async fn deploy(
     };
     done("making the Secret of the check", writer.create(&secret).await?)?;
     apply(writer, &service_account(&place.namespace)?).await?;
-    apply(writer, &role(&place.namespace)?).await?;
+    apply(writer, &role(&place.namespace, nodes)?).await?;
     apply(writer, &role_binding(&place.namespace)?).await?;
-    done("making the pod of the check", writer.create(&pod).await?)
+    for pod in &pods {
+        done("making a pod of the check", writer.create(pod).await?)?;
+    }
+    Ok(())
 }
 
 async fn apply<K: Written>(writer: &Writer, object: &K) -> Result<(), Error> {

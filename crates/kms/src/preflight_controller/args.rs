@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::names::lease::KMS_PREFLIGHT as LEASE;
 use plan::kms::preflight::Place;
 use runtime::client::Access;
 use runtime::lease;
+use runtime::settings::text::duration;
+use runtime::settings::{self, Check, LeaseArgs};
 use runtime::telemetry::Format;
 
 use super::resource::Kind;
-
-/// The name of the Lease.
-const LEASE: &str = "outrigger-kms-preflight";
 
 /// What is checked where.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,18 +39,25 @@ pub struct Args {
     /// Whether the check runs in the network of its node, as static pods do; else by the kind
     #[arg(long, value_name = "BOOL")]
     host_network: Option<bool>,
-    /// Label of the nodes that the check may run on; empty for all
+    /// Label of the nodes that the check runs on, with a pod on each; empty for one pod on any node
     #[arg(long, value_name = "LABEL", default_value = "node-role.kubernetes.io/master")]
     node_label: String,
     /// Deadline of each call of a plugin
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     kms_call_timeout: String,
-    /// Time between two looks at the operator's resource
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = runtime::settings::text::duration)]
+    /// Waits before each further try of what has failed, with commas between; the last one is that of all later tries
+    #[arg(
+        long,
+        value_name = "DURATION,...",
+        value_delimiter = ',',
+        default_value = "1m,5m,15m",
+        value_parser = duration
+    )]
+    retry_after: Vec<Duration>,
+    /// Longest time between two looks. Changes of the resources and of pods are seen at once; those of a Secret or ConfigMap that a
+    /// configuration refers to by then
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     resync: Duration,
-    /// Whether one of several processes leads
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
-    leader_elect: bool,
     /// Name of the own pod, which holds the Lease
     #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "outrigger-kms-preflight")]
     pod_name: String,
@@ -66,6 +73,8 @@ pub struct Args {
     /// How log lines look: json or pretty
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     log_format: Format,
+    #[command(flatten)]
+    lease: LeaseArgs,
 }
 
 /// The same, checked.
@@ -75,6 +84,7 @@ pub struct Settings {
     pub(super) place: Place,
     pub(super) encryption_config_secret: String,
     pub(super) config_namespace: String,
+    pub(super) retry_after: Vec<Duration>,
     pub(super) resync: Duration,
     pub(super) lease: Option<lease::Config>,
     pub(super) admin: Option<SocketAddr>,
@@ -87,8 +97,7 @@ impl TryFrom<Args> for Settings {
     type Error = String;
 
     fn try_from(args: Args) -> Result<Self, String> {
-        runtime::settings::text::duration(&args.kms_call_timeout)
-            .map_err(|error| format!("--kms-call-timeout: {error}"))?;
+        duration(&args.kms_call_timeout).map_err(|error| format!("--kms-call-timeout: {error}"))?;
         for (flag, value) in
             [("--namespace", &args.namespace), ("--image", &args.image), ("--pod-name", &args.pod_name)]
         {
@@ -96,7 +105,10 @@ impl TryFrom<Args> for Settings {
                 return Err(format!("{flag} is empty: give a value"));
             }
         }
-        let lease = args.leader_elect.then(|| lease::Config::new(&args.namespace, LEASE, &args.pod_name));
+        let mut check = Check::of::<Args>("preflight controller");
+        let identity = settings::identity(Some(&args.pod_name));
+        let lease = args.lease.read(&mut check, |_| Some(args.namespace.clone()), LEASE, &identity);
+        check.end().map_err(|problems| problems.to_string())?;
         let place = Place {
             namespace: args.namespace,
             image: args.image,
@@ -110,6 +122,7 @@ impl TryFrom<Args> for Settings {
             place,
             encryption_config_secret: args.encryption_config_secret,
             config_namespace: args.config_namespace,
+            retry_after: args.retry_after,
             resync: args.resync,
             lease,
             admin: args.metrics_bind_address,

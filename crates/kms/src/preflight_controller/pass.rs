@@ -13,7 +13,7 @@ use runtime::write::Writer;
 use super::act::{Try, clean_up, deploy};
 use super::args::Settings;
 use super::record;
-use super::world::{World, observe};
+use super::world::{World, nodes, observe};
 
 /// Why a pass was not finished. The next one begins anew.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +107,7 @@ impl Controller {
             honoured: self.memory.honoured.as_deref(),
             begun: self.memory.begun.as_ref().map(|(_, attempt)| *attempt),
             failed_since: self.memory.failed_since.as_ref().map(|(_, since)| *since),
+            retry_after: &self.settings.retry_after,
             now,
         })
     }
@@ -138,12 +139,13 @@ impl Controller {
                 clean_up(&self.writer, world).await?;
                 self.memory.begun = Some((wanted.hash.clone(), *attempt));
                 if !world.pods.is_empty() {
-                    // The next look, which its end brings, makes the pod anew: two cannot have one name.
+                    // The next look, which their end brings, makes pods anew: two cannot have one name.
                     return Ok(());
                 }
                 let this = Try { attempt: *attempt, retry: retry.as_deref() };
-                deploy(&self.writer, &self.settings.place, wanted, content, &this).await?;
-                tracing::info!(hash = wanted.hash, attempt, "a check of the configuration has begun");
+                let nodes = nodes(&self.client, &self.settings.place).await?;
+                deploy(&self.writer, &self.settings.place, &nodes, wanted, content, &this).await?;
+                tracing::info!(hash = wanted.hash, attempt, ?nodes, "a check of the configuration has begun");
                 self.memory.begun = None;
                 self.memory.honoured = retry;
                 Ok(())

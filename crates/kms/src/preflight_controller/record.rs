@@ -1,6 +1,6 @@
 //! Writes what was proved, and how the check is doing, on the operator's resource.
 
-use api::kms::{KEY_ID_LIMIT, clean};
+use api::kms::{KEY_ID_LIMIT, UNKNOWN_KEY_ID, clean};
 use api::names::kms::preflight as names;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -10,9 +10,6 @@ use serde_json::{Value, json};
 
 use super::pass::Error;
 use super::resource::{Kind, NAME};
-
-/// What stands for a key id that is not known: the field is required, and a failure without it could not be stored.
-const UNKNOWN: &str = "unknown";
 
 /// Most characters of a message.
 const MESSAGE_LIMIT: usize = 32_768;
@@ -26,10 +23,11 @@ pub(super) async fn store(
     proved: &Proved,
 ) -> Result<(), Error> {
     let id = proved.remote_key_id.as_deref().map(|id| clean(id, KEY_ID_LIMIT)).filter(|id| !id.is_empty());
+    // The field is required: a failure without it could not be stored.
     let result = json!({
         "status": if proved.succeeded { "Succeeded" } else { "Failed" },
         "configHash": hash,
-        "remoteKeyID": id.unwrap_or_else(|| UNKNOWN.to_owned()),
+        "remoteKeyID": id.unwrap_or_else(|| UNKNOWN_KEY_ID.to_owned()),
     });
     let status = kind.status(json!({ "preflight": { "result": result } }));
     let patch = json!({ "metadata": { "resourceVersion": operator.resource_version() }, "status": status });

@@ -3,10 +3,12 @@
 use std::str::FromStr;
 
 use kube::api::DynamicObject;
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::ApiResource;
 use kube::{Api, Client};
 use plan::kms::preflight::Stored;
 use serde_json::{Value, json};
+
+use crate::resource::{ApiServer, Authentication, KubeApiServer, OpenShiftApiServer, dynamic};
 
 /// The name of the one object of each kind.
 pub(super) const NAME: &str = "cluster";
@@ -39,13 +41,11 @@ impl Kind {
     }
 
     fn resource(self) -> ApiResource {
-        let (kind, plural) = match self {
-            Self::KubeAPIServer => ("KubeAPIServer", "kubeapiservers"),
-            Self::OpenShiftAPIServer => ("OpenShiftAPIServer", "openshiftapiservers"),
-            Self::Authentication => ("Authentication", "authentications"),
-        };
-        let gvk = GroupVersionKind::gvk("operator.openshift.io", "v1", kind);
-        ApiResource::from_gvk_with_plural(&gvk, plural)
+        match self {
+            Self::KubeAPIServer => dynamic::<KubeApiServer>(),
+            Self::OpenShiftAPIServer => dynamic::<OpenShiftApiServer>(),
+            Self::Authentication => dynamic::<Authentication>(),
+        }
     }
 
     /// How an apply names the object.
@@ -86,6 +86,5 @@ impl Kind {
 
 /// The resource that configures encryption.
 pub(super) fn api_servers(client: &Client) -> Api<DynamicObject> {
-    let gvk = GroupVersionKind::gvk("config.openshift.io", "v1", "APIServer");
-    Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&gvk, "apiservers"))
+    Api::all_with(client.clone(), &dynamic::<ApiServer>())
 }

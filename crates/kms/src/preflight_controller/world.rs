@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use api::names::kms::preflight as names;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use plan::kms::config_hash::{self, Values, fingerprint};
 use plan::kms::plugin::{Need, Refusal, Source, of_kms};
-use plan::kms::preflight::{Wanted, candidate};
+use plan::kms::preflight::{Place, Wanted, candidate, usable};
 use plan::kms::secret_layout::Content;
 use serde_json::Value;
 
@@ -40,8 +40,7 @@ pub(super) async fn observe(client: &Client, settings: &Settings) -> Result<(Wor
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let secret = secrets.get_opt(names::SECRET).await.map_err(Error::reading("the Secret of the check"))?;
     // A pod of that label that is not of this check is not ours to remove.
-    let pods =
-        pods.items.into_iter().filter(|pod| pod.metadata.name.as_deref() == Some(names::NAME)).collect();
+    let pods = pods.items.into_iter().filter(is_ours).collect();
     let mut world = World { operator, pods, secret, candidate: None };
     match wanted(client, settings, &world).await? {
         Ok(candidate) => {
@@ -50,6 +49,19 @@ pub(super) async fn observe(client: &Client, settings: &Settings) -> Result<(Wor
         }
         Err(refusal) => Ok((world, Some(refusal))),
     }
+}
+
+fn is_ours(pod: &Pod) -> bool {
+    let rest = pod.metadata.name.as_deref().and_then(|name| name.strip_prefix(names::NAME));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// The nodes that a check runs on.
+pub(super) async fn nodes(client: &Client, place: &Place) -> Result<Vec<String>, Error> {
+    let Some(label) = &place.node_label else { return Ok(Vec::new()) };
+    let api: Api<Node> = Api::all(client.clone());
+    let found = api.list(&ListParams::default().labels(label)).await.map_err(Error::reading("nodes"))?;
+    Ok(usable(&found.items))
 }
 
 type Candidate = Option<(Wanted, Content)>;

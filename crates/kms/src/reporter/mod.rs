@@ -7,10 +7,9 @@ mod publish;
 mod round;
 mod run;
 mod settings;
-mod socket;
 
+pub use crate::socket::Socket;
 pub use args::Args;
 pub use metrics::ALL as METRICS;
 pub use run::{Error, run};
 pub use settings::{Server, Settings, Violation};
-pub use socket::Socket;

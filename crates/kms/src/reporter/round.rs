@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 
 use super::metrics::ReporterMetrics;
 use super::settings::Settings;
-use super::socket::Socket;
 use crate::probe::Plugin;
+use crate::socket::Socket;
 
 /// Bytes that are encrypted and decrypted for a deep look.
 const SAMPLE_LENGTH: usize = 32;

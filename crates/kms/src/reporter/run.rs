@@ -142,11 +142,17 @@ async fn rounds(
     mut publisher: Publisher,
     metrics: ReporterMetrics,
 ) {
-    tokio::time::sleep(cadence::first_delay(interval, fastrand::f64())).await;
+    let first = cadence::first_delay(interval, fastrand::f64());
+    tracing::debug!(seconds = first.as_secs_f64(), "the first round is put off");
+    tokio::time::sleep(first).await;
     let mut teller = Teller::default();
     loop {
         let begin = Instant::now();
         let period = cadence::period(interval, fastrand::f64());
+        tracing::debug!(
+            seconds = period.as_secs_f64(),
+            "a round begins; the next one is due after this time"
+        );
         let (left, mut reports) = tokio::join!(publisher.left_behind(), plugins.look());
         let outcome = match left {
             Ok(left) => {

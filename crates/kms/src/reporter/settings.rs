@@ -11,7 +11,7 @@ use runtime::telemetry::Format;
 
 use super::args::{Args, ProcessArgs, PublishArgs, UpstreamArgs};
 use super::duration;
-use super::socket::Socket;
+use crate::socket::Socket;
 
 /// Everything that the reporter was told, checked.
 #[derive(Clone, Debug)]

@@ -69,6 +69,10 @@ pub async fn a_full_object_takes_new_nodes_once_the_old_ones_are_removed(cx: Con
     let _aggregator = ground.aggregator("kubeapiserver")?;
     ground.until_entries(KUBE, "cluster", &["new/1"]).await?;
     ground.until(KUBE, "cluster", DEGRADED, "AsExpected").await?;
+    // Told once, although it was looked at often before the old ones were removed.
+    let events = ground.events("cluster").await?;
+    let full: Vec<_> = events.iter().filter(|(reason, _)| reason == "KMSReportsNearlyFull").collect();
+    assert!(full.len() == 1 && full[0].1.starts_with("200 of at most 200 reports"), "{events:?}");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::kms::condition_type;
 use api::names::manager;
@@ -17,6 +17,7 @@ use testbed::openshift::{self, FeatureSet};
 use testbed::process::{Process, Program};
 use testbed::{Context, ControlPlane, Error, Site, binaries, wait};
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 
 /// How long things that take a moment may take, on a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
@@ -214,7 +215,10 @@ impl Ground {
             Arc::new(Mutex::new(first.iter().map(|(node, all)| ((*node).to_owned(), all.clone())).collect()));
         let (api, name, all) = (kind.api(&self.client), name.to_owned(), nodes.clone());
         let task = tokio::spawn(async move {
+            let mut rounds = tokio::time::interval(INTERVAL / 2);
+            rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
+                rounds.tick().await;
                 let now = all.lock().unwrap().clone();
                 for (node, reports) in now {
                     let body = kind.report(&name, form, &node, &reports);
@@ -222,7 +226,6 @@ impl Ground {
                     // One that is lost is followed by the next.
                     let _ = api.patch_status(&name, &params, &Patch::Apply(&body)).await;
                 }
-                tokio::time::sleep(INTERVAL / 2).await;
             }
         });
         Reporters { nodes, task }
@@ -413,15 +416,17 @@ impl Ground {
     /// Whether nothing was written for a while, although reports come.
     pub async fn rests_for(&self, time: Duration) -> Result<(), Error> {
         // Events come a moment after what they tell of.
-        let begin = std::time::Instant::now();
-        let (mut before, mut since) = (self.writes()?.len(), begin);
-        while since.elapsed() < INTERVAL && begin.elapsed() < SOON {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            let now = self.writes()?.len();
-            if now != before {
-                (before, since) = (now, std::time::Instant::now());
+        let last = Mutex::new((self.writes()?.len(), Instant::now()));
+        let before = wait::until("the last write", SOON, || async {
+            let now = self.writes().map_err(|error| error.to_string())?.len();
+            let mut last = last.lock().unwrap();
+            if last.0 != now {
+                *last = (now, Instant::now());
             }
-        }
+            let quiet = last.1.elapsed();
+            if quiet >= INTERVAL { Ok(now) } else { Err(format!("{now} writes, and none for {quiet:?}")) }
+        })
+        .await?;
         wait::throughout("rest", time, || async {
             let now = self.writes().map_err(|error| error.to_string())?;
             if now.len() == before { Ok(()) } else { Err(format!("{:?}", now.last())) }
@@ -460,4 +465,26 @@ pub fn kubectl(plane: &ControlPlane, args: &[&str]) -> Result<String, Error> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(Error::Refused(String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// Installs files of `deploy/kms`.
+pub fn ship(plane: &ControlPlane, files: &[&str]) -> Result<(), Error> {
+    for file in files {
+        let path = format!("{}/../../deploy/kms/{file}", env!("CARGO_MANIFEST_DIR"));
+        kubectl(plane, &["apply", "--server-side", "-f", &path])?;
+    }
+    Ok(())
+}
+
+/// Defines ClusterOperator, as OpenShift publishes it.
+pub async fn cluster_operators(ground: &Ground) -> Result<Api<DynamicObject>, Error> {
+    let file = openshift::cluster_operator_crd()?.display().to_string();
+    kubectl(&ground.plane, &["apply", "--server-side", "-f", &file])?;
+    kubectl(&ground.plane, &["wait", "--for=condition=Established", "--timeout=30s", "-f", &file])?;
+    let gvk = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterOperator");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "clusteroperators");
+    let operators: Api<DynamicObject> = Api::all_with(ground.client.clone(), &resource);
+    let everything = kube::api::ListParams::default();
+    wait::until("the kind", SOON, || operators.list(&everything)).await?;
+    Ok(operators)
 }

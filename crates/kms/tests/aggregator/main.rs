@@ -13,6 +13,7 @@ mod health;
 mod kinds;
 mod leaders;
 mod policy;
+mod rights;
 mod shown;
 mod startup;
 
@@ -44,7 +45,8 @@ fn main() -> ExitCode {
         leaders::one_that_is_killed_is_followed_by_the_other,
         shown::conditions_reach_the_cluster_operator_and_rest,
         policy::a_reporter_changes_its_own_entry_and_nothing_else,
-        policy::with_the_rights_that_are_shipped_everything_works,
+        rights::an_aggregator_may_do_what_it_does_and_nothing_else,
+        rights::a_reporter_may_do_what_it_does_and_nothing_else,
     ]
     // They wait for intervals to pass, most of the time.
     .at_once(6)

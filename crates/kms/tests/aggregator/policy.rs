@@ -1,30 +1,16 @@
-//! What is shipped in `deploy/kms`: a reporter speaks for its own node only, and an aggregator needs nothing more.
-
-use std::path::PathBuf;
+//! The policy that is shipped in `deploy/kms`: a reporter speaks for its own node only.
 
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use testbed::{Context, ControlPlane, Error, TestResult, wait};
+use testbed::{Context, Error, TestResult, wait};
 
 use crate::ground::{
-    AUTHENTICATION, Form, Ground, KUBE, Kind, OPENSHIFT, OURS, SOON, kubectl, reporter_manager, sick, well,
+    AUTHENTICATION, Form, Ground, KUBE, Kind, OPENSHIFT, OURS, SOON, kubectl, reporter_manager, ship, sick,
+    well,
 };
-
-/// A file that is shipped.
-fn shipped(name: &str) -> String {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kms");
-    folder.join(name).display().to_string()
-}
-
-fn install(plane: &ControlPlane, files: &[&str]) -> Result<(), Error> {
-    for file in files {
-        kubectl(plane, &["apply", "--server-side", "-f", &shipped(file)])?;
-    }
-    Ok(())
-}
 
 /// One report of a node, by somebody.
 async fn report(who: &Client, kind: Kind, form: Form, node: &str) -> kube::Result<DynamicObject> {
@@ -87,7 +73,7 @@ async fn with_token(ground: &Ground, token: &str) -> Result<Client, Error> {
 
 pub async fn a_reporter_changes_its_own_entry_and_nothing_else(cx: Context) -> TestResult {
     let ground = Ground::of(&cx).await?;
-    install(&ground.plane, &["reporter-rbac.yaml", "reporter-policy.yaml"])?;
+    ship(&ground.plane, &["reporter-rbac.yaml", "reporter-policy.yaml"])?;
     let certificate =
         ground.plane.user("kms-health-reporter:a", Some("kms-health-reporters"))?.client("reporter").await?;
     let token = bound(&ground, "a").await?;
@@ -179,49 +165,5 @@ pub async fn a_reporter_changes_its_own_entry_and_nothing_else(cx: Context) -> T
     .or_else(|error| {
         if error.to_string().contains("changes those of: node-001") { Ok(()) } else { Err(error) }
     })?;
-    Ok(())
-}
-
-/// The aggregator does all that it has to with the rights that are shipped, and no others.
-pub async fn with_the_rights_that_are_shipped_everything_works(cx: Context) -> TestResult {
-    let mut ground = Ground::of(&cx).await?;
-    for namespace in ["openshift-kube-apiserver", "openshift-apiserver", "openshift-oauth-apiserver"] {
-        kubectl(&ground.plane, &["create", "namespace", namespace])?;
-    }
-    install(&ground.plane, &["aggregator-rbac.yaml", "aggregator-openshift-rbac.yaml"])?;
-    let name = "system:serviceaccount:outrigger-kms:outrigger-kms-aggregator";
-    let user = ground.plane.user(name, None)?;
-    ground.ns = "openshift-kube-apiserver".into();
-    ground.deploy("encryption-config-1", &[1]).await?;
-    ground.object(KUBE, "cluster", json!({ "managementState": "Managed" })).await?;
-    ground.object(OURS, "cluster", json!({ "expectedNodes": ["a"] })).await?;
-    ground.static_pods(&[("a", 1)]).await?;
-    let reporters =
-        ground.reporters(KUBE, "cluster", Form::Typed, &[("a", vec![well("1")]), ("gone", vec![well("1")])]);
-    let _ours = ground.reporters(OURS, "cluster", Form::Typed, &[("a", vec![well("1")])]);
-    let _aggregator = ground.aggregator_as(
-        "aggregator",
-        &user,
-        "kubeapiserver,openshiftapiserver,authentication,kmshealth",
-        |program| {
-            program
-                .flag("pod-namespace", "outrigger-kms")
-                .flag("kube-apiserver-namespace", "openshift-kube-apiserver")
-                .flag("openshift-apiserver-namespace", "openshift-apiserver")
-                .flag("oauth-apiserver-namespace", "openshift-oauth-apiserver")
-        },
-    )?;
-    ground.until(KUBE, "cluster", "KMSPluginsDegraded", "AsExpected").await?;
-    ground.until(OURS, "cluster", "KMSPluginsDegraded", "AsExpected").await?;
-    reporters.set("gone", &[]);
-    ground.until_entries(KUBE, "cluster", &["a/1"]).await?;
-    wait::until("an event", SOON, || async {
-        let events = ground.events("cluster").await.map_err(|error| error.to_string())?;
-        let told = events.iter().any(|(reason, _)| reason == "KMSReportsRemoved");
-        if told { Ok(()) } else { Err(format!("{events:?}")) }
-    })
-    .await?;
-    let refused = ground.plane.audit().requests(|one| one.user == name && one.code == 403)?;
-    assert!(refused.is_empty(), "{refused:?}");
     Ok(())
 }

@@ -2,24 +2,15 @@
 
 use std::time::Duration;
 
-use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
-use testbed::{Context, TestResult, openshift, wait};
+use testbed::{Context, TestResult, wait};
 
-use crate::ground::{Form, Ground, KUBE, SOON, kubectl, sick, well};
+use crate::ground::{Form, Ground, KUBE, SOON, cluster_operators, sick, well};
 
 /// T-G13 on the real thing: two minutes pass before what is bad counts.
 pub async fn conditions_reach_the_cluster_operator_and_rest(cx: Context) -> TestResult {
     let ground = Ground::of(&cx).await?;
-    let file = openshift::cluster_operator_crd()?.display().to_string();
-    kubectl(&ground.plane, &["apply", "--server-side", "-f", &file])?;
-    kubectl(&ground.plane, &["wait", "--for=condition=Established", "--timeout=30s", "-f", &file])?;
-    let gvk = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterOperator");
-    let resource = ApiResource::from_gvk_with_plural(&gvk, "clusteroperators");
-    let operators: Api<DynamicObject> = Api::all_with(ground.client.clone(), &resource);
-    let everything = ListParams::default();
-    wait::until("the kind", SOON, || operators.list(&everything)).await?;
+    let operators = cluster_operators(&ground).await?;
     ground.deploy("encryption-config-1", &[1]).await?;
     ground.object(KUBE, "cluster", json!({ "managementState": "Managed" })).await?;
     ground.static_pods(&[("a", 1)]).await?;

@@ -20,10 +20,10 @@ pub async fn wrong_flags_end_with_one_line(_: Context) -> TestResult {
         (without("--pod-namespace"), 2, "--pod-namespace"),
         ([without("--kms-call-timeout"), vec!["--kms-call-timeout=0s"]].concat(), 2, "is no duration"),
         ([without("--config-hash"), vec!["--config-hash="]].concat(), 1, "--config-hash is empty"),
-        (with(&["--kms-sockets=/var/run/kmsplugin/kms-1.sock"]), 1, "is no socket of a plugin"),
-        (with(&["--kms-sockets=unix:///var/run/kmsplugin/kms-x.sock"]), 1, "is no socket of a plugin"),
-        (with(&["--kms-sockets=unix:///var/run/kmsplugin/kms-01.sock"]), 1, "is no socket of a plugin"),
-        (with(&["--kms-sockets=unix:///tmp/kms-1.sock"]), 1, "is no socket of a plugin"),
+        (with(&["--kms-sockets=/var/run/kmsplugin/kms-1.sock"]), 1, "is no plugin's socket"),
+        (with(&["--kms-sockets=unix:///var/run/kmsplugin/kms-x.sock"]), 1, "is no plugin's socket"),
+        (with(&["--kms-sockets=unix:///var/run/kmsplugin/kms-01.sock"]), 1, "no leading zeros"),
+        (with(&["--kms-sockets=unix:///tmp/kms-1.sock"]), 1, "is no plugin's socket"),
         (with(&[socket, socket]), 1, "is there twice"),
     ] {
         let output = Command::new(binaries::path("outrigger")?).arg("kms-preflight").args(&args).output()?;

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use plan::kms::config_hash;
 use plan::kms::plugin::{Need, Source, of_kms};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use testbed::control_plane::User;
 use testbed::openshift::{self, FeatureSet};
 use testbed::process::{Process, Program};
 use testbed::{Context, ControlPlane, binaries, wait};
@@ -21,13 +22,16 @@ use testbed::{Context, ControlPlane, binaries, wait};
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long what is wanted may take.
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// Where the API servers are.
 pub const OPERAND: &str = "operand";
 
+/// The pod of a check where there is no node to name.
+const POD: &str = "kms-preflight";
+
 /// Where credentials are.
-const CONFIG: &str = "openshift-config";
+pub const CONFIG: &str = "openshift-config";
 
 pub struct Ground {
     // Ends before the API server does.
@@ -35,6 +39,8 @@ pub struct Ground {
     pub plane: ControlPlane,
     pub client: Client,
     pub kind: &'static str,
+    /// The namespace of the API servers.
+    pub operand: &'static str,
     pub folder: PathBuf,
     logs: PathBuf,
 }
@@ -46,18 +52,42 @@ impl Ground {
         openshift::install(&plane, FeatureSet::TechPreview)?;
         openshift::install_config(&plane, FeatureSet::TechPreview)?;
         let client = plane.client().await?;
-        openshift::create(&client, kind).await?;
         let folder = plane.site().dir().join("sockets");
         std::fs::create_dir_all(&folder)?;
         std::fs::create_dir_all(cx.logs())?;
-        let ground = Self { controller: None, plane, client, kind, folder, logs: cx.logs().to_owned() };
-        for name in [OPERAND, CONFIG] {
-            let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-            ground.all("", "v1", "Namespace").create(&PostParams::default(), &typed(namespace)?).await?;
-        }
+        let logs = cx.logs().to_owned();
+        let mut ground = Self { controller: None, plane, client, kind, operand: OPERAND, folder, logs };
+        ground.namespace(CONFIG).await?;
+        ground.turn_to(kind, OPERAND).await?;
         ground.credentials("secret-456").await?;
         ground.configure(kms("https://vault.example.com:8200")).await?;
         Ok(ground)
+    }
+
+    async fn namespace(&self, name: &str) -> Result<(), Error> {
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        self.all("", "v1", "Namespace").create(&PostParams::default(), &typed(namespace)?).await?;
+        Ok(())
+    }
+
+    /// From here on it is about another kind, whose API servers are elsewhere.
+    pub async fn turn_to(&mut self, kind: &'static str, operand: &'static str) -> Result<(), Error> {
+        (self.kind, self.operand) = (kind, operand);
+        openshift::create(&self.client, kind).await?;
+        self.namespace(operand).await
+    }
+
+    /// Nodes that are ready and carry the label of a control plane.
+    pub async fn nodes(&self, names: &[&str]) -> Result<(), Error> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        for name in names {
+            let labels = json!({ "node-role.kubernetes.io/master": "" });
+            let node = json!({ "metadata": { "name": name, "labels": labels } });
+            api.create(&PostParams::default(), &typed(node)?).await?;
+            let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+            api.patch_status(name, &PatchParams::default(), &Patch::Merge(&ready)).await?;
+        }
+        Ok(())
     }
 
     pub fn all(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
@@ -177,29 +207,57 @@ impl Ground {
         Ok(told.await?)
     }
 
-    /// Starts the controller.
+    /// Waits until a failed check is told with these words; the message.
+    pub async fn told_of(&self, words: &str) -> Result<String, Error> {
+        let told = wait::until(format!("a message with {words:?}"), SOON, || async {
+            let (_, _, message) = self.condition("Degraded").await.map_err(|error| error.to_string())?;
+            if message.contains(words) { Ok(message) } else { Err(message) }
+        });
+        Ok(told.await?)
+    }
+
+    /// Starts the controller, alone. It looks by itself so rarely that everything it sees in time it was woken for.
     pub fn start(&mut self) -> Result<(), Error> {
-        let kubeconfig = self.plane.admin().write_kubeconfig(&self.logs)?;
-        let program = Program::new("controller", binaries::path("outrigger")?)
-            .arg("kms-preflight-controller")
-            .flag("target", self.kind)
-            .flag("namespace", OPERAND)
-            .flag("image", "outrigger.dev/outrigger:dev")
-            .flag("kubeconfig", kubeconfig)
-            .flag("resync", "500ms")
-            .flag("leader-elect", "false");
-        self.controller = Some(program.start(self.plane.site())?);
+        self.start_with(|program| program.flag("resync", "1h"))
+    }
+
+    /// The same with other settings.
+    pub fn start_with(&mut self, change: impl FnOnce(Program) -> Program) -> Result<(), Error> {
+        let alone = |program: Program| change(program.flag("leader-elect", "false"));
+        self.controller = Some(self.controller_as("controller", self.plane.admin(), alone)?);
         Ok(())
     }
 
+    /// A controller as somebody.
+    pub fn controller_as(
+        &self,
+        name: &str,
+        user: &User,
+        change: impl FnOnce(Program) -> Program,
+    ) -> Result<Process, Error> {
+        let program = Program::new(name, binaries::path("outrigger")?)
+            .arg("kms-preflight-controller")
+            .flag("target", self.kind)
+            .flag("namespace", self.operand)
+            .flag("image", "outrigger.dev/outrigger:dev")
+            .flag("pod-name", name)
+            .flag("kubeconfig", user.write_kubeconfig(&self.logs)?);
+        Ok(change(program).start(self.plane.site())?)
+    }
+
     pub fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), OPERAND)
+        Api::namespaced(self.client.clone(), self.operand)
     }
 
     /// Waits for the pod of a check; another one than `before`.
     pub async fn pod(&self, before: Option<&Pod>) -> Result<Pod, Error> {
-        let pod = wait::until("the pod of the check", SOON, || async {
-            match self.pods().get_opt("kms-preflight").await {
+        self.pod_named(POD, before).await
+    }
+
+    /// Waits for a pod of a check; another one than `before`.
+    pub async fn pod_named(&self, name: &str, before: Option<&Pod>) -> Result<Pod, Error> {
+        let pod = wait::until(format!("the pod {name}"), SOON, || async {
+            match self.pods().get_opt(name).await {
                 Ok(Some(pod)) if before.is_none_or(|before| before.uid() != pod.uid()) => Ok(pod),
                 Ok(Some(_)) => Err("the one before is still there".to_owned()),
                 Ok(None) => Err("there is none".to_owned()),
@@ -211,16 +269,17 @@ impl Ground {
 
     /// Waits until nothing of a check is left but its rights.
     pub async fn gone(&self) -> Result<(), Error> {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), OPERAND);
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), self.operand);
         let gone = wait::until("the check to be removed", SOON, || async {
-            let pod = self.pods().get_opt("kms-preflight").await.map_err(|error| error.to_string())?;
+            let everything = ListParams::default();
+            let pods = self.pods().list(&everything).await.map_err(|error| error.to_string())?.items.len();
             let secret = secrets
                 .get_opt("kms-preflight-encryption-config")
                 .await
                 .map_err(|error| error.to_string())?;
-            match (pod, secret) {
-                (None, None) => Ok(()),
-                (pod, secret) => Err(format!("pod {}, secret {}", pod.is_some(), secret.is_some())),
+            match (pods, secret) {
+                (0, None) => Ok(()),
+                (pods, secret) => Err(format!("{pods} pods, secret: {}", secret.is_some())),
             }
         });
         Ok(gone.await?)
@@ -229,30 +288,38 @@ impl Ground {
     /// Plays the kubelet: the pod becomes this.
     pub async fn becomes(&self, status: Value) -> Result<(), Error> {
         let patch = json!({ "status": status });
-        self.pods().patch_status("kms-preflight", &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        self.pods().patch_status(POD, &PatchParams::default(), &Patch::Merge(&patch)).await?;
         Ok(())
     }
 
     /// Runs the checker as its pod would, with the rights of its service account and no others.
     pub async fn check(&self, hash: &str, sockets: &[u64]) -> Result<Output, Error> {
-        let account = format!("system:serviceaccount:{OPERAND}:kms-preflight");
-        let kubeconfig = self.plane.user(&account, None)?.write_kubeconfig(&self.logs)?;
-        check(&self.folder, &kubeconfig, hash, sockets).await
+        self.check_in(POD, &self.folder, hash, sockets).await
     }
-}
 
-async fn check(folder: &Path, kubeconfig: &Path, hash: &str, sockets: &[u64]) -> Result<Output, Error> {
-    let folder = folder.display().to_string();
-    let all: Vec<String> = sockets.iter().map(|id| format!("unix://{folder}/kms-{id}.sock")).collect();
-    let mut command = std::process::Command::new(binaries::path("outrigger")?);
-    command
-        .args(["kms-preflight", "--kms-call-timeout=2s", "--pod-name=kms-preflight"])
-        .arg(format!("--pod-namespace={OPERAND}"))
-        .arg(format!("--config-hash={hash}"))
-        .arg(format!("--socket-dir={folder}"))
-        .arg(format!("--kms-sockets={}", all.join(",")))
-        .arg(format!("--kubeconfig={}", kubeconfig.display()));
-    Ok(tokio::task::spawn_blocking(move || command.output()).await??)
+    /// The same in one of several pods, with plugins of its own.
+    pub async fn check_in(
+        &self,
+        pod: &str,
+        plugins: &Path,
+        hash: &str,
+        sockets: &[u64],
+    ) -> Result<Output, Error> {
+        let account = format!("system:serviceaccount:{}:kms-preflight", self.operand);
+        let kubeconfig = self.plane.user(&account, None)?.write_kubeconfig(&self.logs)?;
+        let folder = plugins.display().to_string();
+        let all: Vec<String> = sockets.iter().map(|id| format!("unix://{folder}/kms-{id}.sock")).collect();
+        let mut command = std::process::Command::new(binaries::path("outrigger")?);
+        command
+            .args(["kms-preflight", "--kms-call-timeout=2s"])
+            .arg(format!("--pod-name={pod}"))
+            .arg(format!("--pod-namespace={}", self.operand))
+            .arg(format!("--config-hash={hash}"))
+            .arg(format!("--socket-dir={folder}"))
+            .arg(format!("--kms-sockets={}", all.join(",")))
+            .arg(format!("--kubeconfig={}", kubeconfig.display()));
+        Ok(tokio::task::spawn_blocking(move || command.output()).await??)
+    }
 }
 
 /// A configuration of Vault at an address.

@@ -27,7 +27,7 @@ pub async fn a_checker_in_a_real_pod_posts_what_it_finds(cx: Context) -> TestRes
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), &namespace);
     let params = PostParams::default();
     accounts.create(&params, &service_account(&namespace)?).await?;
-    roles.create(&params, &role(&namespace)?).await?;
+    roles.create(&params, &role(&namespace, &[])?).await?;
     bindings.create(&params, &role_binding(&namespace)?).await?;
     let pods: Api<Pod> = Api::namespaced(client, &namespace);
     let folder = tempfile::tempdir()?;

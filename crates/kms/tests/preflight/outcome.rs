@@ -1,14 +1,16 @@
 //! What a check proves, and that it is stored.
 
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::Role;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use testbed::kms_plugin::{DecryptFault, KmsPlugin};
 use testbed::{Context, TestResult, openshift, wait};
 use tonic::Code;
 
-use crate::ground::{Ground, OPERAND, SOON, kms};
+use crate::ground::{Ground, OPERAND, kms};
 
 /// T-F1, rows 2b, 3d, 3e and 1a.
 pub async fn a_configuration_that_works_is_proved_and_nothing_of_the_check_is_left(
@@ -137,16 +139,7 @@ pub async fn a_failure_without_a_key_id_is_stored_too_and_the_old_plugin_counts(
     ground.retry("now").await?;
     ground.pod(Some(&before)).await?;
     assert!(ground.check(&hash, &[5, 4]).await?.status.success());
-    let message = ground.told("Degraded", "True", "PreflightCheckFailed").await?;
-    let message = if message.contains("kms-4.sock") {
-        message
-    } else {
-        wait::until("the message to tell of the old plugin", SOON, || async {
-            let (_, _, message) = ground.condition("Degraded").await.map_err(|error| error.to_string())?;
-            if message.contains("kms-4.sock") { Ok(message) } else { Err(message) }
-        })
-        .await?
-    };
+    let message = ground.told_of("kms-4.sock").await?;
     assert!(message.contains("kms-4.sock: status failed: NotOk: sealed"), "{message}");
     Ok(())
 }
@@ -182,4 +175,44 @@ pub async fn every_kind_of_operator_resource_is_served(cx: Context) -> TestResul
     let rules = serde_json::to_value(roles.get("kms-preflight").await?.rules)?;
     assert_eq!(rules[1]["resourceNames"], json!(["kms-preflight"]));
     Ok(())
+}
+
+/// T-F6 in real time: nobody changes the configuration, and nobody asks.
+pub async fn what_failed_is_tried_again_after_its_wait(cx: Context) -> TestResult {
+    let mut ground = Ground::new(&cx, "KubeAPIServer").await?;
+    let plugin = KmsPlugin::start("kms-1", &ground.folder)?;
+    plugin.script(|script| script.version = b"v1".to_vec());
+    let hash = ground.ask().await?;
+    ground.start_with(|program| program.flag("resync", "1h").flag("retry-after", "2s,5s"))?;
+    let mut before = None;
+    for (attempt, wait) in [(1, 2), (2, 5), (3, 5)] {
+        let pod = ground.pod(before.as_ref()).await?;
+        let made = pod.metadata.creation_timestamp.clone().map(|time| time.0);
+        assert_eq!(pod.annotations()["outrigger.dev/kms-preflight-attempt"], attempt.to_string());
+        if let Some(before) = &before {
+            let passed = made.unwrap().duration_since(posted(before)?).as_secs();
+            // Both times are of whole seconds.
+            let least = if attempt == 2 { 2 } else { 5 };
+            assert!(passed >= least - 1, "try {attempt} came {passed} s after the failure before it");
+        }
+        assert!(ground.check(&hash, &[1]).await?.status.success());
+        let message = ground.told_of(&format!("(try {attempt}; the next one after {wait}s)")).await?;
+        assert!(message.contains("BadVersion"), "{message}");
+        before = Some(ground.pods().get("kms-preflight").await?);
+    }
+    plugin.heal()?;
+    ground.pod(before.as_ref()).await?;
+    assert!(ground.check(&hash, &[1]).await?.status.success());
+    ground.gone().await?;
+    assert_eq!(ground.result().await?["status"], "Succeeded");
+    ground.told("Degraded", "False", "AsExpected").await?;
+    Ok(())
+}
+
+/// When a pod posted its result.
+fn posted(pod: &Pod) -> Result<Timestamp, crate::ground::Error> {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let found = conditions.into_iter().find(|one| one.type_ == "KMSPreflightResult");
+    let time = found.and_then(|one| one.last_transition_time.clone()).map(|time| time.0);
+    time.ok_or_else(|| "it has posted nothing".into())
 }

@@ -138,6 +138,14 @@ impl Reporter {
         self.log().lines().filter(|line| texts.iter().all(|text| line.contains(text))).count()
     }
 
+    /// The seconds in each line with this text.
+    pub fn seconds(&self, text: &str) -> Vec<f64> {
+        let log = self.log();
+        let lines = log.lines().filter(|line| line.contains(text));
+        let read = |line: &str| serde_json::from_str::<Value>(line).ok()?["seconds"].as_f64();
+        lines.filter_map(read).collect()
+    }
+
     /// Waits until it has logged a line with all of these texts.
     pub async fn until_told(&self, texts: &[&str]) -> Result<(), Error> {
         wait::until(format!("a log line with {texts:?}"), SOON, || async {

@@ -1,10 +1,9 @@
 //! The operators that are measured: ours, and the one that it stands in for.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use sha2::{Digest, Sha256};
 use testbed::Error;
+use testbed::bench::{digest, released, version};
 use testbed::process::{Process, Program};
 
 use crate::platform::PLATFORM;
@@ -30,13 +29,9 @@ impl Contender {
     /// Ours, as it is released: figures of another build would be those of a program that nobody runs.
     pub fn ours() -> Result<Self, Error> {
         let program = released()?;
-        let output = Command::new(&program)
-            .arg("--version")
-            .output()
-            .map_err(|source| Error::Io { what: format!("starting {}", program.display()), source })?;
         Ok(Self {
             name: "ours",
-            version: format!("{} {}", String::from_utf8_lossy(&output.stdout).trim(), digest(&program)?),
+            version: version(&program)?,
             kinds: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds"),
             program,
         })
@@ -93,27 +88,6 @@ impl Contender {
             .flag("health-probe-bind-address", "0")
             .start(&world.site)
     }
-}
-
-/// Our binary of the release profile, which is built beside the profile of this program.
-fn released() -> Result<PathBuf, Error> {
-    let running = std::env::current_exe()
-        .map_err(|source| Error::Io { what: "finding our own program".into(), source })?;
-    let found =
-        running.ancestors().map(|folder| folder.join("release/outrigger")).find(|path| path.is_file());
-    found.ok_or_else(|| {
-        Error::Refused(
-            "outrigger is not built as it is released: cargo build --release --package outrigger".into(),
-        )
-    })
-}
-
-/// What tells one build from another.
-fn digest(program: &Path) -> Result<String, Error> {
-    let bytes = std::fs::read(program)
-        .map_err(|source| Error::Io { what: format!("reading {}", program.display()), source })?;
-    let digest: String = Sha256::digest(bytes)[..6].iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("sha256:{digest}"))
 }
 
 /// Settings that the peer does not start without, and ours says to have no effect.

@@ -5,7 +5,6 @@ mod contender;
 mod nodes;
 #[path = "../../tests/node_operator/platform.rs"]
 mod platform;
-mod process;
 mod report;
 mod round;
 mod settings;
@@ -13,11 +12,12 @@ mod world;
 
 use std::process::ExitCode;
 
+use testbed::bench::Circumstances;
 use testbed::{Error, signals};
 use tokio::runtime::Runtime;
 
 use crate::contender::Contender;
-use crate::report::{Circumstances, Report};
+use crate::report::Report;
 use crate::settings::Settings;
 
 fn main() -> ExitCode {
@@ -42,12 +42,13 @@ fn run() -> Result<(), Error> {
     }
     let runtime = Runtime::new().map_err(|source| Error::Io { what: "starting a runtime".into(), source })?;
     let mut report = Report::default();
-    let circumstances = Circumstances::of(&settings, &ours, peer.as_ref())?;
+    let circumstances =
+        Circumstances::of(&ours.version, peer.as_ref().map(|peer| peer.version.as_str()), settings.sizes())?;
     for number in 1..=settings.rounds {
         report.ours.push(runtime.block_on(round::play(number, &ours, &settings))?);
         if let Some(peer) = &peer {
             report.peer.push(runtime.block_on(round::play(number, peer, &settings))?);
         }
     }
-    report.finish(circumstances)
+    report.finish(&settings, circumstances)
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use testbed::Error;
+use testbed::bench::usage::{cpu, memory};
 use testbed::control_plane::{AuditReader, AuditedRequest};
 use testbed::process::Process;
 
 use crate::contender::Contender;
 use crate::nodes;
-use crate::process::{cpu, memory};
 use crate::settings::Settings;
 use crate::world::World;
 

@@ -1,6 +1,7 @@
 //! How much is measured. The defaults are what figures are published by; smaller ones are for a quick look.
 
 use testbed::Error;
+use testbed::bench::number;
 
 /// How much is measured.
 pub struct Settings {
@@ -19,12 +20,9 @@ impl Settings {
         let edits = number("OUTRIGGER_BENCH_EDITS", 200)?.min(nodes);
         Ok(Self { nodes, edits, rounds: number("OUTRIGGER_BENCH_ROUNDS", 5)? })
     }
-}
 
-fn number(name: &str, usual: usize) -> Result<usize, Error> {
-    let Ok(text) = std::env::var(name) else { return Ok(usual) };
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| {
-        Error::Refused(format!("{name} is {text:?}: a whole number above zero is needed, such as {usual}"))
-    })
+    /// The same, with the names that figures are kept under.
+    pub fn sizes(&self) -> [(&'static str, usize); 3] {
+        [("nodes", self.nodes), ("edits", self.edits), ("rounds", self.rounds)]
+    }
 }

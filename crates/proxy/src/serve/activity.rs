@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::framing::Scanner;
+use super::framing::Walker;
 use crate::settings::ClientLimits;
 
 /// Marks a time that is not there.
@@ -27,9 +27,9 @@ pub(crate) struct Activity {
     /// Requests share the connection: bytes cannot be told to belong to one of them.
     shared: AtomicBool,
     /// How many requests have begun.
-    begun: AtomicU32,
-    /// Which of them has a head with two ends; none is zero.
-    ambiguous: AtomicU32,
+    begun: AtomicU64,
+    /// The number of the first request whose head can be read in two ways.
+    ambiguous: AtomicU64,
 }
 
 /// What is to be done with a connection.
@@ -56,8 +56,8 @@ impl Activity {
             unread_since: AtomicU64::new(NEVER),
             unsent_since: AtomicU64::new(NEVER),
             shared: AtomicBool::new(false),
-            begun: AtomicU32::new(0),
-            ambiguous: AtomicU32::new(0),
+            begun: AtomicU64::new(0),
+            ambiguous: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -70,13 +70,15 @@ impl Activity {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// A request begins; it is under way until what is returned is dropped.
-    pub(crate) fn begin(self: &Arc<Self>, gauge: &Gauge) -> InFlight {
+    /// A request begins; it is under way until what is returned is dropped. The second part says whether its head can be read in two
+    /// ways.
+    pub(crate) fn begin(self: &Arc<Self>, gauge: &Gauge) -> (InFlight, bool) {
         self.head_since.store(NEVER, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.begun.fetch_add(1, Ordering::Relaxed);
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let ambiguous = number >= self.ambiguous.load(Ordering::Relaxed);
         gauge.inc();
-        InFlight { activity: self.clone(), gauge: gauge.clone() }
+        (InFlight { activity: self.clone(), gauge: gauge.clone() }, ambiguous)
     }
 
     /// Whether a client is waited for that sends a body.
@@ -99,13 +101,7 @@ impl Activity {
         self.head_since.load(Ordering::Relaxed) != NEVER
     }
 
-    /// Whether the head of the request that has begun has two ends.
-    pub(crate) fn is_ambiguous(&self) -> bool {
-        let which = self.ambiguous.load(Ordering::Relaxed);
-        which != 0 && self.begun.load(Ordering::Relaxed) >= which
-    }
-
-    /// Bytes were read.
+    /// Bytes were read: of a head, if no request is under way.
     fn read_some(&self) {
         if self.requests.load(Ordering::Relaxed) == 0 && !self.shared.load(Ordering::Relaxed) {
             self.since(&self.head_since, true);
@@ -164,13 +160,13 @@ impl Drop for InFlight {
 pub(crate) struct Watched<S> {
     stream: S,
     activity: Arc<Activity>,
-    scanner: Scanner,
+    walker: Walker,
 }
 
 impl<S> Watched<S> {
     /// Watches a stream.
     pub(crate) fn new(stream: S, activity: &Arc<Activity>) -> Self {
-        Self { stream, activity: activity.clone(), scanner: Scanner::default() }
+        Self { stream, activity: activity.clone(), walker: Walker::default() }
     }
 }
 
@@ -186,9 +182,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         if let Some(bytes) = buf.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
             this.activity.read_some();
             if !this.activity.shared.load(Ordering::Relaxed)
-                && let Some(which) = this.scanner.feed(bytes)
+                && let Some(head) = this.walker.feed(bytes)
             {
-                this.activity.ambiguous.store(which, Ordering::Relaxed);
+                this.activity.ambiguous.store(head, Ordering::Relaxed);
             }
         }
         polled
@@ -264,13 +260,12 @@ mod tests {
     #[test]
     fn an_idle_connection_lives_as_long_as_it_may_and_a_busy_one_longer() {
         let activity = opened(200);
-        let request = activity.begin(&Gauge::default());
+        let (request, _) = activity.begin(&Gauge::default());
         assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(_)), "a request is under way");
         drop(request);
         assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(_)), "it is idle from now on");
         activity.idle_since.store(1, Ordering::Relaxed);
         assert_eq!(activity.verdict(&LIMITS), Verdict::Idle);
-        activity.read_some();
         activity.read_some();
         assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(left) if left <= LIMITS.head));
     }

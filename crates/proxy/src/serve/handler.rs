@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header};
-use hyper::body::{Body as _, Incoming};
+use http_body::Body as _;
+use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
 use super::access::Line;
@@ -31,14 +32,19 @@ pub(crate) async fn serve(
     mut request: Request<Incoming>,
 ) -> Response<Reply> {
     let began = Instant::now();
-    let in_flight = peer.activity.begin(worker.gate.metrics.in_flight());
+    let (in_flight, ambiguous) = peer.activity.begin(worker.gate.metrics.in_flight());
     let mut ending = Ending { metrics: &worker.gate.metrics, outcome: Outcome::ClientGone };
     let told = worker.access_log.then(|| (request.method().clone(), request.uri().path().to_owned()));
-    let (response, outcome, user) = match admit(worker, peer, &mut request, began).await {
+    let admitted = if ambiguous {
+        Err(Outcome::AmbiguousFraming.into())
+    } else {
+        admit(worker, peer, &mut request, began).await
+    };
+    let (response, outcome, user) = match admitted {
         Ok(Passed { admitted, host, upgrade }) => {
             let user = admitted.identity.clone();
             let ignored = user.is_none();
-            match forward(worker, peer, request, (admitted, host, upgrade), (in_flight, began)).await {
+            match forward(worker, peer, request, (admitted, host, upgrade), in_flight).await {
                 Ok(response) => {
                     let outcome = if ignored { Outcome::Ignored } else { Outcome::Allowed };
                     (response, outcome, user)
@@ -82,15 +88,16 @@ async fn admit(
     request: &mut Request<Incoming>,
     now: Instant,
 ) -> Result<Passed, Refusal> {
-    if peer.activity.is_ambiguous() {
-        return Err(Outcome::AmbiguousFraming.into());
-    }
     if let Some(outcome) = shape::without_path(request.method(), request.uri()) {
         return Err(outcome.into());
     }
     let host = shape::host(request)?;
     if request.headers().get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
         return Err(Outcome::TwoAuthorizations.into());
+    }
+    // Whatever is not ASCII must be escaped; readers differ in what they make of it otherwise.
+    if request.uri().path_and_query().is_some_and(|target| !target.as_str().is_ascii()) {
+        return Err(Outcome::AmbiguousPath.into());
     }
     let decoded = path::canonical(request.uri().path()).map_err(|why| {
         tracing::debug!(client = %peer.address, ?why, "a path could be read in two ways");
@@ -144,7 +151,7 @@ async fn forward(
     peer: &Arc<Peer>,
     request: Request<Incoming>,
     (admitted, host, upgrade): Who,
-    (in_flight, began): (InFlight, Instant),
+    in_flight: InFlight,
 ) -> Result<Response<Reply>, Refusal> {
     let (mut parts, body) = request.into_parts();
     let own = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
@@ -158,12 +165,13 @@ async fn forward(
         parts.headers.insert(header::UPGRADE, token.clone());
     }
     let (body, ended) = Outgoing::new(body, &worker.gate.protected, &peer.activity);
-    // With GET and HEAD our client takes a body of unknown length for none unless it is told.
+    // Said explicitly: with GET and others, a body of unknown length would be left out.
     if !body.is_end_stream() && body.size_hint().exact().is_none() {
         parts.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
+    let sending = Instant::now();
     let sent = worker.upstream.send(Request::from_parts(parts, body), ended).await;
-    worker.gate.metrics.upstream_took(began.elapsed());
+    worker.gate.metrics.upstream_took(sending.elapsed());
     let (response, lease) = sent.map_err(|failure| {
         if let Some(kept_back) = worker.told.may_tell(Instant::now()) {
             tracing::warn!(client = %peer.address, %failure, kept_back, "502");

@@ -129,13 +129,14 @@ impl Upstream {
             return Err((None, "its target cannot be written for HTTP/2".into()));
         };
         let host = request.headers_mut().remove(header::HOST);
+        let chunked = request.headers_mut().remove(header::TRANSFER_ENCODING);
         *request.uri_mut() = uri;
         *request.version_mut() = Version::HTTP_2;
         if let Err(error) = sender.ready().await {
-            return Err((restored(request, path, host), error.to_string()));
+            return Err((restored(request, path, (host, chunked)), error.to_string()));
         }
         sender.try_send_request(request).await.map_err(|mut error| {
-            let unsent = error.take_message().and_then(|request| restored(request, path, host));
+            let unsent = error.take_message().and_then(|request| restored(request, path, (host, chunked)));
             (unsent, error.into_error().to_string())
         })
     }
@@ -149,12 +150,15 @@ fn authority(host: &HeaderValue) -> Option<Authority> {
 fn restored(
     mut request: Request<Outgoing>,
     path: Option<http::uri::PathAndQuery>,
-    host: Option<HeaderValue>,
+    (host, chunked): (Option<HeaderValue>, Option<HeaderValue>),
 ) -> Option<Request<Outgoing>> {
     *request.uri_mut() = path?.into();
     *request.version_mut() = Version::HTTP_11;
     if let Some(host) = host {
         request.headers_mut().insert(header::HOST, host);
+    }
+    if let Some(chunked) = chunked {
+        request.headers_mut().insert(header::TRANSFER_ENCODING, chunked);
     }
     Some(request)
 }

@@ -62,11 +62,8 @@ pub async fn permissions_for_five_minutes(case: &Case<'_>) -> TestResult {
     let begin = tokio::time::Instant::now();
     assert_eq!(proxy.code(&Ask::get("/ok").token(token)).await, "200");
     case.ground.revoke_all().await?;
-    // Each look at another path: what was allowed once is remembered.
-    let looks = std::sync::atomic::AtomicU32::new(0);
     wait::until("the end of the permission", SLACK, || async {
-        let number = looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let seen = proxy.code(&Ask::get(&format!("/ok/other-{number}")).token(token)).await;
+        let seen = proxy.code(&Ask::get("/ok/other").token(token)).await;
         if seen == "403" { Ok(()) } else { Err(seen) }
     })
     .await?;
@@ -81,10 +78,11 @@ pub async fn permissions_for_five_minutes(case: &Case<'_>) -> TestResult {
 pub async fn failures(case: &Case<'_>) -> TestResult {
     let token = case.ground.caller().await?;
     let proxy = case.proxy().start().await?;
-    // Of a token's form, so that it cannot be refused by its looks.
-    // In the middle of its signature: the last letters hold bits that nobody reads.
-    let (body, signature) = token.rsplit_once('.').ok_or("no token")?;
-    let garbage = format!("{body}.{}", signature.chars().rev().collect::<String>());
+    // Of a token's form, so that it cannot be refused by its looks. The signature begins otherwise; of its last letter some bits
+    // mean nothing.
+    let (signed, signature) = token.rsplit_once('.').expect("a token has a signature");
+    let first = if signature.starts_with('A') { "B" } else { "A" };
+    let garbage = format!("{signed}.{first}{}", &signature[1..]);
     for _ in 0..5 {
         assert_eq!(proxy.code(&Ask::get("/ok").token(&garbage)).await, "401");
     }

@@ -15,6 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
 use self::catalogue::{self as all, Description, Type};
+use crate::events;
 
 /// Seconds, from a cached look to a task that hangs.
 const TIMES: [f64; 12] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0];
@@ -127,6 +128,10 @@ impl Metrics {
         metrics.register(&all::WRITES, metrics.writes.clone());
         metrics.register(&all::STALE_WAITS, metrics.stale_waits.clone());
         metrics.register(&all::EVENTS, metrics.events.clone());
+        // From the start: a counter that appears only with its first drop would show no increase then.
+        for outcome in [events::SENT, events::DROPPED] {
+            drop(metrics.events.get_or_create(&ByEnd { outcome: outcome.to_owned() }));
+        }
         metrics.collect(process::Process);
         metrics
     }
@@ -228,7 +233,7 @@ mod tests {
         metrics.watch_restarts.get_or_create(&ByCause { kind: label(), cause: label() }).inc();
         metrics.writes.get_or_create(&ByOutcome { kind: label(), outcome: label() }).inc();
 
-        metrics.count_event("x");
+        metrics.count_event(events::SENT);
 
         let text = metrics.text();
         for described in all::ALL {

@@ -2,6 +2,7 @@
 //! asks for a configuration to be checked, the other says what it has proved.
 
 mod candidate;
+mod nodes;
 mod seen;
 mod workload;
 
@@ -10,8 +11,9 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 pub use self::candidate::candidate;
+pub use self::nodes::usable;
 pub use self::seen::{Reported, SeenPod};
-pub use self::workload::{Place, Workload, pod, role, role_binding, service_account};
+pub use self::workload::{Place, Workload, pods, role, role_binding, service_account};
 
 /// How long a pod may take until it has a result.
 pub const START_WITHIN: Duration = Duration::from_secs(180);
@@ -19,7 +21,7 @@ pub const START_WITHIN: Duration = Duration::from_secs(180);
 /// How soon to look again while something is awaited.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// Waits before a configuration that failed is tried again: an outage of the KMS ends without anybody changing the
+/// The usual waits before a configuration that failed is tried again: an outage of the KMS ends without anybody changing the
 /// configuration. The last one is that of all later tries.
 pub const RETRY_AFTER: [Duration; 3] =
     [Duration::from_secs(60), Duration::from_secs(5 * 60), Duration::from_secs(15 * 60)];
@@ -59,6 +61,8 @@ pub struct Situation<'a> {
     pub begun: Option<u32>,
     /// Since when a failure is known that no pod tells the time of.
     pub failed_since: Option<Timestamp>,
+    /// Waits before each further try of what has failed; the last one is that of all later tries.
+    pub retry_after: &'a [Duration],
     /// The time.
     pub now: Timestamp,
 }
@@ -147,17 +151,23 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
             (None, None) => Decision::waiting(Act::Deploy { attempt: 1 }, "starting the check"),
         };
     }
+    if pods.iter().any(|pod| pod.of > pods.len()) && failures(pods).is_empty() {
+        // Not all were made, or somebody took one away: what the others find says nothing of its node.
+        let attempt = pods.iter().map(|pod| pod.attempt).max().unwrap_or(1);
+        return Decision::waiting(Act::Deploy { attempt }, "a pod of the check is missing: it begins anew");
+    }
     judged(situation, stored.is_some())
 }
 
 /// A failure is stored, and nothing else of it is known any more.
 fn failed_without_pod(situation: &Situation<'_>) -> Decision {
     let since = situation.failed_since.unwrap_or(situation.now);
-    let wait = left(since, RETRY_AFTER[RETRY_AFTER.len() - 1], situation.now);
+    let pause = pause(situation, u32::MAX);
+    let wait = left(since, pause, situation.now);
     if asked(situation, None) || wait.is_zero() {
         return Decision::waiting(Act::Deploy { attempt: 1 }, "trying the configuration again");
     }
-    let message = format!("the check of this configuration failed; it is tried again {}", soon(wait));
+    let message = format!("the check of this configuration failed; it is tried again after {pause:?}");
     Decision {
         degraded: Some(trouble("PreflightCheckFailed", message)),
         again: Some(wait),
@@ -165,19 +175,27 @@ fn failed_without_pod(situation: &Situation<'_>) -> Decision {
     }
 }
 
+/// What pods have found to be bad, with the pods.
+fn failures(pods: &[SeenPod]) -> Vec<(&SeenPod, String)> {
+    let failed = |pod: &SeenPod| match &pod.result {
+        Some(Reported { succeeded: false, message, .. }) => Some(pod.says(message)),
+        _ => None,
+    };
+    pods.iter().filter_map(|pod| Some((pod, failed(pod)?))).collect()
+}
+
 /// Judges pods that check what is wanted. What they posted counts before how they ended.
 fn judged(situation: &Situation<'_>, is_stored: bool) -> Decision {
     let pods = situation.pods;
-    if let Some((pod, why)) = pods.iter().find_map(|pod| match &pod.result {
-        Some(Reported { succeeded: false, message, .. }) => Some((pod, message)),
-        _ => None,
-    }) {
-        let prove =
-            (!is_stored).then(|| Proved { succeeded: false, remote_key_id: pod.remote_key_id.clone() });
-        return Decision { prove, ..tried(situation, pod, "PreflightCheckFailed", why) };
+    let failures = failures(pods);
+    if let Some((first, _)) = failures.first() {
+        let id = failures.iter().find_map(|(pod, _)| pod.remote_key_id.clone());
+        let prove = (!is_stored).then_some(Proved { succeeded: false, remote_key_id: id });
+        let all: Vec<&str> = failures.iter().map(|(_, why)| why.as_str()).collect();
+        return Decision { prove, ..tried(situation, first, "PreflightCheckFailed", &all.join("; ")) };
     }
     if let Some((pod, end)) = pods.iter().find_map(|pod| pod.ended_without_result().map(|end| (pod, end))) {
-        return tried(situation, pod, &end.reason, &end.message);
+        return tried(situation, pod, &end.reason, &pod.says(&end.message));
     }
     if pods.iter().all(|pod| pod.result.is_some()) {
         let remote_key_id = pods.iter().find_map(|pod| pod.remote_key_id.clone());
@@ -185,24 +203,34 @@ fn judged(situation: &Situation<'_>, is_stored: bool) -> Decision {
         return Decision { prove, ..Decision::act(Act::CleanUp) };
     }
     let waiting = Decision::waiting(Act::Nothing, "waiting for the result of the check");
-    let late = pods.iter().filter(|pod| pod.result.is_none()).find_map(|pod| pod.late(situation.now));
+    let late = pods.iter().filter(|pod| pod.result.is_none()).find_map(|pod| {
+        let Trouble { reason, message } = pod.late(situation.now)?;
+        Some(Trouble { reason, message: pod.says(&message) })
+    });
     Decision { degraded: late, ..waiting }
 }
 
-/// A try that has failed. The pod is kept for people to look at until the next one begins.
+/// A try that has failed. The pods are kept for people to look at until the next one begins.
 fn tried(situation: &Situation<'_>, pod: &SeenPod, reason: &str, why: &str) -> Decision {
-    let place = usize::try_from(pod.attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-    let pause = RETRY_AFTER.get(place).copied().unwrap_or(RETRY_AFTER[RETRY_AFTER.len() - 1]);
+    let pause = pause(situation, pod.attempt);
     let since = pod.ended_at().or(situation.failed_since).unwrap_or(situation.now);
     let wait = left(since, pause, situation.now);
     let next = pod.attempt.saturating_add(1);
-    let message = format!("{why} (try {}; the next one {})", pod.attempt, soon(wait));
+    // Not when the next one is due: a message that changed at every look would be written at every look.
+    let message = format!("{why} (try {}; the next one after {pause:?})", pod.attempt);
     let degraded = Some(trouble(reason, message));
     if wait.is_zero() || asked(situation, Some(pod)) {
         let act = Act::Deploy { attempt: next };
         return Decision { degraded, ..Decision::waiting(act, "trying the configuration again") };
     }
     Decision { degraded, again: Some(wait), ..Decision::rest() }
+}
+
+/// How long to wait after a try.
+fn pause(situation: &Situation<'_>, attempt: u32) -> Duration {
+    let place = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
+    let waits = situation.retry_after;
+    waits.get(place).or(waits.last()).copied().unwrap_or(RETRY_AFTER[RETRY_AFTER.len() - 1])
 }
 
 /// Whether somebody asks for another try than those that were made.
@@ -215,16 +243,6 @@ fn asked(situation: &Situation<'_>, pod: Option<&SeenPod>) -> bool {
 fn left(since: Timestamp, pause: Duration, now: Timestamp) -> Duration {
     let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
     pause.saturating_sub(passed)
-}
-
-/// When, roughly: a message that changed at every look would be written at every look.
-fn soon(wait: Duration) -> String {
-    let minutes = wait.as_secs().div_ceil(60);
-    match minutes {
-        0 => "now".into(),
-        1..=5 => "within 5 minutes".into(),
-        _ => "within 15 minutes".into(),
-    }
 }
 
 fn trouble(reason: &str, message: String) -> Trouble {

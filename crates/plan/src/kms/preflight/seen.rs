@@ -17,6 +17,10 @@ pub struct SeenPod {
     pub fingerprint: Option<String>,
     /// Which try it is, from 1.
     pub attempt: u32,
+    /// How many pods make this try.
+    pub of: usize,
+    /// The node it runs on, if it is one of several.
+    pub node: Option<String>,
     /// The value by which this try was asked for.
     pub retry: Option<String>,
     /// Whether it is being deleted.
@@ -74,6 +78,8 @@ impl SeenPod {
             hash: annotation(names::HASH_ANNOTATION),
             fingerprint: annotation(names::FINGERPRINT_ANNOTATION),
             attempt: annotation(names::ATTEMPT_ANNOTATION).and_then(|text| text.parse().ok()).unwrap_or(1),
+            of: annotation(names::PODS_ANNOTATION).and_then(|text| text.parse().ok()).unwrap_or(1),
+            node: wanted_node(pod),
             retry: annotation(names::RETRY_ANNOTATION),
             is_leaving: pod.metadata.deletion_timestamp.is_some(),
             phase: status.phase.clone().unwrap_or_default(),
@@ -85,6 +91,11 @@ impl SeenPod {
             waiting: waiting(&status),
             ended: ended(&status),
         }
+    }
+
+    /// What is said of it, with its node.
+    pub(super) fn says(&self, what: &str) -> String {
+        self.node.as_ref().map_or_else(|| what.to_owned(), |node| format!("node {node}: {what}"))
     }
 
     /// Whether it checks what is wanted, and nothing that only looks like it.
@@ -127,6 +138,13 @@ impl SeenPod {
         };
         Some(self.waiting.clone().unwrap_or(unknown))
     }
+}
+
+/// The node that a pod was made for.
+fn wanted_node(pod: &Pod) -> Option<String> {
+    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+    let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
+    terms.first()?.match_fields.as_ref()?.first()?.values.as_ref()?.first().cloned()
 }
 
 /// Containers in the order in which they start. Plugins are init containers: what keeps them from starting keeps all others

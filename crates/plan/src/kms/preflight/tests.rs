@@ -15,6 +15,7 @@ fn running() -> SeenPod {
         hash: Some("cuZm_g==".into()),
         fingerprint: Some("f".into()),
         attempt: 1,
+        of: 1,
         phase: "Running".into(),
         begun: Some(at(0)),
         ..SeenPod::default()
@@ -41,6 +42,7 @@ fn situation<'a>(wanted: &'a Wanted, pods: &'a [SeenPod]) -> Situation<'a> {
         honoured: None,
         begun: None,
         failed_since: None,
+        retry_after: &RETRY_AFTER,
         now: at(20),
     }
 }
@@ -221,6 +223,64 @@ fn every_pod_must_have_succeeded_and_one_that_failed_is_enough() {
     assert_eq!(act(&[reported(true), running()]), (Act::Nothing, None));
     assert_eq!(act(&[reported(true), reported(true)]), (Act::CleanUp, Some(true)));
     assert_eq!(act(&[reported(true), reported(false), running()]), (Act::Nothing, Some(false)));
+}
+
+#[test]
+fn a_pod_that_is_missing_lets_the_check_begin_anew_unless_it_has_failed() {
+    let wanted = wanted();
+    let one_of_two = |pod: SeenPod| [SeenPod { of: 2, attempt: 3, ..pod }];
+    for pod in [running(), reported(true)] {
+        let decision = decide(&situation(&wanted, &one_of_two(pod)));
+        assert_eq!((decision.act, decision.prove), (Act::Deploy { attempt: 3 }, None));
+    }
+    let failed = decide(&situation(&wanted, &one_of_two(reported(false))));
+    assert_eq!((&failed.act, reason(&failed)), (&Act::Nothing, "PreflightCheckFailed"));
+}
+
+#[test]
+fn every_node_that_failed_is_named() {
+    let wanted = wanted();
+    let on = |node: &str, pod: SeenPod| SeenPod { of: 3, node: Some(node.into()), ..pod };
+    let pods = [on("a", reported(false)), on("b", reported(true)), on("c", reported(false))];
+    let message = decide(&situation(&wanted, &pods)).degraded.unwrap().message;
+    assert_eq!(message, "node a: why; node c: why (try 1; the next one after 60s)");
+}
+
+#[test]
+fn each_node_has_a_pod_and_its_name_is_found_again() {
+    let vault = serde_json::json!({
+        "kmsPluginImage": "registry.example.com/plugin@sha256:0", "vaultAddress": "https://vault.example.com",
+        "vaultKeyPath": "transit/keys/my-key",
+        "authentication": { "type": "AppRole", "appRole": { "secret": { "name": "s" } } },
+    });
+    let values: std::collections::BTreeMap<String, Vec<u8>> =
+        ["role-id", "secret-id"].map(|key| (key.to_owned(), b"x".to_vec())).into();
+    let kms = serde_json::json!({ "type": "Vault", "vault": vault });
+    let content = candidate(&kms, None, |_| Some(values.clone())).unwrap();
+    let place = Place {
+        namespace: "n".into(),
+        image: "i".into(),
+        command: vec!["c".into()],
+        host_network: true,
+        node_label: None,
+        call_timeout: "5s".into(),
+    };
+    let workload =
+        Workload { content: &content, hash: "cuZm_g==", fingerprint: "f", attempt: 2, retry: None };
+    let long = "n".repeat(253);
+    let nodes = ["a.b".to_owned(), long.clone()];
+    let made = pods(&place, &workload, &nodes).unwrap();
+    let names: Vec<String> = made.iter().filter_map(|pod| pod.metadata.name.clone()).collect();
+    assert_eq!(names[0], "kms-preflight-a.b");
+    assert_eq!(names[1].len(), "kms-preflight-".len() + 64);
+    let seen: Vec<SeenPod> = made.iter().map(SeenPod::of).collect();
+    assert_eq!((seen[0].node.as_deref(), seen[1].node.as_deref()), (Some("a.b"), Some(long.as_str())));
+    assert!(seen.iter().all(|pod| pod.of == 2 && pod.attempt == 2));
+    let rules = role("n", &nodes).unwrap().rules.unwrap();
+    assert_eq!(rules[0].resource_names.as_ref(), Some(&names));
+    let alone = pods(&place, &workload, &[]).unwrap();
+    assert_eq!(alone[0].metadata.name.as_deref(), Some("kms-preflight"));
+    assert_eq!(SeenPod::of(&alone[0]).node, None);
 }
 
 /// The hazard: the main container only says that it waits for the plugins.

@@ -5,10 +5,14 @@ use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::kms::inject::{Beside, Options, inject};
 use crate::kms::plugin::{Files, Refusal};
 use crate::kms::secret_layout::Content;
+
+/// Longest name of a pod.
+const LONGEST_NAME: usize = 253;
 
 /// Where the check runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,26 +46,54 @@ pub struct Workload<'a> {
     pub retry: Option<&'a str>,
 }
 
-/// The pod.
-pub fn pod(place: &Place, workload: &Workload<'_>) -> Result<Pod, Refusal> {
+/// The pods: one on each of these nodes, since the way to the KMS is another from each; where there is no node to name, one that
+/// waits for any.
+pub fn pods(place: &Place, workload: &Workload<'_>, nodes: &[String]) -> Result<Vec<Pod>, Refusal> {
+    if nodes.is_empty() {
+        return Ok(vec![pod(place, workload, None, 1)?]);
+    }
+    nodes.iter().map(|node| pod(place, workload, Some(node), nodes.len())).collect()
+}
+
+fn pod(place: &Place, workload: &Workload<'_>, node: Option<&str>, of: usize) -> Result<Pod, Refusal> {
     let Workload { content, hash, fingerprint, attempt, retry } = workload;
     let options = Options {
         container: names::CONTAINER.into(),
         files: Files::Secret(names::SECRET.into()),
         beside: Beside::Checker,
     };
-    let spec = inject(&spec(place, hash), content, &options)?;
+    let mut spec = inject(&spec(place, hash), content, &options)?;
+    if let Some(node) = node {
+        // Not by `nodeName`, which would put it also on a node that has no room for it, or that nothing may come to.
+        let field = json!({ "key": "metadata.name", "operator": "In", "values": [node] });
+        let terms = json!([{ "matchFields": [field] }]);
+        spec["affinity"] = json!({ "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms },
+        } });
+    }
     let mut annotations = json!({
         names::HASH_ANNOTATION: hash,
         names::FINGERPRINT_ANNOTATION: fingerprint,
         names::ATTEMPT_ANNOTATION: attempt.to_string(),
+        names::PODS_ANNOTATION: of.to_string(),
     });
     if let Some(retry) = retry {
         annotations[names::RETRY_ANNOTATION] = json!(retry);
     }
     let labels = json!({ names::APP_LABEL: names::APP });
-    let meta = json!({ "namespace": place.namespace, "name": names::NAME, "labels": labels, "annotations": annotations });
+    let meta = json!({ "namespace": place.namespace, "name": node.map_or_else(|| names::NAME.to_owned(), name), "labels": labels, "annotations": annotations });
     typed(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec }))
+}
+
+/// The name of the pod on a node; of nodes whose names are too long to be part of it, a digest.
+#[must_use]
+pub fn name(node: &str) -> String {
+    let name = format!("{}-{node}", names::NAME);
+    if name.len() <= LONGEST_NAME {
+        return name;
+    }
+    let digest: String = Sha256::digest(node).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{digest}", names::NAME)
 }
 
 fn spec(place: &Place, hash: &str) -> Value {
@@ -115,9 +147,13 @@ pub fn service_account(namespace: &str) -> Result<ServiceAccount, Refusal> {
     typed(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(namespace) }))
 }
 
-/// What the checker may do: say what it has found, on its own pod.
-pub fn role(namespace: &str) -> Result<Role, Refusal> {
-    let rule = |resource: &str, verb: &str| json!({ "apiGroups": [""], "resources": [resource], "resourceNames": [names::NAME], "verbs": [verb] });
+/// What the checker may do: say what it has found, on the pods of the check.
+pub fn role(namespace: &str, nodes: &[String]) -> Result<Role, Refusal> {
+    let pods: Vec<String> = match nodes {
+        [] => vec![names::NAME.to_owned()],
+        nodes => nodes.iter().map(|node| name(node)).collect(),
+    };
+    let rule = |resource: &str, verb: &str| json!({ "apiGroups": [""], "resources": [resource], "resourceNames": pods, "verbs": [verb] });
     let rules = json!([rule("pods", "get"), rule("pods/status", "update")]);
     typed(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": meta(namespace), "rules": rules,

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use crate::error::Error;
 use rustix::param::clock_ticks_per_second;
-use testbed::Error;
 
 /// Time on processors so far, of all threads, those that have ended too.
 pub fn cpu(pid: u32) -> Result<Duration, Error> {

@@ -13,7 +13,7 @@ pub struct Socket {
 
 impl Socket {
     /// Reads `unix://FOLDER/kms-N.sock`, and nothing around it.
-    pub(super) fn parse(address: &str, folder: &Path) -> Result<Self, String> {
+    pub(crate) fn parse(address: &str, folder: &Path) -> Result<Self, String> {
         let refused = || {
             format!(
                 "--kms-sockets: {address:?} is no plugin's socket: use unix://{}/kms-N.sock with a number N",

@@ -1,0 +1,99 @@
+//! The figures of all rounds.
+
+use std::collections::BTreeMap;
+
+use testbed::Error;
+use testbed::bench::{Circumstances, Figure, finish, float};
+
+use crate::contender::Contender;
+use crate::crowd::{self, Crowd};
+use crate::settings::Settings;
+use crate::{alone, endurance};
+
+/// What was measured, of one contender.
+#[derive(Default)]
+struct Measured {
+    alone: Vec<alone::Measured>,
+    /// By the number of reporters.
+    crowds: BTreeMap<usize, Vec<crowd::Measured>>,
+}
+
+/// What was measured in all rounds.
+#[derive(Default)]
+pub struct Report {
+    ours: Measured,
+    peer: Measured,
+    crowds: BTreeMap<usize, Crowd>,
+    endurance: Vec<endurance::Measured>,
+}
+
+impl Report {
+    /// One reporter was measured.
+    pub fn alone(&mut self, contender: &Contender, measured: alone::Measured) {
+        self.of(contender).alone.push(measured);
+    }
+
+    /// A crowd was measured.
+    pub fn crowd(&mut self, contender: &Contender, crowd: &Crowd, measured: crowd::Measured) {
+        self.crowds.insert(crowd.reporters, *crowd);
+        self.of(contender).crowds.entry(crowd.reporters).or_default().push(measured);
+    }
+
+    /// Very many cycles were measured.
+    pub fn endurance(&mut self, measured: endurance::Measured) {
+        self.endurance.push(measured);
+    }
+
+    fn of(&mut self, contender: &Contender) -> &mut Measured {
+        if contender.name == "ours" { &mut self.ours } else { &mut self.peer }
+    }
+
+    /// Prints every figure and writes them down.
+    pub fn finish(&self, settings: &Settings, under: Circumstances) -> Result<(), Error> {
+        let mut figures = vec![
+            self.of_alone("processor time per cycle", "us", |one| one.cpu).goal(400.0),
+            self.of_alone("memory (VmRSS)", "MB", |one| one.memory).goal(10.0),
+            Figure::of(
+                format!("growth of memory per 1000 cycles, over {}", settings.cycles),
+                "kB",
+                self.endurance.iter().map(endurance::Measured::slope),
+                [],
+            ),
+        ];
+        for crowd in self.crowds.values() {
+            figures.extend(self.of_crowd(crowd));
+        }
+        let headline = format!("Median of {} rounds (range)", settings.rounds);
+        finish("kms", &headline, &figures, under)
+    }
+
+    fn of_alone(&self, name: &str, unit: &'static str, of: impl Fn(&alone::Measured) -> f64) -> Figure {
+        let each = |measured: &Measured| measured.alone.iter().map(&of).collect::<Vec<_>>();
+        Figure::of(format!("one reporter: {name}"), unit, each(&self.ours), each(&self.peer))
+    }
+
+    fn of_crowd(&self, crowd: &Crowd) -> [Figure; 10] {
+        let figure = |name: &str, unit: &'static str, of: &dyn Fn(&crowd::Measured) -> f64| {
+            let each = |measured: &Measured| {
+                measured.crowds.get(&crowd.reporters).into_iter().flatten().map(of).collect::<Vec<_>>()
+            };
+            let name = format!("{} reporters every {:?}: {name}", crowd.reporters, crowd.interval);
+            Figure::of(name, unit, each(&self.ours), each(&self.peer))
+        };
+        [
+            figure("API server's processor time per write", "ms", &|one| one.server_cpu),
+            figure("nodes without a report", "nodes", &|one| {
+                float(crowd.reporters.saturating_sub(one.reported))
+            })
+            .goal(0.0),
+            figure("writes stored per cycle", "writes", &|one| one.stored).either(),
+            figure("writes not stored", "writes", &|one| float(one.lost)).goal(0.0),
+            figure("time of a write, p50", "ms", &|one| one.took[0]),
+            figure("time of a write, p99", "ms", &|one| one.took[1]),
+            figure("events per write and watcher", "events", &|one| one.woken).either(),
+            figure("size of an event", "kB", &|one| one.event),
+            figure("processor time of a reporter per cycle", "us", &|one| one.cpu),
+            figure("memory of the largest reporter (VmRSS)", "MB", &|one| one.memory),
+        ]
+    }
+}

@@ -1,0 +1,44 @@
+//! A static pod as an API server's: the reporter as a native sidecar before the server's container.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::ground::{INTERVAL, NAME};
+
+/// The image of both containers.
+pub const IMAGE: &str = "outrigger.dev/outrigger:dev";
+
+/// Where the folder of the reporter's files is in its container.
+const FILES: &str = "/files";
+
+/// A static pod whose server is this container. The reporter finds the plugin's socket and its credentials in a folder of the
+/// machine.
+pub fn static_pod(files: &Path, server: Value, server_volumes: &[Value]) -> Value {
+    let node =
+        json!([{ "name": "NODE_NAME", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } }]);
+    let mut volumes = server_volumes.to_vec();
+    volumes.push(json!({ "name": "files", "hostPath": { "path": files } }));
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "kube-apiserver", "namespace": "kube-system" },
+        "spec": {
+            "hostNetwork": true,
+            "terminationGracePeriodSeconds": 1,
+            "initContainers": [{
+                "name": "kms-health-reporter", "image": IMAGE, "imagePullPolicy": "Never", "restartPolicy": "Always",
+                "env": node,
+                "args": [
+                    "kms-reporter", format!("--kms-sockets=unix://{FILES}/kms-1.sock"), format!("--socket-dir={FILES}"),
+                    "--node-name=$(NODE_NAME)", format!("--kubeconfig={FILES}/kubeconfig"), "--target=kmshealth",
+                    format!("--target-name={NAME}"), "--publish=kmshealth", format!("--interval={INTERVAL}"),
+                    "--read-timeout=500ms", "--write-timeout=400ms",
+                ],
+                "securityContext": { "runAsUser": 0 },
+                "volumeMounts": [{ "name": "files", "mountPath": FILES, "readOnly": true }],
+            }],
+            "containers": [server],
+            "volumes": volumes,
+        },
+    })
+}

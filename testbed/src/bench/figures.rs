@@ -1,0 +1,197 @@
+//! Figures: the median of all rounds and their range, one line each, and the same as JSON.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::error::{IoContext, Result};
+
+/// Where figures are kept: below the build folder.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench");
+
+/// What figures depend on besides the programs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Circumstances {
+    ours: String,
+    peer: Option<String>,
+    kernel: String,
+    processors: usize,
+    load_before: String,
+    load_after: String,
+    /// How much was measured.
+    #[serde(flatten)]
+    sizes: BTreeMap<&'static str, usize>,
+}
+
+impl Circumstances {
+    /// As they are before the first round.
+    pub fn of(
+        ours: &str,
+        peer: Option<&str>,
+        sizes: impl IntoIterator<Item = (&'static str, usize)>,
+    ) -> Result<Self> {
+        Ok(Self {
+            ours: ours.to_owned(),
+            peer: peer.map(str::to_owned),
+            kernel: read("/proc/sys/kernel/osrelease")?,
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            load_before: load()?,
+            load_after: String::new(),
+            sizes: sizes.into_iter().collect(),
+        })
+    }
+}
+
+/// One figure. Less is better.
+#[derive(Debug, Serialize)]
+pub struct Figure {
+    name: String,
+    unit: &'static str,
+    ours: f64,
+    peer: Option<f64>,
+    /// Ours for one of the peer's.
+    ratio: Option<f64>,
+    better: &'static str,
+    /// At most this is wanted of ours.
+    goal: Option<f64>,
+    ours_range: [f64; 2],
+    peer_range: Option<[f64; 2]>,
+}
+
+impl Figure {
+    /// The median of what was measured in each round.
+    pub fn of(
+        name: impl Into<String>,
+        unit: &'static str,
+        ours: impl IntoIterator<Item = f64>,
+        peer: impl IntoIterator<Item = f64>,
+    ) -> Self {
+        let (ours, ours_range) = median(ours).unwrap_or_default();
+        let peer = median(peer);
+        Self {
+            name: name.into(),
+            unit,
+            ours,
+            peer: peer.map(|(peer, _)| peer),
+            ratio: peer.filter(|(peer, _)| *peer != 0.0).map(|(peer, _)| ours / peer),
+            better: "lower",
+            goal: None,
+            ours_range,
+            peer_range: peer.map(|(_, range)| range),
+        }
+    }
+
+    /// At most this is wanted.
+    #[must_use]
+    pub fn goal(mut self, goal: impl Into<Option<f64>>) -> Self {
+        self.goal = goal.into();
+        self
+    }
+
+    /// Neither more nor less is better: it tells what the others are figures of.
+    #[must_use]
+    pub fn either(mut self) -> Self {
+        self.better = "either";
+        self
+    }
+
+    fn line(&self) -> String {
+        let one = |value: f64, [least, most]: [f64; 2]| {
+            format!("{} ({} to {})", shown(value), shown(least), shown(most))
+        };
+        let peer = match (self.peer, self.peer_range) {
+            (Some(peer), Some(range)) => format!(", peer {}", one(peer, range)),
+            _ => String::new(),
+        };
+        let ratio = self.ratio.map_or_else(String::new, |ratio| format!(", ratio {ratio:.2}"));
+        let goal = self.goal.map_or_else(String::new, |goal| {
+            format!(", goal {goal}: {}", if self.ours <= goal { "met" } else { "MISSED" })
+        });
+        format!("{} [{}]: ours {}{peer}{ratio}{goal}", self.name, self.unit, one(self.ours, self.ours_range))
+    }
+}
+
+/// Prints every figure below a headline, and writes them to `target/bench/NAME.json`.
+pub fn finish(name: &str, headline: &str, figures: &[Figure], mut under: Circumstances) -> Result<()> {
+    #[derive(Serialize)]
+    struct Kept<'a> {
+        #[serde(flatten)]
+        figure: &'a Figure,
+        under: &'a Circumstances,
+    }
+    under.load_after = load()?;
+    println!(
+        "\n{headline}; {}, kernel {}, {} processors, load {} before and {} after",
+        under.ours, under.kernel, under.processors, under.load_before, under.load_after
+    );
+    for figure in figures {
+        println!("{}", figure.line());
+    }
+    let kept: Vec<Kept<'_>> = figures.iter().map(|figure| Kept { figure, under: &under }).collect();
+    let file = Path::new(FOLDER).join(format!("{name}.json"));
+    std::fs::create_dir_all(FOLDER)
+        .and_then(|()| std::fs::write(&file, serde_json::to_string_pretty(&kept)?))
+        .context(|| format!("writing {}", file.display()))
+}
+
+/// The value that so many of the times do not exceed, in milliseconds.
+#[must_use]
+pub fn quantile(times: &[Duration], share: f64) -> f64 {
+    let mut times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1_000.0).collect();
+    times.sort_by(f64::total_cmp);
+    let rank = (float(times.len()) * share).ceil() as usize;
+    times.get(rank.max(1) - 1).copied().unwrap_or_default()
+}
+
+/// Counts here are far below what a float holds exactly.
+#[must_use]
+pub fn float(count: usize) -> f64 {
+    count as f64
+}
+
+/// The median and the range.
+fn median(values: impl IntoIterator<Item = f64>) -> Option<(f64, [f64; 2])> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let (least, most) = (*values.first()?, *values.last()?);
+    Some((values[values.len() / 2], [least, most]))
+}
+
+/// One digit after the point; small ones have two.
+fn shown(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1.0 { format!("{value:.2}") } else { format!("{value:.1}") }
+}
+
+fn load() -> Result<String> {
+    Ok(read("/proc/loadavg")?.split(' ').next().unwrap_or_default().to_owned())
+}
+
+fn read(path: &str) -> Result<String> {
+    let text = std::fs::read_to_string(path).context(|| format!("reading {path}"))?;
+    Ok(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_the_median_with_its_range_beside_the_peers() {
+        let figure = Figure::of("memory", "MB", [9.0, 7.0, 8.0], [40.0, 16.0, 15.0]).goal(7.5);
+        assert_eq!(
+            figure.line(),
+            "memory [MB]: ours 8.0 (7.0 to 9.0), peer 16.0 (15.0 to 40.0), ratio 0.50, goal 7.5: MISSED"
+        );
+        let alone = Figure::of("memory", "MB", [0.25], []).goal(0.25);
+        assert_eq!(alone.line(), "memory [MB]: ours 0.25 (0.25 to 0.25), goal 0.25: met");
+    }
+
+    #[test]
+    fn a_quantile_is_one_of_the_times() {
+        let times: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
+        assert_eq!([0.5, 0.99, 1.0].map(|share| quantile(&times, share)), [100.0, 198.0, 200.0]);
+        assert_eq!(quantile(&[], 0.99), 0.0);
+    }
+}
