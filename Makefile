@@ -1,6 +1,6 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check model crash-operator conformance-proxy fuzz-proxy bench-operator bench-kms clean
+.PHONY: help demo test check model crash-operator conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy clean
 
 # Ends the demo by itself once everything is shown: make demo EXIT=1
 EXIT ?=
@@ -44,6 +44,10 @@ bench-operator: ## What a thousand nodes cost, beside a peer if OUTRIGGER_PEER_O
 bench-kms: ## What reporters of KMS plugins cost, beside a peer if OUTRIGGER_PEER_REPORTER names one (five rounds of 4 minutes, with a peer of 8, and 10 more)
 	@scripts/prepare
 	@scripts/bench-kms
+
+bench-proxy: ## What the proxy costs, beside nginx, and beside upstream's if OUTRIGGER_PEER_PROXY names it (five rounds of 2 minutes, with a peer of 4)
+	@scripts/prepare
+	@scripts/bench-proxy
 
 clean: ## Remove what killed runs left on this machine (a second)
 	@cargo run --quiet --package outrigger-testbed --bin testbed -- clean
