@@ -42,6 +42,7 @@ pub fn platform() -> Platform {
         genesis_bucket: bucket,
         sidecar_image: "sidecar:1".into(),
         proxy_image: "proxy:1".into(),
+        proxy_token_audience: None,
         exporter_image: "exporter:1".into(),
         sidecar_clients: Vec::new(),
     }

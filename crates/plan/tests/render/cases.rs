@@ -67,6 +67,7 @@ pub fn platform() -> Platform {
         genesis_bucket: bucket("genesis", "eu-west-1"),
         sidecar_image: text("images.example/sidecar:v1"),
         proxy_image: text("images.example/proxy:v2"),
+        proxy_token_audience: None,
         exporter_image: text("images.example/exporter:v3"),
         sidecar_clients: vec![
             Client { namespace: text("outrigger"), labels: [(text("app"), text("operator"))].into() },
