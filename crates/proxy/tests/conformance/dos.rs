@@ -340,7 +340,9 @@ pub async fn floods_of_headers(case: &Case<'_>) -> TestResult {
     let ask = Ask::get("/ok").token(token);
     assert_eq!(proxy.code(&ask).await, "200");
     let head = |count: usize| {
-        (0..count).fold(Ask::get("/ok"), |ask, number| ask.header(&format!("X-{number}"), &"a".repeat(90))).bytes()
+        (0..count)
+            .fold(Ask::get("/ok"), |ask, number| ask.header(&format!("X-{number}"), &"a".repeat(90)))
+            .bytes()
     };
     let mut endless = frames::begin();
     endless.extend(frames::frame(0x1, 0x1, 1, &frames::block(&lines("Bearer none"))));
