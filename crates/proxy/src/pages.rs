@@ -111,27 +111,18 @@ const AUDIENCE: &str = "
 The operator shows its token to every sidecar, through the proxy. By default that is the token of its own account, which is good for
 the API server too. With `outrigger operator --proxy-token-audience=sidecars.sei.io` every proxy is started with
 `--auth-token-audiences=sidecars.sei.io` and takes no other token, and the operator needs one of that audience, which the kubelet
-makes and renews:
+makes and renews. The Deployment in `deploy/operator` has one already; two settings use it:
 
-```yaml
-spec:
-  serviceAccountName: outrigger-operator
-  containers:
-    - name: operator
-      args: [operator, --proxy-token-audience=sidecars.sei.io, --sidecar-token-file=/var/run/secrets/outrigger/sidecar-token]
-      volumeMounts:
-        - {name: sidecar-token, mountPath: /var/run/secrets/outrigger, readOnly: true}
-  volumes:
-    - name: sidecar-token
-      projected:
-        sources:
-          - serviceAccountToken: {path: sidecar-token, audience: sidecars.sei.io, expirationSeconds: 3600}
+```
+OUTRIGGER_PROXY_TOKEN_AUDIENCE=sidecars.sei.io
+OUTRIGGER_SIDECAR_TOKEN_FILE=/var/run/secrets/outrigger/sidecar-token
 ```
 
 The API server refuses such a token (401), so that whoever captures it can do no more than call sidecars until it expires.
 Without the setting nothing is rendered, and no pod is replaced by an operator that knows it. Setting, changing or removing it
 replaces every node's pod, as a new image of the proxy does; until a pod is replaced, its proxy refuses the operator's token, and
-plans wait. Other callers, whom `--sidecar-clients` names, need tokens of that audience too.
+plans wait. A node that another operator has made is not replaced before its spec is edited: set it when all nodes are ours.
+Other callers, whom `--sidecar-clients` names, need tokens of that audience too.
 ";
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use testbed::Error;
-use testbed::bench::quantile;
+use testbed::bench::{float, quantile};
 use tokio::process::Command;
 
 use crate::contender::Contender;
@@ -107,7 +107,7 @@ pub async fn saturate(
     };
     let used = contender.cpu()? - before;
     let measured =
-        Saturated { per_cpu_second: requests / used, per_second: requests / seconds as f64, memory: most };
+        Saturated { per_cpu_second: requests / used, per_second: requests / float(seconds), memory: most };
     println!(
         "  {}, {:?} over {}, {} connections: {:.0} requests per CPU-second, {:.0} in a second, {:.1} MB",
         contender.name,
