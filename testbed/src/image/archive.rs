@@ -94,7 +94,8 @@ mod tests {
     use super::*;
 
     fn image_of(programs: Vec<PathBuf>) -> Vec<u8> {
-        let image = Image { name: "a/b:c".into(), programs, entrypoint: vec!["/bin/it".into()] };
+        let image =
+            Image { name: "a/b:c".into(), programs, entrypoint: vec!["/bin/it".into()], pinned: None };
         let mut bytes = Vec::new();
         write(&image, &mut bytes).unwrap();
         bytes

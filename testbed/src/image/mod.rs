@@ -15,6 +15,8 @@ pub struct Image {
     name: String,
     programs: Vec<PathBuf>,
     entrypoint: Vec<String>,
+    /// Another name, by a digest: an archive can hold only names with tags.
+    pinned: Option<String>,
 }
 
 impl Image {
@@ -24,6 +26,17 @@ impl Image {
             name: "outrigger.dev/outrigger:dev".into(),
             programs: vec![binaries::path("outrigger")?, binaries::path("testbed-pod")?],
             entrypoint: vec!["/bin/outrigger".into()],
+            pinned: None,
+        })
+    }
+
+    /// The image of a KMS plugin that takes the arguments of Vault's, also known by a name that ends in `@sha256:` and a digest.
+    pub fn kms_plugin(pinned: impl Into<String>) -> Result<Self> {
+        Ok(Self {
+            name: "outrigger.dev/testbed-kms-plugin:dev".into(),
+            programs: vec![binaries::path("testbed-pod")?],
+            entrypoint: vec!["/bin/testbed-pod".into(), "kms-plugin".into(), "--".into()],
+            pinned: Some(pinned.into()),
         })
     }
 
@@ -33,6 +46,7 @@ impl Image {
             name: "outrigger.dev/testbed-pause:dev".into(),
             programs: vec![binaries::path("testbed-pod")?],
             entrypoint: vec!["/bin/testbed-pod".into(), "pause".into()],
+            pinned: None,
         })
     }
 
@@ -40,6 +54,11 @@ impl Image {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The name by a digest, if it has one.
+    pub(crate) fn pinned(&self) -> Option<&str> {
+        self.pinned.as_deref()
     }
 
     /// Writes the image as a docker archive, which every container runtime can load.

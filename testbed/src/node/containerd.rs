@@ -38,7 +38,11 @@ pub(super) fn import(place: &Place, machine: &Machine, image: &Image) -> Result<
     let archive = place.dir().join("image.tar");
     image.write(&archive)?;
     let path = archive.display().to_string();
-    machine.run("ctr", ["--address", SOCKET, "--namespace", IMAGE_NAMESPACE, "images", "import", &path])?;
+    let images = ["--address", SOCKET, "--namespace", IMAGE_NAMESPACE, "images"];
+    machine.run("ctr", [&images[..], &["import", &path]].concat())?;
+    if let Some(pinned) = image.pinned() {
+        machine.run("ctr", [&images[..], &["tag", image.name(), pinned]].concat())?;
+    }
     // As large as the image itself, and of no more use.
     fs::remove_file(&archive).context(|| format!("removing {path}"))
 }

@@ -1,6 +1,7 @@
 //! Roles and who has them.
 
 use api::names::lease::KMS_AGGREGATOR as LEASE;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::policy::{GROUP, SERVICE_ACCOUNT};
@@ -71,8 +72,13 @@ pub(super) fn home(name: &str) -> [Value; 2] {
 pub(super) fn lease(name: &str) -> [Value; 2] {
     [
         json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] }),
-        json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [name], "verbs": ["get", "update"] }),
+        leases(&[name]),
     ]
+}
+
+/// What keeps Leases that are there.
+fn leases(names: &[impl Serialize]) -> Value {
+    json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": names, "verbs": ["get", "update"] })
 }
 
 fn aggregator_account() -> Value {
@@ -116,7 +122,7 @@ pub(super) fn aggregator() -> Vec<Value> {
 }
 
 /// What it needs besides for OpenShift's kinds: the objects, their API servers' pods, and the configuration that these run, which
-/// is read by name. The last role is for `--cluster-operator` only.
+/// is read by name. The last roles are for `--cluster-operator` only.
 pub(super) fn aggregator_on_openshift() -> Vec<Value> {
     let name = format!("{AGGREGATOR}-openshift");
     let kinds = json!([
@@ -139,5 +145,9 @@ pub(super) fn aggregator_on_openshift() -> Vec<Value> {
         documents.extend(aggregator_in(namespace, &json!([configuration, pods])));
     }
     documents.extend([cluster_role(&shown, &show), cluster_binding(&shown, &us)]);
+    // Each has a Lease of its own; to create one is allowed already.
+    let hold = leases(&operators.map(|operator| format!("{LEASE}-{operator}")));
+    documents
+        .extend([role(&shown, NAMESPACE, &json!([hold])), binding(&shown, NAMESPACE, &aggregator_account())]);
     documents
 }
