@@ -9,7 +9,7 @@
 //! | the report of a plugin that fails is stored, also where the reporter before could not | `servers::the_published_schema_refuses_what_upstream_sends_and_takes_what_we_send`, `plugins::whatever_a_plugin_says_is_stored` |
 //! | one plugin costs no other its report | `plugins::a_plugin_that_hangs_costs_no_other_anything` |
 //! | a dial that fails is told at once, and a plugin that was replaced is found | `probe::a_dial_that_fails_is_told_at_once`, `plugins::a_plugin_that_restarts_is_found_each_time_and_costs_no_descriptor` |
-//! | no connection outlives its call | `probe::a_plugin_that_was_replaced_is_found_and_no_connection_is_left` |
+//! | at most one connection to a plugin is kept, and only while it leads to its socket | `probe::a_connection_is_kept_only_while_it_leads_to_the_plugin`, `probe::a_plugin_that_was_replaced_is_found_and_one_connection_is_left` |
 //! | after its flags were read, nothing ends the reporter but a signal | `process::credentials_that_come_late_are_found`, `servers::an_api_server_that_comes_late_or_goes_is_waited_for`, `process::the_container_behind_it_starts_whatever_it_lacks`, `beside::the_api_server_starts_whatever_its_reporter_lacks` |
 //! | a signal ends it within a second | `process::a_signal_ends_it_within_a_second_wherever_it_is` |
 //! | flags of the reporter before are refused in its order | `process::wrong_flags_end_it_with_one_clear_line` |
