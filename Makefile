@@ -1,6 +1,6 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check model crash-operator conformance-proxy fuzz-proxy bench-operator bench-kms clean
+.PHONY: help demo test check image model crash-operator conformance-proxy fuzz-proxy bench-operator bench-kms clean
 
 # Ends the demo by itself once everything is shown: make demo EXIT=1
 EXIT ?=
@@ -21,6 +21,10 @@ check: ## The quick loop: format, clippy, unit tests (20 seconds; no root needed
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- --deny warnings
 	cargo test --workspace --lib --bins --quiet
+
+image: ## The container image that is released, as one file, and what it weighs (15 seconds; the first time 10 minutes)
+	@scripts/prepare --rust-only
+	@scripts/image
 
 model: ## The decision about nodes, in every order of what can happen (15 minutes). STATES=N: so many per model
 	@scripts/model $(STATES)

@@ -15,7 +15,7 @@ use crate::{probe, wait};
 /// The domain of every cluster here.
 pub const CLUSTER_DOMAIN: &str = "cluster.local";
 
-const READY_PORT: u16 = 8181;
+const PORT: u16 = 53;
 
 /// How long it may take to fill its caches.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -44,9 +44,11 @@ impl Dns {
             .in_netns(site.netns())
             .start(site)?;
         let started = Self { process, _site: site.clone() };
-        wait::until("a ready DNS server", READY_WITHIN, || async {
+        // Asked as a pod asks: the port on which CoreDNS says that it is ready may be missing without an error of its.
+        let name = format!("kubernetes.default.svc.{CLUSTER_DOMAIN}");
+        wait::until("a DNS server that knows the cluster's names", READY_WITHIN, || async {
             started.check_alive()?;
-            probe::http_ok((address, READY_PORT).into(), "/ready").await
+            probe::name_known((address, PORT).into(), &name).await
         })
         .await?;
         Ok(started)
@@ -63,10 +65,9 @@ impl Dns {
 fn configuration(address: Ipv4Addr, kubeconfig: &str) -> String {
     format!(
         "\
-.:53 {{
+.:{PORT} {{
     bind {address}
     errors
-    ready {address}:{READY_PORT}
     kubernetes {CLUSTER_DOMAIN} in-addr.arpa {{
         kubeconfig {kubeconfig}
         ttl 1

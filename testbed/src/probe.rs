@@ -1,10 +1,11 @@
 //! Asking a server of the test-bed whether it is ready.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use simple_dns::{CLASS, Name, Packet, QCLASS, QTYPE, Question, TYPE};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
 use crate::error::{Error, IoContext, Result};
@@ -29,4 +30,28 @@ pub(crate) async fn http_ok(address: SocketAddr, path: &str) -> Result<()> {
         Some(line) if line.contains(" 200 ") => Ok(()),
         line => Err(Error::Refused(format!("http://{address}{path} answers {line:?}"))),
     }
+}
+
+/// Fails unless a DNS server has an address for a name.
+pub(crate) async fn name_known(server: SocketAddr, name: &str) -> Result<()> {
+    let what = || format!("asking {server} for {name}");
+    let refused = |why: String| Error::Refused(format!("{}: {why}", what()));
+    let mut query = Packet::new_query(1);
+    let asked = Name::new(name).map_err(|error| refused(error.to_string()))?;
+    query.questions.push(Question::new(asked, QTYPE::TYPE(TYPE::A), QCLASS::CLASS(CLASS::IN), false));
+    let query = query.build_bytes_vec().map_err(|error| refused(error.to_string()))?;
+    let ask = async {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?;
+        socket.connect(server).await?;
+        socket.send(&query).await?;
+        let mut answer = vec![0; 512];
+        let length = socket.recv(&mut answer).await?;
+        answer.truncate(length);
+        Ok(answer)
+    };
+    let answer: std::io::Result<Vec<u8>> =
+        timeout(ANSWER_WITHIN, ask).await.unwrap_or_else(|late| Err(late.into()));
+    let answer = answer.context(what)?;
+    let answer = Packet::parse(&answer).map_err(|error| refused(error.to_string()))?;
+    if answer.answers.is_empty() { Err(refused(format!("{:?}", answer.rcode()))) } else { Ok(()) }
 }

@@ -32,6 +32,7 @@ pub mod fleet;
 pub mod kms;
 pub mod names;
 pub mod note;
+pub mod rbac;
 mod rule;
 mod schema;
 pub mod sei_node;

@@ -25,6 +25,8 @@ pub struct Platform {
     pub snapshot_bucket: Bucket,
     /// Where genesis files are.
     pub genesis_bucket: Bucket,
+    /// The server of both buckets.
+    pub object_store: ObjectStore,
     /// The sidecar's image, unless a node names another.
     pub sidecar_image: String,
     /// The proxy's image.
@@ -60,6 +62,24 @@ pub struct Bucket {
     pub name: String,
     /// Its region.
     pub region: String,
+}
+
+/// A server of buckets. Without anything it is AWS's own, with the pod's identity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectStore {
+    /// Where it is, when it is not AWS's own.
+    pub endpoint: Option<Endpoint>,
+    /// The Secret with its credentials, in the namespace of each node; none for the pod's identity.
+    pub credentials: Option<String>,
+}
+
+/// Where a server of buckets is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its address.
+    pub url: String,
+    /// Whether a bucket is named in the path, and not in the host name.
+    pub is_path_style: bool,
 }
 
 /// Pods that may speak to sidecars: those with all of these labels, in this namespace.

@@ -1,52 +1,119 @@
-//! A docker archive: a tar of one layer, a configuration that names it by its hash, and a manifest that names both. The
-//! same programs give the same bytes, so that an image's id tells whether anything has changed.
+//! An image as one file: a layout of the Open Container Initiative in a tar, with the list of contents that Docker reads beside it,
+//! so that every runtime and every tool that pushes takes it. The same programs give the same bytes, so that an image's id tells
+//! whether anything has changed.
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 
-use serde_json::json;
+use flate2::{Compression, GzBuilder};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tar::{EntryType, Header};
 
 use super::Image;
 use crate::error::{Error, IoContext, Result};
 
+/// A part of an image: its bytes, and what they are.
+struct Blob {
+    kind: &'static str,
+    bytes: Vec<u8>,
+}
+
+impl Blob {
+    fn digest(&self) -> String {
+        hash(&self.bytes)
+    }
+
+    fn path(&self) -> String {
+        format!("blobs/sha256/{}", self.digest())
+    }
+
+    fn descriptor(&self) -> Value {
+        json!({ "mediaType": self.kind, "digest": format!("sha256:{}", self.digest()), "size": self.bytes.len() })
+    }
+}
+
 /// Writes the archive of an image.
 pub(super) fn write(image: &Image, out: &mut impl Write) -> Result<()> {
-    let layer = layer(&image.programs)?;
-    let config = json!({
-        "architecture": architecture()?,
-        "os": "linux",
-        "config": { "Entrypoint": image.entrypoint, "Env": ["PATH=/bin"], "WorkingDir": "/" },
-        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", hash(&layer))] },
-    })
-    .to_string();
-    let config_name = format!("{}.json", hash(config.as_bytes()));
-    let layer_name = "layer.tar";
-    let manifest =
-        json!([{ "Config": config_name, "RepoTags": [image.name], "Layers": [layer_name] }]).to_string();
-    let mut archive = tar::Builder::new(out);
-    for (name, bytes) in [
-        (config_name.as_str(), config.as_bytes()),
-        (layer_name, &layer),
-        ("manifest.json", manifest.as_bytes()),
-    ] {
-        file(&mut archive, name, bytes, 0o644)?;
+    let plain = layer(image)?;
+    let content = format!("sha256:{}", hash(&plain));
+    let layer = if image.is_compressed {
+        Blob { kind: "application/vnd.oci.image.layer.v1.tar+gzip", bytes: gzip(&plain)? }
+    } else {
+        Blob { kind: "application/vnd.oci.image.layer.v1.tar", bytes: plain }
+    };
+    let (mut index, mut list, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, entrypoint) in &image.names {
+        let config = Blob {
+            kind: "application/vnd.oci.image.config.v1+json",
+            bytes: configuration(image, entrypoint, &content)?.to_string().into_bytes(),
+        };
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": config.descriptor(),
+            "layers": [layer.descriptor()],
+        });
+        let manifest = Blob {
+            kind: "application/vnd.oci.image.manifest.v1+json",
+            bytes: manifest.to_string().into_bytes(),
+        };
+        let tag = name.rsplit(':').next().unwrap_or_default();
+        let mut entry = manifest.descriptor();
+        entry["annotations"] =
+            json!({ "io.containerd.image.name": name, "org.opencontainers.image.ref.name": tag });
+        index.push(entry);
+        list.push(json!({ "Config": config.path(), "RepoTags": [name], "Layers": [layer.path()] }));
+        parts.extend([config, manifest]);
     }
+    let index = json!({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": index,
+    });
+    let mut archive = tar::Builder::new(out);
+    file(&mut archive, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#, 0o644)?;
+    for part in [layer].iter().chain(&parts) {
+        file(&mut archive, &part.path(), &part.bytes, 0o644)?;
+    }
+    file(&mut archive, "index.json", index.to_string().as_bytes(), 0o644)?;
+    file(&mut archive, "manifest.json", Value::Array(list).to_string().as_bytes(), 0o644)?;
     archive.into_inner().map(drop).context(|| "writing an archive".to_owned())
 }
 
-/// The one layer: the programs in `/bin`, and the folders that programs expect.
-fn layer(programs: &[impl AsRef<Path>]) -> Result<Vec<u8>> {
+fn configuration(image: &Image, entrypoint: &[String], layer: &str) -> Result<Value> {
+    let env = [("PATH", "/bin")].iter().chain(&image.env).map(|(name, value)| format!("{name}={value}"));
+    Ok(json!({
+        "architecture": architecture()?,
+        "os": "linux",
+        "config": { "Entrypoint": entrypoint, "Env": env.collect::<Vec<_>>(), "WorkingDir": "/" },
+        "rootfs": { "type": "layers", "diff_ids": [layer] },
+    }))
+}
+
+/// Without a time and a name in its head: the same bytes give the same bytes.
+fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).context(|| "compressing a layer".to_owned())
+}
+
+/// The one layer: the files, other names of programs, and the folders that programs expect.
+fn layer(image: &Image) -> Result<Vec<u8>> {
     let mut layer = tar::Builder::new(Vec::new());
     for (folder, mode) in [("bin/", 0o755), ("etc/", 0o755), ("tmp/", 0o1777)] {
         entry(&mut layer, folder, EntryType::Directory, &[], mode)?;
     }
-    for program in programs.iter().map(AsRef::as_ref) {
-        let bytes = fs::read(program).context(|| format!("reading {}", program.display()))?;
-        let name = program.file_name().unwrap_or_default().to_string_lossy();
-        file(&mut layer, &format!("bin/{name}"), &bytes, 0o755)?;
+    for one in &image.files {
+        let bytes = fs::read(&one.from).context(|| format!("reading {}", one.from.display()))?;
+        file(&mut layer, &one.to, &bytes, 0o755)?;
+    }
+    for (name, program) in &image.links {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Symlink);
+        header.set_size(0);
+        header.set_mode(0o777);
+        header.set_mtime(0);
+        layer
+            .append_link(&mut header, format!("bin/{name}"), program)
+            .context(|| format!("adding {name} to an archive"))?;
     }
     layer.into_inner().context(|| "writing a layer".to_owned())
 }
@@ -92,10 +159,14 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::image::File;
 
-    fn image_of(programs: Vec<PathBuf>) -> Vec<u8> {
+    fn image_of(programs: Vec<PathBuf>, is_compressed: bool) -> Vec<u8> {
+        let names =
+            vec![("a/b:c".into(), vec!["/bin/it".into()]), ("a/d:c".into(), vec!["/bin/other".into()])];
+        let files = programs.into_iter().map(File::program).collect();
         let image =
-            Image { name: "a/b:c".into(), programs, entrypoint: vec!["/bin/it".into()], pinned: None };
+            Image { names, files, links: vec![("other", "it")], env: vec![("A", "b")], is_compressed };
         let mut bytes = Vec::new();
         write(&image, &mut bytes).unwrap();
         bytes
@@ -107,6 +178,9 @@ mod tests {
             let mut entry = entry.unwrap();
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes).unwrap();
+            if let Some(target) = entry.link_name().unwrap() {
+                bytes = target.display().to_string().into_bytes();
+            }
             let mode = entry.header().mode().unwrap();
             all.insert(entry.path().unwrap().display().to_string(), (mode, bytes));
         }
@@ -114,19 +188,48 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_names_the_layer_by_its_hash() {
+    fn everything_is_named_by_its_hash_in_both_lists() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("it");
         fs::write(&program, "the program").unwrap();
-        let archive = image_of(vec![program.clone()]);
-        let files = entries(&archive);
-        let manifest: Value = serde_json::from_slice(&files["manifest.json"].1).unwrap();
-        assert_eq!(manifest[0]["RepoTags"][0], "a/b:c");
-        let config: Value =
-            serde_json::from_slice(&files[manifest[0]["Config"].as_str().unwrap()].1).unwrap();
-        let layer = &files[manifest[0]["Layers"][0].as_str().unwrap()].1;
-        assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{}", hash(layer)));
-        assert_eq!(entries(layer)["bin/it"], (0o755, b"the program".to_vec()));
-        assert_eq!(archive, image_of(vec![program]), "the same programs give the same bytes");
+        for is_compressed in [false, true] {
+            let archive = image_of(vec![program.clone()], is_compressed);
+            let files = entries(&archive);
+            let json = |path: &str| serde_json::from_slice::<Value>(&files[path].1).unwrap();
+            let blob = |descriptor: &Value| {
+                let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+                let path = format!("blobs/sha256/{digest}");
+                assert_eq!(hash(&files[&path].1), digest);
+                assert_eq!(descriptor["size"], files[&path].1.len());
+                path
+            };
+            for (number, (name, entrypoint)) in
+                [("a/b:c", "/bin/it"), ("a/d:c", "/bin/other")].iter().enumerate()
+            {
+                let listed = &json("index.json")["manifests"][number];
+                assert_eq!(listed["annotations"]["io.containerd.image.name"], *name);
+                let manifest = json(&blob(listed));
+                let (config, layer) = (blob(&manifest["config"]), blob(&manifest["layers"][0]));
+                let of_docker = &json("manifest.json")[number];
+                assert_eq!(of_docker, &json!({ "Config": config, "RepoTags": [name], "Layers": [layer] }));
+                let config = json(&config);
+                assert_eq!(config["config"]["Entrypoint"], json!([entrypoint]));
+                assert_eq!(config["config"]["Env"], json!(["PATH=/bin", "A=b"]));
+                let mut content = files[&layer].1.clone();
+                if is_compressed {
+                    let mut plain = Vec::new();
+                    flate2::read::GzDecoder::new(content.as_slice()).read_to_end(&mut plain).unwrap();
+                    content = plain;
+                }
+                assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{}", hash(&content)));
+                assert_eq!(entries(&content)["bin/it"], (0o755, b"the program".to_vec()));
+                assert_eq!(entries(&content)["bin/other"].1, b"it".to_vec());
+            }
+            assert_eq!(
+                archive,
+                image_of(vec![program.clone()], is_compressed),
+                "the same programs give the same bytes"
+            );
+        }
     }
 }

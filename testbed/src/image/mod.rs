@@ -1,75 +1,129 @@
-//! Container images from our own binaries: written here, without Docker and without a registry.
+//! Container images from programs of this machine: written here, without Docker and without a registry.
 
 mod archive;
+mod libraries;
 
-use std::fs::File;
+use std::fs;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use crate::binaries;
 use crate::error::{IoContext, Result};
+use crate::parts::Part;
 
-/// An image: a name, static programs in `/bin`, and which of them runs by default. It holds nothing else.
+/// Other names of our program, by which it is another.
+const NAMES: [(&str, &str); 2] = [("kube-rbac-proxy", "outrigger"), ("seictl", "outrigger")];
+
+/// An image: names, each with the program that runs by default, files, and other names of programs. It holds nothing else.
 #[derive(Clone, Debug)]
 pub struct Image {
-    name: String,
-    programs: Vec<PathBuf>,
-    entrypoint: Vec<String>,
-    /// Another name, by a digest: an archive can hold only names with tags.
-    pinned: Option<String>,
+    names: Vec<(String, Vec<String>)>,
+    files: Vec<File>,
+    links: Vec<(&'static str, &'static str)>,
+    env: Vec<(&'static str, &'static str)>,
+    is_compressed: bool,
+}
+
+/// A program or a library of an image.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct File {
+    /// Where it is there, without the first slash.
+    to: String,
+    /// Where it is here.
+    from: PathBuf,
+}
+
+impl File {
+    /// A program, in `/bin`.
+    fn program(from: PathBuf) -> Self {
+        Self { to: format!("bin/{}", from.file_name().unwrap_or_default().display()), from }
+    }
 }
 
 impl Image {
-    /// Outrigger's image. It also holds the test-bed's small web server and client.
+    /// Outrigger's image for tests. It also holds the test-bed's small web server and client.
     pub fn outrigger() -> Result<Self> {
-        Ok(Self {
-            name: "outrigger.dev/outrigger:dev".into(),
-            programs: vec![binaries::path("outrigger")?, binaries::path("testbed-pod")?],
-            entrypoint: vec!["/bin/outrigger".into()],
-            pinned: None,
-        })
+        let programs = [binaries::path("outrigger")?, binaries::path("testbed-pod")?];
+        Ok(Self::of_ours(names("dev"), programs, false))
     }
 
-    /// The image of a KMS plugin that takes the arguments of Vault's, also known by a name that ends in `@sha256:` and a digest.
-    pub fn kms_plugin(pinned: impl Into<String>) -> Result<Self> {
-        Ok(Self {
-            name: "outrigger.dev/testbed-kms-plugin:dev".into(),
-            programs: vec![binaries::path("testbed-pod")?],
-            entrypoint: vec!["/bin/testbed-pod".into(), "kms-plugin".into(), "--".into()],
-            pinned: Some(pinned.into()),
-        })
+    /// Outrigger's image as it is released: of this program, and of nothing else.
+    #[must_use]
+    pub fn released(program: PathBuf) -> Self {
+        Self::of_ours(names(env!("CARGO_PKG_VERSION")), [program], true)
+    }
+
+    /// The image of a KMS plugin that takes the arguments of Vault's.
+    pub fn kms_plugin() -> Result<Self> {
+        let name = "outrigger.dev/testbed-kms-plugin:dev".into();
+        let entrypoint = vec!["/bin/testbed-pod".into(), "kms-plugin".into(), "--".into()];
+        let programs = [binaries::path("testbed-pod")?];
+        Ok(Self { links: Vec::new(), ..Self::of_ours(vec![(name, entrypoint)], programs, false) })
     }
 
     /// The image of the process that holds a pod's namespaces.
     pub(crate) fn pause() -> Result<Self> {
+        let name = "outrigger.dev/testbed-pause:dev".into();
+        let entrypoint = vec!["/bin/testbed-pod".into(), "pause".into()];
+        let programs = [binaries::path("testbed-pod")?];
+        Ok(Self { links: Vec::new(), ..Self::of_ours(vec![(name, entrypoint)], programs, false) })
+    }
+
+    /// The image of a real seid, under a tag of the caller's: seid and its libraries, and of this machine the shell and the two
+    /// programs that the scripts of node pods use.
+    pub fn seid(tag: &str) -> Result<Self> {
+        let seid = Part::Seid.ensure()?;
+        let mut programs = vec![seid.join("bin/seid")];
+        programs.extend(["bash", "mkdir", "sleep"].map(|name| PathBuf::from(format!("/bin/{name}"))));
+        let mut files = libraries::of(&programs)?;
+        files.extend(programs.into_iter().map(File::program));
+        files.sort();
+        files.dedup();
         Ok(Self {
-            name: "outrigger.dev/testbed-pause:dev".into(),
-            programs: vec![binaries::path("testbed-pod")?],
-            entrypoint: vec!["/bin/testbed-pod".into(), "pause".into()],
-            pinned: None,
+            names: vec![(format!("outrigger.dev/testbed-seid:{tag}"), vec!["/bin/seid".into()])],
+            files,
+            links: Vec::new(),
+            env: vec![("LD_LIBRARY_PATH", "/lib")],
+            is_compressed: false,
         })
+    }
+
+    fn of_ours(
+        names: Vec<(String, Vec<String>)>,
+        programs: impl IntoIterator<Item = PathBuf>,
+        is_compressed: bool,
+    ) -> Self {
+        let files = programs.into_iter().map(File::program).collect();
+        Self { names, files, links: NAMES.to_vec(), env: Vec::new(), is_compressed }
     }
 
     /// The name that pods use, with its tag.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.names.first().map_or("", |(name, _)| name)
     }
 
-    /// The name by a digest, if it has one.
-    pub(crate) fn pinned(&self) -> Option<&str> {
-        self.pinned.as_deref()
+    /// All of its names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Writes the image as a docker archive, which every container runtime can load.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        let what = || format!("writing the image {} to {}", self.name, path.display());
-        let mut file = BufWriter::new(File::create(path).context(what)?);
+    /// Writes the image as one file, which every container runtime can load, and returns what it weighs.
+    pub fn write(&self, path: &Path) -> Result<u64> {
+        let what = || format!("writing the image {} to {}", self.name(), path.display());
+        fs::create_dir_all(path.parent().unwrap_or(path)).context(what)?;
+        let mut file = BufWriter::new(fs::File::create(path).context(what)?);
         archive::write(self, &mut file)?;
-        file.into_inner()
-            .map_err(std::io::IntoInnerError::into_error)
-            .context(what)?
-            .sync_data()
-            .context(what)
+        let file = file.into_inner().map_err(std::io::IntoInnerError::into_error).context(what)?;
+        file.sync_data().context(what)?;
+        Ok(file.metadata().context(what)?.len())
     }
+}
+
+/// A manifest that runs kube-rbac-proxy gives it arguments and no command: as an image of its own name it is a drop-in.
+fn names(tag: &str) -> Vec<(String, Vec<String>)> {
+    ["outrigger", "kube-rbac-proxy"]
+        .into_iter()
+        .map(|name| (format!("outrigger.dev/{name}:{tag}"), vec![format!("/bin/{name}")]))
+        .collect()
 }

@@ -38,13 +38,15 @@ pub(super) fn import(place: &Place, machine: &Machine, image: &Image) -> Result<
     let archive = place.dir().join("image.tar");
     image.write(&archive)?;
     let path = archive.display().to_string();
-    let images = ["--address", SOCKET, "--namespace", IMAGE_NAMESPACE, "images"];
-    machine.run("ctr", [&images[..], &["import", &path]].concat())?;
-    if let Some(pinned) = image.pinned() {
-        machine.run("ctr", [&images[..], &["tag", image.name(), pinned]].concat())?;
-    }
+    machine.run("ctr", ["--address", SOCKET, "--namespace", IMAGE_NAMESPACE, "images", "import", &path])?;
     // As large as the image itself, and of no more use.
     fs::remove_file(&archive).context(|| format!("removing {path}"))
+}
+
+/// Gives an image that is loaded another name, such as one by a digest: an archive can hold only names with tags.
+pub(super) fn name(machine: &Machine, image: &Image, name: &str) -> Result<()> {
+    let images = ["--address", SOCKET, "--namespace", IMAGE_NAMESPACE, "images"];
+    machine.run("ctr", images.into_iter().chain(["tag", image.name(), name])).map(drop)
 }
 
 fn configuration(place: &Place) -> Result<String> {

@@ -43,6 +43,12 @@ names! {
         GENESIS_BUCKET = "SEI_GENESIS_BUCKET";
         /// Region of the bucket of genesis files.
         GENESIS_REGION = "SEI_GENESIS_REGION";
+        /// Address of the buckets' server, when it is not AWS's.
+        S3_ENDPOINT = "OUTRIGGER_S3_ENDPOINT";
+        /// Whether that server finds a bucket by the path.
+        S3_PATH_STYLE = "OUTRIGGER_S3_PATH_STYLE";
+        /// Secret with the buckets' credentials.
+        S3_CREDENTIALS_SECRET = "OUTRIGGER_S3_CREDENTIALS_SECRET";
         /// Gateway of published fleets.
         GATEWAY_NAME = "SEI_GATEWAY_NAME";
         /// Namespace of the gateway.
@@ -83,6 +89,16 @@ names! {
         SNAPSHOT_BUCKET = "SEI_SNAPSHOT_BUCKET";
         /// Region of the bucket of snapshots.
         SNAPSHOT_REGION = "SEI_SNAPSHOT_REGION";
+        /// Address of the buckets' server, as every AWS client reads it.
+        S3_ENDPOINT = "AWS_ENDPOINT_URL";
+        /// Whether buckets are named in the host name, with a server that is not AWS's.
+        S3_VIRTUAL_HOST = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST";
+        /// Name of the key of the buckets.
+        S3_KEY_ID = "AWS_ACCESS_KEY_ID";
+        /// The key of the buckets.
+        S3_KEY = "AWS_SECRET_ACCESS_KEY";
+        /// What goes with a key that is valid for a while.
+        S3_SESSION_TOKEN = "AWS_SESSION_TOKEN";
         /// How callers are authenticated.
         AUTHN_MODE = "SEI_SIDECAR_AUTHN_MODE";
         /// Time between two uploads of snapshots.

@@ -3,12 +3,10 @@
 use api::names::kms::encryption_config::CONFIG;
 use api::names::kms::preflight as names;
 use api::names::lease::KMS_PREFLIGHT as LEASE;
+use api::rbac::{account, binding, cluster_binding, cluster_role, lease, role};
 use serde_json::{Value, json};
 
-use super::rbac::{
-    DEPLOYMENTS, KINDS, NAMESPACE, STATIC_PODS, account, binding, cluster_binding, cluster_role, home, lease,
-    role, statuses,
-};
+use super::rbac::{DEPLOYMENTS, KINDS, NAMESPACE, STATIC_PODS, home, statuses};
 
 /// The controller's service account, and what its roles are called.
 const CONTROLLER: &str = "outrigger-kms-preflight";

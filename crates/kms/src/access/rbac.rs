@@ -1,7 +1,7 @@
 //! Roles and who has them.
 
 use api::names::lease::KMS_AGGREGATOR as LEASE;
-use serde::Serialize;
+use api::rbac::{account, binding, cluster_binding, cluster_role, lease, role, service_account};
 use serde_json::{Value, json};
 
 use super::policy::{GROUP, SERVICE_ACCOUNT};
@@ -24,61 +24,17 @@ const REPORTERS_IN: [&str; 3] = ["openshift-apiserver", "openshift-oauth-apiserv
 /// OpenShift's kinds that reports stand on.
 pub(super) const KINDS: [&str; 3] = ["kubeapiservers", "openshiftapiservers", "authentications"];
 
-const RBAC: &str = "rbac.authorization.k8s.io/v1";
-
-pub(super) fn cluster_role(name: &str, rules: &Value) -> Value {
-    json!({ "apiVersion": RBAC, "kind": "ClusterRole", "metadata": { "name": name }, "rules": rules })
-}
-
-pub(super) fn cluster_binding(name: &str, subjects: &Value) -> Value {
-    json!({
-        "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": { "name": name },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name },
-        "subjects": subjects,
-    })
-}
-
-pub(super) fn role(name: &str, namespace: &str, rules: &Value) -> Value {
-    let metadata = json!({ "name": name, "namespace": namespace });
-    json!({ "apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules })
-}
-
-pub(super) fn binding(name: &str, namespace: &str, subject: &Value) -> Value {
-    json!({
-        "apiVersion": RBAC, "kind": "RoleBinding", "metadata": { "name": name, "namespace": namespace },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
-        "subjects": [subject],
-    })
-}
-
 /// A role of the aggregator in a namespace, and that it has it.
 fn aggregator_in(namespace: &str, rules: &Value) -> [Value; 2] {
     [role(AGGREGATOR, namespace, rules), binding(AGGREGATOR, namespace, &aggregator_account())]
-}
-
-pub(super) fn account(name: &str, namespace: &str) -> Value {
-    json!({ "kind": "ServiceAccount", "name": name, "namespace": namespace })
 }
 
 /// The namespace of our own, and a service account in it.
 pub(super) fn home(name: &str) -> [Value; 2] {
     [
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
-        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name, "namespace": NAMESPACE } }),
+        service_account(name, NAMESPACE),
     ]
-}
-
-/// What holds a Lease.
-pub(super) fn lease(name: &str) -> [Value; 2] {
-    [
-        json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] }),
-        leases(&[name]),
-    ]
-}
-
-/// What keeps Leases that are there.
-fn leases(names: &[impl Serialize]) -> Value {
-    json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": names, "verbs": ["get", "update"] })
 }
 
 fn aggregator_account() -> Value {
@@ -146,7 +102,8 @@ pub(super) fn aggregator_on_openshift() -> Vec<Value> {
     }
     documents.extend([cluster_role(&shown, &show), cluster_binding(&shown, &us)]);
     // Each has a Lease of its own; to create one is allowed already.
-    let hold = leases(&operators.map(|operator| format!("{LEASE}-{operator}")));
+    let leases = operators.map(|operator| format!("{LEASE}-{operator}"));
+    let hold = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": leases, "verbs": ["get", "update"] });
     documents
         .extend([role(&shown, NAMESPACE, &json!([hold])), binding(&shown, NAMESPACE, &aggregator_account())]);
     documents

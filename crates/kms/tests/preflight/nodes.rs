@@ -73,8 +73,8 @@ pub async fn a_checker_in_a_real_pod_posts_what_it_finds(cx: Context) -> TestRes
 /// that the KMS does not take the check fails, and says what the plugin said; with others it is proved.
 pub async fn a_configuration_is_proved_by_its_plugin_in_a_real_pod(cx: Context) -> TestResult {
     let plane = ControlPlane::on(&cx.site()?).controllers().scheduler().start().await?;
-    let (ours, plugin) = (Image::outrigger()?, Image::kms_plugin(plugin_image())?);
-    let node = Node::on(&plane).image(&ours).image(&plugin).start().await?;
+    let (ours, plugin) = (Image::outrigger()?, Image::kms_plugin()?);
+    let node = Node::on(&plane).image(&ours).image_as(&plugin, plugin_image()).start().await?;
     let mut ground = Ground::on(plane, &cx, "KubeAPIServer").await?;
     let machines: Api<Machine> = Api::all(ground.client.clone());
     let label = json!({ "metadata": { "labels": { "node-role.kubernetes.io/master": "" } } });

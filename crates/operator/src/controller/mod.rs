@@ -43,6 +43,9 @@ pub(crate) enum Error {
     /// The status was not stored.
     #[error("the status was not stored: {0}")]
     Status(String),
+    /// The finalizer of the operator before us is still there.
+    #[error("the finalizer of the operator before us was not removed: {0}")]
+    Finalizer(String),
     /// Nothing was written.
     #[error(transparent)]
     Write(#[from] write::Error),

@@ -72,9 +72,16 @@ async fn pass(
     // Whatever becomes of the status, which most repairs do not change.
     controller.tell_repaired(node, &decision.repaired);
     if decision.drop_finalizer {
-        let outcome = writer.drop_finalizer(&**node, finalizer::NODE).await?;
-        tracing::debug!(outcome = outcome.name(), "the finalizer of the operator before us");
-        return Ok(Next::Wait(Some(SOON)));
+        return match writer.drop_finalizer(&**node, finalizer::NODE).await? {
+            Outcome::Unchanged | Outcome::Applied(_) | Outcome::Missing => Ok(Next::Wait(None)),
+            Outcome::Stale(_) => Ok(Next::Wait(Some(SOON))),
+            // A refusal that were asked about ten times a second would be a load, and in nobody's log.
+            Outcome::Conflict(why)
+            | Outcome::Rejected(why)
+            | Outcome::Forbidden(why)
+            | Outcome::Unavailable(why)
+            | Outcome::Unknown(why) => Err(Error::Finalizer(why)),
+        };
     }
     let status = decision.status;
     let recorded = writer.pass(&**node).record(&status).await?;

@@ -71,6 +71,16 @@ pub(super) struct PlatformArgs {
     /// Region of the bucket of genesis files
     #[arg(long, env = env::GENESIS_REGION, value_name = "REGION")]
     pub(super) genesis_region: Option<String>,
+    /// Address of the server of both buckets, like https://s3.example:9000, when it is not AWS's own
+    #[arg(long, env = env::S3_ENDPOINT, value_name = "URL")]
+    pub(super) s3_endpoint: Option<String>,
+    /// Whether the server at --s3-endpoint finds a bucket by the path of a URL; else by its host name
+    #[arg(long, env = env::S3_PATH_STYLE, value_name = "BOOL", default_value = "true")]
+    pub(super) s3_path_style: String,
+    /// Secret in the namespace of each node with `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, where there is one,
+    /// `AWS_SESSION_TOKEN`; else sidecars have the identity of their pod
+    #[arg(long, env = env::S3_CREDENTIALS_SECRET, value_name = "NAME")]
+    pub(super) s3_credentials_secret: Option<String>,
     /// Image of the sidecar, unless a node names another
     #[arg(long, env = env::SIDECAR_IMAGE, value_name = "IMAGE")]
     pub(super) sidecar_image: Option<String>,

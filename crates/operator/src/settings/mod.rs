@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use api::names::lease::OPERATOR as LEASE;
-use plan::platform::{Bucket, Client, Platform, Resources, Storage};
+use plan::platform::{Bucket, Client, Endpoint, ObjectStore, Platform, Resources, Storage};
 use runtime::client::Access;
-use runtime::settings::text::{boolean, count, listen_address, namespace};
+use runtime::settings::text::{boolean, count, listen_address, name, namespace};
 use runtime::settings::{self, Check, Problems, given};
 use runtime::telemetry::Format;
 use runtime::{lease, setting};
@@ -149,10 +149,20 @@ fn platform(check: &mut Check, args: PlatformArgs, sidecar_clients: Vec<Client>)
         },
         snapshot_bucket: Bucket { name: text!(snapshot_bucket), region: text!(snapshot_region) },
         genesis_bucket: Bucket { name: text!(genesis_bucket), region: text!(genesis_region) },
+        object_store: object_store(check, &args),
         sidecar_image: text!(sidecar_image),
         proxy_image: text!(kube_rbac_proxy_image),
         exporter_image: text!(cosmos_exporter_image),
         sidecar_clients,
+    }
+}
+
+fn object_store(check: &mut Check, args: &PlatformArgs) -> ObjectStore {
+    let is_path_style = check.read(setting!(args.s3_path_style), boolean).unwrap_or_default();
+    let url = check.optional(setting!(args.s3_endpoint), text::url);
+    ObjectStore {
+        endpoint: url.map(|url| Endpoint { url, is_path_style }),
+        credentials: check.optional(setting!(args.s3_credentials_secret), name),
     }
 }
 

@@ -119,6 +119,22 @@ fn half_a_gateway_is_a_mistake() {
 }
 
 #[test]
+fn buckets_may_be_on_another_server_than_aws() {
+    assert_eq!(settings(&[], &[]).unwrap().platform.object_store, ObjectStore::default());
+    let more = ["--s3-endpoint=http://s3.store.svc:9000", "--s3-credentials-secret=bucket-key"];
+    let store = settings(&[], &more).unwrap().platform.object_store;
+    let endpoint = Endpoint { url: "http://s3.store.svc:9000".into(), is_path_style: true };
+    assert_eq!(store, ObjectStore { endpoint: Some(endpoint), credentials: Some("bucket-key".into()) });
+    let by_host = settings(&[], &[more[0], "--s3-path-style=false"]).unwrap().platform.object_store;
+    assert!(by_host.endpoint.is_some_and(|endpoint| !endpoint.is_path_style));
+    assert_eq!(
+        lines(&[], &["--s3-endpoint=s3.store.svc", "--s3-credentials-secret=Key", "--s3-path-style=maybe"])
+            .len(),
+        3
+    );
+}
+
+#[test]
 fn lease_times_that_do_not_keep_leaders_apart_are_refused() {
     let refused = lines(&[], &["--leader-elect-lease-duration=30s"]);
     assert!(refused[0].contains("lease times must grow"), "{refused:?}");

@@ -47,7 +47,7 @@ pub(super) fn quantity(text: &str) -> Result<String, String> {
     }
 }
 
-/// An address of a collector of traces.
+/// An address of a server.
 pub(super) fn url(text: &str) -> Result<String, String> {
     let uri = text.parse::<http::Uri>().ok();
     let good = uri.is_some_and(|uri| {
@@ -56,7 +56,7 @@ pub(super) fn url(text: &str) -> Result<String, String> {
     if good {
         Ok(text.to_owned())
     } else {
-        Err(format!("{text:?} is no address: use one like http://collector:4317"))
+        Err(format!("{text:?} is no address: use one like https://server.example:4317"))
     }
 }
 

@@ -14,6 +14,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt};
+use operator::install;
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -67,14 +68,19 @@ impl<'a> Ground<'a> {
         Ok(Self { plane, ns, client, sidecars, kubelets, site: cx.site()? })
     }
 
-    /// Starts the operator, for this namespace only.
+    /// Starts the operator, for this namespace only, with the rights that are shipped.
     pub fn operator(&self) -> Result<Operator, Error> {
         self.operator_with(|program| program)
     }
 
     /// The same with other settings.
     pub fn operator_with(&self, change: impl FnOnce(Program) -> Program) -> Result<Operator, Error> {
-        let user = self.plane.user("outrigger-operator", Some("system:masters"))?;
+        self.start(|program| change(program.flag("leader-elect", "false").flag("pod-namespace", &self.ns)))
+    }
+
+    /// The same without a word about where it runs, and whether it has to be elected.
+    pub fn start(&self, change: impl FnOnce(Program) -> Program) -> Result<Operator, Error> {
+        let user = self.plane.user(&user(), None)?;
         let token = self.site.dir().join("token");
         std::fs::write(&token, "a token")
             .map_err(|source| Error::Io { what: "writing a token".into(), source })?;
@@ -82,10 +88,8 @@ impl<'a> Ground<'a> {
             .arg("operator")
             .flag("kubeconfig", user.write_kubeconfig(self.site.dir())?)
             .flag("watch-namespaces", &self.ns)
-            .flag("pod-namespace", &self.ns)
             .flag("sidecar-address-template", self.sidecars.address().to_string())
             .flag("sidecar-token-file", &token)
-            .flag("leader-elect", "false")
             .flag("metrics-bind-address", "0")
             .flag("health-probe-bind-address", "0")
             .flag("log-level", "info,operator=debug");
@@ -315,6 +319,11 @@ impl Operator {
     }
 }
 
+/// Who the operator is to the API server.
+pub fn user() -> String {
+    format!("system:serviceaccount:{}:{}", install::NAMESPACE, install::ACCOUNT)
+}
+
 /// Whether a node runs, as the newest spec says.
 pub fn is_ready(node: &SeiNode, status: &SeiNodeStatus) -> bool {
     status.phase == Some(SeiNodePhase::Running)
@@ -341,14 +350,16 @@ pub fn message<'s>(status: &'s SeiNodeStatus, type_: &str) -> &'s str {
 }
 
 async fn install(plane: &ControlPlane) -> Result<(), Error> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
-    let output = plane
-        .kubectl()?
-        .args(["apply", "--server-side", "-f", folder])
-        .output()
-        .map_err(|source| Error::Io { what: "starting kubectl".into(), source })?;
-    if !output.status.success() {
-        return Err(Error::Refused(String::from_utf8_lossy(&output.stderr).into_owned()));
+    for path in ["crds", "operator/namespace.yaml", "operator/rbac.yaml"] {
+        let path = format!("{}/../../deploy/{path}", env!("CARGO_MANIFEST_DIR"));
+        let output = plane
+            .kubectl()?
+            .args(["apply", "--server-side", "-f", &path])
+            .output()
+            .map_err(|source| Error::Io { what: "starting kubectl".into(), source })?;
+        if !output.status.success() {
+            return Err(Error::Refused(String::from_utf8_lossy(&output.stderr).into_owned()));
+        }
     }
     let nodes: Api<SeiNode> = Api::all(plane.client().await?);
     let one = ListParams::default().limit(1);

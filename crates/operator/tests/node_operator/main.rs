@@ -64,6 +64,7 @@ fn main() -> ExitCode {
         storage::a_claim_that_is_not_there_yet_is_waited_for_and_then_used,
         storage::a_claim_of_somebody_else_is_not_taken_and_the_node_goes_on_when_it_is_gone,
         storage::deletion_keeps_what_was_given_and_removes_what_was_made,
+        storage::a_finalizer_that_may_not_be_removed_is_asked_about_less_and_less,
         keys::keys_that_come_late_are_waited_for_and_then_used,
         keys::malformed_keys_fail_the_node_and_better_ones_bring_it_on,
         keys::malformed_keyrings_fail_the_node_and_better_ones_bring_it_on,

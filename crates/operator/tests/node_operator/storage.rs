@@ -1,11 +1,15 @@
 //! Volumes: made for a node, given to a node, and what becomes of them.
 
 use api::sei_node::SeiNodePhase;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Secret};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use testbed::control_plane::AuditedRequest;
 use testbed::kubelet_player::Claims;
 use testbed::{Context, Error, TestResult, wait};
 
@@ -224,7 +228,7 @@ pub async fn deletion_keeps_what_was_given_and_removes_what_was_made(cx: Context
         .running("full", |node| node["metadata"]["finalizers"] = json!(["sei.io/seinode-finalizer"]))
         .await?;
     for name in ["keeper", "full"] {
-        ground.nodes().delete(name, &kube::api::DeleteParams::default()).await?;
+        ground.nodes().delete(name, &DeleteParams::default()).await?;
         wait::until(format!("{name} is gone"), SOON, || async {
             match ground.nodes().get_opt(name).await {
                 Ok(None) => Ok(()),
@@ -251,5 +255,72 @@ pub async fn deletion_keeps_what_was_given_and_removes_what_was_made(cx: Context
     let touched = ground.writes()?;
     let gave = |name: &str| touched.iter().any(|write| write.name == name && write.resource != "seinodes");
     assert!(!gave("given") && !gave("signing"), "{touched:?}");
+    Ok(())
+}
+
+/// A refusal by somebody's policy, or for want of a right, is no reason to ask ten times a second.
+pub async fn a_finalizer_that_may_not_be_removed_is_asked_about_less_and_less(cx: Context) -> TestResult {
+    let ground = Ground::of(&cx).await?;
+    let _operator = ground.operator()?;
+    ground
+        .running("full", |node| node["metadata"]["finalizers"] = json!(["sei.io/seinode-finalizer"]))
+        .await?;
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(ground.client.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(ground.client.clone());
+    let here = json!({ "matchLabels": { "kubernetes.io/metadata.name": ground.ns } });
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": { "name": ground.ns },
+        "spec": {
+            "matchConstraints": {
+                "namespaceSelector": here,
+                "resourceRules": [{
+                    "apiGroups": ["sei.io"], "apiVersions": ["*"], "resources": ["seinodes"], "operations": ["UPDATE"],
+                }],
+            },
+            "validations": [{ "expression": "has(object.metadata.finalizers)", "message": "it stays" }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": { "name": ground.ns },
+        "spec": { "policyName": ground.ns, "validationActions": ["Deny"] },
+    });
+    policies.create(&PostParams::default(), &serde_json::from_value(policy)?).await?;
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
+    let by_hand = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    let tried = PatchParams { dry_run: true, ..PatchParams::default() };
+    wait::until("the policy", SOON, || async {
+        match ground.nodes().patch("full", &tried, &by_hand).await {
+            Err(kube::Error::Api(status)) if status.message.contains("it stays") => Ok(()),
+            other => Err(format!("{}", other.is_ok())),
+        }
+    })
+    .await?;
+    ground.nodes().delete("full", &DeleteParams::default()).await?;
+    let refused = || -> Result<Vec<AuditedRequest>, Error> {
+        let requests = ground.requests()?.into_iter();
+        Ok(requests
+            .filter(|one| one.resource == "seinodes" && one.verb == "patch" && one.code == 422)
+            .collect())
+    };
+    let asked = wait::until("four refusals", SOON, || async {
+        let refused = refused().map_err(|error| error.to_string())?;
+        if refused.len() >= 4 { Ok(refused) } else { Err(format!("{} so far", refused.len())) }
+    })
+    .await?;
+    let waits: Vec<_> =
+        asked.windows(2).map(|pair| pair[1].received.0.duration_since(pair[0].received.0)).collect();
+    assert!(
+        waits.windows(2).all(|pair| pair[1] > pair[0]),
+        "each wait is longer than the one before: {waits:?}"
+    );
+    bindings.delete(&ground.ns, &DeleteParams::default()).await?;
+    wait::until("the node is gone", SOON, || async {
+        match ground.nodes().get_opt("full").await {
+            Ok(None) => Ok(()),
+            other => Err(format!("{}", other.is_ok())),
+        }
+    })
+    .await?;
+    policies.delete(&ground.ns, &DeleteParams::default()).await?;
     Ok(())
 }

@@ -5,6 +5,7 @@
 #[path = "../node_operator/ground.rs"]
 #[expect(dead_code, reason = "other suites use more of it")]
 mod ground;
+mod rights;
 
 use std::time::Duration;
 
@@ -55,13 +56,14 @@ async fn tls_is_switched_on_renewed_swapped_and_switched_off_on_a_running_node_a
     issuer(&ground, "one", json!({ "selfSigned": {} })).await?;
     issuer(&ground, "two", json!({ "selfSigned": {} })).await?;
     issuer(&ground, "bad", json!({ "ca": { "secretName": "nobody-made-it" } })).await?;
-    let operator = ground.operator()?;
+    let operator = ground.start(|program| program.flag("pod-namespace", operator::install::NAMESPACE))?;
     ground.running("node", |_| {}).await?;
     image_and_tls_together_are_one_pod_cycle(&ground).await?;
     a_renewed_certificate_replaces_no_pod(&ground).await?;
     an_issuer_swap_replaces_no_pod(&ground).await?;
     an_issuer_that_cannot_issue_is_named_and_the_next_edit_is_taken_up(&ground).await?;
     tls_is_switched_off(&ground).await?;
+    rights::the_operator_may_do_what_it_does_and_nothing_else(&ground).await?;
     cert_manager.check_alive()?;
     operator.check_alive()?;
     assert!(ground.sidecars.journal().repeats().is_empty(), "a task was given twice");

@@ -3,7 +3,7 @@
 use api::SeiNode;
 use api::sei_node::{FullNodeSpec, SeiNodeSpec, SeiNodeStatus};
 use plan::Platform;
-use plan::platform::{Bucket, Resources, Storage};
+use plan::platform::{Bucket, ObjectStore, Resources, Storage};
 
 use super::certificate::NAMESPACE;
 use super::cluster::Cluster;
@@ -40,6 +40,7 @@ pub fn platform() -> Platform {
         resources_archive: resources,
         snapshot_bucket: bucket.clone(),
         genesis_bucket: bucket,
+        object_store: ObjectStore::default(),
         sidecar_image: "sidecar:1".into(),
         proxy_image: "proxy:1".into(),
         exporter_image: "exporter:1".into(),

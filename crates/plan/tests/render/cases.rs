@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::SeiNode;
-use plan::platform::{Bucket, Client, Platform, Resources, Storage};
+use plan::platform::{Bucket, Client, ObjectStore, Platform, Resources, Storage};
 use plan::render::{self, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -65,6 +65,7 @@ pub fn platform() -> Platform {
         resources_archive: resources("48", "448Gi"),
         snapshot_bucket: bucket("snapshots", "us-east-2"),
         genesis_bucket: bucket("genesis", "eu-west-1"),
+        object_store: ObjectStore::default(),
         sidecar_image: text("images.example/sidecar:v1"),
         proxy_image: text("images.example/proxy:v2"),
         exporter_image: text("images.example/exporter:v3"),

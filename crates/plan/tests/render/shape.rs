@@ -6,6 +6,7 @@ use api::SeiNode;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec, Probe, Service};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use plan::platform::{Endpoint, ObjectStore};
 use plan::render;
 use serde_json::{Value, json};
 
@@ -382,6 +383,34 @@ fn the_keyring_is_the_sidecars_alone_and_it_is_told_what_it_is() {
         assert!(!text.contains("operator-keyring") && !text.contains("tide-phrase"), "{}", container.name);
     }
     assert!(!env(container(&self::pod("validator"), "sei-sidecar")).contains_key("SEI_KEYRING_BACKEND"));
+}
+
+#[test]
+fn another_object_store_is_told_to_every_sidecar_and_to_nobody_else() {
+    let mut platform = cases::platform();
+    platform.object_store = ObjectStore {
+        endpoint: Some(Endpoint { url: "http://store.example:9000".into(), is_path_style: true }),
+        credentials: Some("reef-key".into()),
+    };
+    let node = node("bootstrap");
+    let own = render::stateful_set(&node, &platform).unwrap().spec.unwrap().template.spec.unwrap();
+    let bootstrap = render::bootstrap_job(&node, &platform).unwrap().spec.unwrap().template.spec.unwrap();
+    for pod in [&own, &bootstrap] {
+        let variables = env(container(pod, "sei-sidecar"));
+        assert_eq!(variables["AWS_ENDPOINT_URL"], "http://store.example:9000");
+        assert_eq!(variables["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"], "false");
+        for key in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+            assert_eq!(variables[key], json!({ "secretKeyRef": { "name": "reef-key", "key": key } }));
+        }
+        assert_eq!(variables["AWS_SESSION_TOKEN"]["secretKeyRef"]["optional"], true);
+        for container in containers(pod).filter(|container| container.name != "sei-sidecar") {
+            let text = json!(container).to_string();
+            assert!(!text.contains("AWS_") && !text.contains("reef-key"), "{}", container.name);
+        }
+    }
+    let pod = self::pod("full");
+    let named = env(container(&pod, "sei-sidecar")).into_keys().find(|name| name.starts_with("AWS_"));
+    assert_eq!(named, None, "AWS's own is reached with the pod's identity");
 }
 
 #[test]

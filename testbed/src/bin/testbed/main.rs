@@ -1,8 +1,10 @@
 //! Builds the test-bed's parts, cleans what killed runs left, and runs the demo and all tests.
 
 mod demo;
+mod image;
 mod suites;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +33,11 @@ enum Command {
         /// How many at a time.
         #[arg(long, default_value_t = 2)]
         at_once: usize,
+    },
+    /// Write the container image of the released program, and tell what it weighs.
+    Image {
+        /// The file to write.
+        file: PathBuf,
     },
     /// A real cluster with pods of our image, shown with kubectl.
     Demo {
@@ -62,6 +69,7 @@ fn run(command: Command) -> Result<()> {
                 println!("testbed: {part} is in {}", folder.display());
             }
         }
+        Command::Image { file } => image::write(&file)?,
         Command::Demo { exit } => demo::run_demo(exit)?,
         Command::Suites { at_once } => suites::run_suites(at_once.max(1))?,
         Command::Clean => {

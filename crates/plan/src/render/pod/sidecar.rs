@@ -10,7 +10,7 @@ use super::parts::{env as variable, mount, port, read_only};
 use super::probe::{self, Rhythm};
 use super::security;
 use crate::node::{sidecar_image, sidecar_port, sidecar_resources};
-use crate::platform::Platform;
+use crate::platform::{ObjectStore, Platform};
 use crate::render::{Refusal, resources};
 
 /// The keyring that a mounted one is.
@@ -70,6 +70,7 @@ fn variables(node: &SeiNode, platform: &Platform, keyring: Option<&KeyringSecret
         variable(sidecar::SNAPSHOT_REGION, &snapshots.region),
         variable(sidecar::AUTHN_MODE, sidecar::AUTHN_MODE_TRUSTED_HEADER),
     ];
+    variables.extend(object_store(&platform.object_store));
     if let Some(keyring) = keyring {
         // Without these the keys are looked for in the machine's own keyring. The folder is the parent: the name of the mounted
         // one follows from the backend.
@@ -80,12 +81,31 @@ fn variables(node: &SeiNode, platform: &Platform, keyring: Option<&KeyringSecret
     variables
 }
 
+/// Nothing for AWS's own with the pod's identity: those variables would turn the identity off.
+fn object_store(store: &ObjectStore) -> Vec<EnvVar> {
+    use env::sidecar::{S3_ENDPOINT, S3_KEY, S3_KEY_ID, S3_SESSION_TOKEN, S3_VIRTUAL_HOST};
+    let mut variables = Vec::new();
+    if let Some(endpoint) = &store.endpoint {
+        variables.push(variable(S3_ENDPOINT, &endpoint.url));
+        variables.push(variable(S3_VIRTUAL_HOST, (!endpoint.is_path_style).to_string()));
+    }
+    if let Some(secret) = &store.credentials {
+        let from = |name, is_optional| secret_variable(name, secret, name, is_optional);
+        variables.extend([from(S3_KEY_ID, false), from(S3_KEY, false), from(S3_SESSION_TOKEN, true)]);
+    }
+    variables
+}
+
 fn passphrase(keyring: &KeyringSecret) -> EnvVar {
     let source = &keyring.passphrase_secret_ref;
+    secret_variable(env::sidecar::KEYRING_PASSPHRASE, &source.secret_name, &source.key, false)
+}
+
+fn secret_variable(name: &str, secret: &str, key: &str, is_optional: bool) -> EnvVar {
     let selector =
-        SecretKeySelector { name: source.secret_name.clone(), key: source.key.clone(), optional: None };
+        SecretKeySelector { name: secret.into(), key: key.into(), optional: is_optional.then_some(true) };
     EnvVar {
-        name: env::sidecar::KEYRING_PASSPHRASE.into(),
+        name: name.into(),
         value: None,
         value_from: Some(EnvVarSource { secret_key_ref: Some(selector), ..EnvVarSource::default() }),
     }

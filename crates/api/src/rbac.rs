@@ -1,0 +1,61 @@
+//! Roles and who has them, as documents that are shipped.
+
+use serde_json::{Value, json};
+
+const VERSION: &str = "rbac.authorization.k8s.io/v1";
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Rights in the whole cluster.
+#[must_use]
+pub fn cluster_role(name: &str, rules: &Value) -> Value {
+    json!({ "apiVersion": VERSION, "kind": "ClusterRole", "metadata": { "name": name }, "rules": rules })
+}
+
+/// Who has the cluster role of the same name.
+#[must_use]
+pub fn cluster_binding(name: &str, subjects: &Value) -> Value {
+    json!({
+        "apiVersion": VERSION, "kind": "ClusterRoleBinding", "metadata": { "name": name },
+        "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": name },
+        "subjects": subjects,
+    })
+}
+
+/// Rights in a namespace.
+#[must_use]
+pub fn role(name: &str, namespace: &str, rules: &Value) -> Value {
+    let metadata = json!({ "name": name, "namespace": namespace });
+    json!({ "apiVersion": VERSION, "kind": "Role", "metadata": metadata, "rules": rules })
+}
+
+/// Who has the role of the same name in a namespace.
+#[must_use]
+pub fn binding(name: &str, namespace: &str, subject: &Value) -> Value {
+    json!({
+        "apiVersion": VERSION, "kind": "RoleBinding", "metadata": { "name": name, "namespace": namespace },
+        "roleRef": { "apiGroup": GROUP, "kind": "Role", "name": name },
+        "subjects": [subject],
+    })
+}
+
+/// A service account as one who has a role.
+#[must_use]
+pub fn account(name: &str, namespace: &str) -> Value {
+    json!({ "kind": "ServiceAccount", "name": name, "namespace": namespace })
+}
+
+/// A service account.
+#[must_use]
+pub fn service_account(name: &str, namespace: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name, "namespace": namespace } })
+}
+
+/// What holds a Lease.
+#[must_use]
+pub fn lease(name: &str) -> [Value; 2] {
+    [
+        json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] }),
+        json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [name], "verbs": ["get", "update"] }),
+    ]
+}
