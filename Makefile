@@ -1,6 +1,6 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check image model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-sidecar bench-snapshot clean
+.PHONY: help demo test check image model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot clean
 
 # Ends the demo by itself once everything is shown: make demo EXIT=1
 EXIT ?=
@@ -56,6 +56,10 @@ bench-operator: ## What a thousand nodes cost, beside a peer if OUTRIGGER_PEER_O
 bench-kms: ## What reporters of KMS plugins cost, beside a peer if OUTRIGGER_PEER_REPORTER names one (five rounds of 4 minutes, with a peer of 8, and 10 more)
 	@scripts/prepare
 	@scripts/bench-kms
+
+bench-proxy: ## What the proxy costs, beside nginx, and beside upstream's if OUTRIGGER_PEER_PROXY names it (five rounds of 2 minutes, with a peer of 4)
+	@scripts/prepare
+	@scripts/bench-proxy
 
 bench-sidecar: ## What taking tasks costs, beside a peer if OUTRIGGER_PEER_SIDECAR names one (five rounds of 10 seconds; with a peer of 25)
 	@scripts/prepare

@@ -57,7 +57,8 @@ names! {
     lease: &str {
         /// Held by the operator that acts.
         OPERATOR = "bc1f5b0a.sei.io";
-        /// Held by the aggregator of KMS reports that acts.
+        /// Held by the aggregator of KMS reports that acts. One that writes on a ClusterOperator has a Lease of its own: a hyphen and
+        /// that name follow.
         KMS_AGGREGATOR = "outrigger-kms-aggregator";
         /// Held by the preflight controller that acts, in the namespace of its API servers.
         KMS_PREFLIGHT = "outrigger-kms-preflight";

@@ -10,6 +10,8 @@
 //! | the binary needs no shared library | `binary::it_is_static` |
 //! | `deploy/crds` is what `outrigger crds` writes, and what it prints is the same | `crds::the_files_in_deploy_are_what_the_binary_writes` |
 //! | bash completes with the script we print, and every other shell gets one | `binary::bash_completes_our_subcommands_with_the_printed_script`, `binary::every_shell_gets_a_script_that_names_our_commands` |
+//! | the manifests that are shipped install an operator under the strictest standard for pods, and one that is deleted is replaced as leader | `install::the_manifests_install_an_operator_of_which_another_takes_over` |
+//! | an operator that lacks settings says so in the message of its container | `install::an_operator_without_settings_says_what_is_missing_where_people_look` |
 
 mod args;
 mod completion;

@@ -9,11 +9,12 @@
 //! | the report of a plugin that fails is stored, also where the reporter before could not | `servers::the_published_schema_refuses_what_upstream_sends_and_takes_what_we_send`, `plugins::whatever_a_plugin_says_is_stored` |
 //! | one plugin costs no other its report | `plugins::a_plugin_that_hangs_costs_no_other_anything` |
 //! | a dial that fails is told at once, and a plugin that was replaced is found | `probe::a_dial_that_fails_is_told_at_once`, `plugins::a_plugin_that_restarts_is_found_each_time_and_costs_no_descriptor` |
-//! | no connection outlives its call | `probe::a_plugin_that_was_replaced_is_found_and_no_connection_is_left` |
+//! | at most one connection to a plugin is kept, and only while it leads to its socket | `probe::a_connection_is_kept_only_while_it_leads_to_the_plugin`, `probe::a_plugin_that_was_replaced_is_found_and_one_connection_is_left` |
 //! | after its flags were read, nothing ends the reporter but a signal | `process::credentials_that_come_late_are_found`, `servers::an_api_server_that_comes_late_or_goes_is_waited_for`, `process::the_container_behind_it_starts_whatever_it_lacks`, `beside::the_api_server_starts_whatever_its_reporter_lacks` |
 //! | a signal ends it within a second | `process::a_signal_ends_it_within_a_second_wherever_it_is` |
 //! | flags of the reporter before are refused in its order | `process::wrong_flags_end_it_with_one_clear_line` |
 //! | what goes on is told once, and told again when it is over | `servers::every_refusal_is_told_once_and_the_next_round_tries_again` |
+//! | reporters that are too many for an API server write less and say so, and news do not wait | `crowd::where_the_server_has_no_time_for_all_old_news_wait_and_news_do_not`, `crowd::in_a_crowd_who_was_slower_is_refused_and_comes_again` |
 //! | a reporter owns the entries of its node and no others | `applies::three_reporters_own_their_own_entries` |
 //! | no secret is in a report or in the log | `plugins::whatever_a_plugin_says_is_stored`, `servers::tokens_and_authorities_are_read_again` |
 //! | metrics of the reporter are those that are described | `reporter::metrics::tests::what_is_registered_is_what_is_described` |
@@ -24,7 +25,9 @@
 //! | a result is stored only for the configuration that was checked | `change::a_configuration_that_changes_is_checked_anew_in_every_state` |
 //! | of a check that is over, nothing is left but its rights, and nothing is written at rest | `outcome::a_configuration_that_works_is_proved_and_nothing_of_the_check_is_left` |
 //! | a configuration is used only when every node of the control plane can use it | `places::every_node_of_the_control_plane_is_checked_and_one_that_failed_is_named`, `places::a_check_that_lost_a_pod_begins_anew` |
+//! | what a plugin says in its pod is what is stored of a configuration | `nodes::a_configuration_is_proved_by_its_plugin_in_a_real_pod` |
 //! | what failed is tried again by itself, after its wait | `outcome::what_failed_is_tried_again_after_its_wait` |
+//! | aggregators that write on different ClusterOperators do not wait for each other | `settings::tests::those_that_write_on_different_cluster_operators_hold_different_leases`, `rights::an_aggregator_may_do_what_it_does_and_nothing_else` |
 //! | of several preflight controllers one acts, and another follows it | `leaders::one_that_is_killed_is_followed_by_the_other` |
 //! | everything that is wrong with the aggregator's settings is told at once | `settings::tests::every_problem_is_told_at_once_with_flag_variable_and_cure`, `startup::wrong_settings_are_told_at_once_with_code_two` |
 //! | a sick plugin is told in every form that a report can have | `kinds::every_kind_is_rolled_up_in_both_forms` |

@@ -7,6 +7,8 @@
 //! | everything that is wrong with the settings is told at once, with flag, variable and cure | `settings::tests::defect_14_every_problem_is_told_at_once_with_flag_variable_and_cure`, `settings::tests::every_setting_that_must_be_given_is_missed` |
 //! | definitions that are older than the operator keep it from starting, since they would drop what it stores | `definitions::without_our_kinds_or_with_older_ones_it_says_so_and_ends` |
 //! | manifests of the operator that we replace start | `settings::tests::manifests_of_the_operator_before_start_and_are_told_what_has_no_effect`, `settings::args::tests::every_environment_variable_of_the_operator_is_read` |
+//! | it may do what it does, and nothing else | `rights::the_operator_may_do_what_it_does_and_nothing_else`, `install::tests::no_rule_has_a_wildcard_or_changes_secrets` |
+//! | what is refused is asked about less and less | `storage::a_finalizer_that_may_not_be_removed_is_asked_about_less_and_less` |
 //! | two processes never take each other's Lease for their own | `settings::tests::two_processes_never_have_the_same_identity` |
 //! | no token is shown to a server that does not have the certificate of the node's Secret, or one of its authority | `tls::only_the_certificate_of_the_secret_is_accepted`, `tls::a_renewed_certificate_is_accepted_while_it_is_on_its_way` |
 //! | without a token nothing is sent, and a new one is used at once | `answers::without_a_token_nothing_is_sent`, `answers::a_token_that_was_replaced_is_shown_at_once` |

@@ -32,6 +32,7 @@
 //! | a check that lacks a pod proves nothing, unless it has failed | `kms::preflight::tests::a_pod_that_is_missing_lets_the_check_begin_anew_unless_it_has_failed` |
 //! | a KMS configuration that failed is stored, and tried again | `kms::preflight::tests::a_bad_result_is_stored_once_and_the_pod_stays`, `kms::preflight::tests::a_failed_check_is_tried_again_less_and_less_often` |
 //! | nobody reaches a sidecar who was not named | `policy::a_platform_without_clients_lets_nobody_reach_the_sidecar` |
+//! | reporters of one object take no more than their share of its API server, news do not wait for it, and a report tells when the next is due | `kms::pace::tests::what_says_nothing_new_waits_for_its_share_and_news_do_not`, `kms::pace::tests::a_report_promises_what_readers_can_wait_for` |
 //! | a KMS plugin is judged as an API server would | `kms::verdict::tests::an_answer_is_judged_as_an_api_server_would`, `kms::verdict::tests::a_version_must_not_change` |
 //! | a report always says its cause and what to look at, however much the plugin said | `kms::verdict::tests::a_long_complaint_leaves_room_for_cause_and_hint` |
 

@@ -53,6 +53,14 @@ impl Image {
         Self::of_ours(names(env!("CARGO_PKG_VERSION")), [program], true)
     }
 
+    /// The image of a KMS plugin that takes the arguments of Vault's.
+    pub fn kms_plugin() -> Result<Self> {
+        let name = "outrigger.dev/testbed-kms-plugin:dev".into();
+        let entrypoint = vec!["/bin/testbed-pod".into(), "kms-plugin".into(), "--".into()];
+        let programs = [binaries::path("testbed-pod")?];
+        Ok(Self { links: Vec::new(), ..Self::of_ours(vec![(name, entrypoint)], programs, false) })
+    }
+
     /// The image of the process that holds a pod's namespaces.
     pub(crate) fn pause() -> Result<Self> {
         let name = "outrigger.dev/testbed-pause:dev".into();

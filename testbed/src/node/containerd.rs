@@ -43,6 +43,12 @@ pub(super) fn import(place: &Place, machine: &Machine, image: &Image) -> Result<
     fs::remove_file(&archive).context(|| format!("removing {path}"))
 }
 
+/// Gives an image that is loaded another name, such as one by a digest: an archive can hold only names with tags.
+pub(super) fn name(machine: &Machine, image: &Image, name: &str) -> Result<()> {
+    let images = ["--address", SOCKET, "--namespace", IMAGE_NAMESPACE, "images"];
+    machine.run("ctr", images.into_iter().chain(["tag", image.name(), name])).map(drop)
+}
+
 fn configuration(place: &Place) -> Result<String> {
     let sandbox = Image::pause()?;
     Ok(format!(

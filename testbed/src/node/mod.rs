@@ -32,6 +32,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 pub struct Builder<'a> {
     plane: &'a ControlPlane,
     images: Vec<&'a Image>,
+    names: Vec<(&'a Image, String)>,
     static_pods: Vec<Value>,
 }
 
@@ -43,6 +44,13 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// The same, also by another name, such as one that ends in a digest.
+    #[must_use]
+    pub fn image_as(mut self, image: &'a Image, name: impl Into<String>) -> Self {
+        self.names.push((image, name.into()));
+        self.image(image)
+    }
+
     /// A pod that the kubelet runs from a file, without asking anybody.
     #[must_use]
     pub fn static_pod(mut self, pod: Value) -> Self {
@@ -52,7 +60,7 @@ impl<'a> Builder<'a> {
 
     /// Starts it and returns when the cluster sees it as ready and its services are reachable.
     pub async fn start(self) -> Result<Node> {
-        let Self { plane, images, static_pods } = self;
+        let Self { plane, images, names, static_pods } = self;
         let begin = Instant::now();
         let place = Place::new(plane)?;
         for (index, pod) in static_pods.iter().enumerate() {
@@ -64,6 +72,9 @@ impl<'a> Builder<'a> {
         containerd::import(&place, &machine, &Image::pause()?)?;
         for image in images {
             containerd::import(&place, &machine, image)?;
+        }
+        for (image, name) in names {
+            containerd::name(&machine, image, &name)?;
         }
         let kube_proxy = kube_proxy::start(&place, &machine, plane)?;
         let kubelet = kubelet::start(&place, &machine, plane)?;
@@ -91,7 +102,7 @@ impl Node {
     /// A node of a cluster.
     #[must_use]
     pub fn on(plane: &ControlPlane) -> Builder<'_> {
-        Builder { plane, images: Vec::new(), static_pods: Vec::new() }
+        Builder { plane, images: Vec::new(), names: Vec::new(), static_pods: Vec::new() }
     }
 
     /// Its name in the cluster.

@@ -1,12 +1,14 @@
 //! The program that the test-bed's own images hold: the process that keeps a pod's namespaces, a small web server and
-//! its client; and the first process of a node.
+//! its client, a KMS plugin; and the first process of a node.
 
 mod client;
 mod init;
+mod kms_plugin;
 mod reaper;
 mod server;
 
 pub(crate) use init::KERNEL_SETTINGS;
+pub use kms_plugin::GOOD_SECRET_ID;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +40,12 @@ enum Command {
         #[arg(long, default_value = "hello from")]
         message: String,
     },
+    /// Be a KMS v2 plugin, as one of Vault is started.
+    KmsPlugin {
+        /// The arguments of Vault's.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Fetch a URL and print what comes; anything but 2xx is a failure.
     Get {
         /// The address: http or https.
@@ -60,6 +68,7 @@ pub fn run(Args { command }: Args) -> Result<()> {
         Command::Init(node) => init::run(&node),
         Command::Pause => reaper::run(),
         Command::Serve { port, message } => server::run(port, &message),
+        Command::KmsPlugin { args } => kms_plugin::run(&args),
         Command::Get { url, authority, token, within } => {
             let body = client::get(&url, authority.as_deref(), token.as_deref(), within)?;
             println!("{}", body.trim_end());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testbed::bench::float;
 use testbed::bench::usage::{cpu, memory};
-use testbed::{Error, wait};
+use testbed::{Error, openshift, wait};
 
 use crate::contender::Contender;
 use crate::world::{Object, World};
@@ -36,7 +36,7 @@ pub struct Measured {
 pub async fn play(contender: &Contender) -> Result<Measured, Error> {
     let object = Object::KubeApiServer;
     let world = World::new(contender, "alone", object).await?;
-    let reporter = contender.start(&world, "node-000", INTERVAL, object)?;
+    let reporter = contender.start(&world, "node-000", INTERVAL, object, openshift::NAME)?;
     if world.reported(object, 1, LIMIT).await? == 0 {
         return Err(Error::Refused(format!(
             "nothing was reported within {LIMIT:?}: see {}",

@@ -44,6 +44,7 @@ impl Contender {
         node: &str,
         interval: Duration,
         object: Object,
+        on: &str,
     ) -> Result<Process, Error> {
         let name = format!("reporter-{node}");
         let program = if self.name == "ours" {
@@ -53,6 +54,7 @@ impl Contender {
                 .flag("kms-sockets", format!("unix://{}/kms-1.sock", folder.display()))
                 .flag("socket-dir", folder)
                 .flag("target", object.target())
+                .flag("target-name", on)
                 .flag("publish", object.form())
         } else {
             Program::new(name, "/usr/bin/unshare")

@@ -1,4 +1,4 @@
-//! Many reporters on one object: what they cost the API server. Each is a process of its own.
+//! Many reporters: what they cost the API server. Each is a process of its own.
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,9 @@ const IDLE: Duration = Duration::from_secs(15);
 /// How long it may take until every reporter has reported, before it is measured how they fare.
 const REPORTED_WITHIN: Duration = Duration::from_secs(90);
 
+/// The same of the largest crowd.
+const ALL_REPORTED_WITHIN: Duration = Duration::from_secs(300);
+
 /// Reporters that are started in a row before others get a turn: that of hundreds would be measured otherwise.
 const STARTED_AT_ONCE: usize = 25;
 
@@ -28,9 +31,22 @@ pub struct Crowd {
     pub reporters: usize,
     /// Time between two cycles of one of them.
     pub interval: Duration,
+    /// How many objects they report on, each of them on one.
+    pub objects: usize,
     /// How long they are measured.
     time: Duration,
+    /// How long it may take until all of them have reported.
+    reported_within: Duration,
     object: Object,
+}
+
+impl Crowd {
+    /// What tells it from others.
+    pub fn name(&self) -> String {
+        let on =
+            if self.objects == 1 { "one object".to_owned() } else { format!("{} objects", self.objects) };
+        format!("{} reporters every {:?} on {on}", self.reporters, self.interval)
+    }
 }
 
 /// Those that the peer can be, too. Reports tell the time in seconds: with an interval of less, most would change nothing.
@@ -38,21 +54,34 @@ pub const OF_BOTH: [Crowd; 2] = [
     Crowd {
         reporters: 3,
         interval: Duration::from_secs(2),
+        objects: 1,
         time: Duration::from_secs(40),
+        reported_within: REPORTED_WITHIN,
         object: Object::KubeApiServer,
     },
     Crowd {
         reporters: 50,
         interval: Duration::from_secs(5),
+        objects: 1,
         time: Duration::from_secs(40),
+        reported_within: REPORTED_WITHIN,
         object: Object::KubeApiServer,
     },
 ];
 
-/// The largest crowd, at the usual interval, on our own kind: the peer's has no room for it.
-pub fn largest(reporters: usize) -> Crowd {
+/// The largest crowd, at the usual interval, on our own kind: the peer's has no room for it. Once on one object, as small clusters have
+/// it, and once as it is meant to be done.
+pub fn largest(reporters: usize) -> [Crowd; 2] {
     let interval = Duration::from_secs(30);
-    Crowd { reporters, interval, time: 3 * interval, object: Object::KmsHealth }
+    let on = |objects| Crowd {
+        reporters,
+        interval,
+        objects,
+        time: 3 * interval,
+        reported_within: ALL_REPORTED_WITHIN,
+        object: Object::KmsHealth,
+    };
+    [on(1), on(10)]
 }
 
 /// What was measured.
@@ -62,6 +91,10 @@ pub struct Measured {
     pub server_cpu: f64,
     /// Nodes whose report was stored before the measurement began.
     pub reported: usize,
+    /// Seconds from the start of the first reporter until then.
+    pub reported_in: f64,
+    /// How often the API server tried to store, for each stored write: somebody else may have been faster.
+    pub tries: f64,
     /// Stored writes for each cycle of a reporter.
     pub stored: f64,
     /// Writes that were not stored.
@@ -80,7 +113,8 @@ pub struct Measured {
 
 /// Measures a crowd.
 pub async fn play(crowd: &Crowd, contender: &Contender) -> Result<Measured, Error> {
-    let world = World::new(contender, &format!("{}-reporters", crowd.reporters), crowd.object).await?;
+    let name = format!("{}-reporters-on-{}", crowd.reporters, crowd.objects);
+    let world = World::with(contender, &name, crowd.object, crowd.objects).await?;
     let mut watchers = Watchers::start(&world, crowd.object).await?;
     let server = world.plane.api_server_pid()?;
     let idle = {
@@ -88,8 +122,11 @@ pub async fn play(crowd: &Crowd, contender: &Contender) -> Result<Measured, Erro
         tokio::time::sleep(IDLE).await;
         cpu(server)?.saturating_sub(used).as_secs_f64() / IDLE.as_secs_f64()
     };
+    let begin = Instant::now();
     let reporters = start(&world, crowd, contender).await?;
-    let reported = world.reported(crowd.object, crowd.reporters, REPORTED_WITHIN).await?;
+    let left = crowd.reported_within.saturating_sub(begin.elapsed());
+    let reported = world.reported(crowd.object, crowd.reporters, left).await?;
+    let reported_in = begin.elapsed().as_secs_f64();
 
     let mut log = Log::of(&world);
     log.news()?;
@@ -97,9 +134,11 @@ pub async fn play(crowd: &Crowd, contender: &Contender) -> Result<Measured, Erro
         let each = reporters.iter().map(|reporter| reporter.pid().and_then(cpu));
         each.sum()
     };
+    let tries = world.tries(crowd.object).await?;
     let before = (Instant::now(), cpu(server)?, of_all()?, world.cycles(), watchers.received()?);
     tokio::time::sleep(crowd.time).await;
     let after = (before.0.elapsed(), cpu(server)?, of_all()?, world.cycles(), watchers.received()?);
+    let tries = world.tries(crowd.object).await? - tries;
     let writes = log.news()?;
     for reporter in &reporters {
         reporter.check_alive()?;
@@ -112,6 +151,8 @@ pub async fn play(crowd: &Crowd, contender: &Contender) -> Result<Measured, Erro
     let measured = Measured {
         server_cpu: (used - idle * after.0.as_secs_f64()).max(0.0) * 1e3 / stored,
         reported,
+        reported_in,
+        tries: tries / stored,
         stored: float(writes.stored) / cycles,
         lost: writes.lost(),
         took: [0.5, 0.99].map(|share| quantile(&writes.times, share)),
@@ -122,11 +163,10 @@ pub async fn play(crowd: &Crowd, contender: &Contender) -> Result<Measured, Erro
     };
     let in_etcd = world.plane.stored(crowd.object.paths().1).await?.map_or(0, |bytes| bytes.len());
     println!(
-        "  {}, {} reporters every {:?}: {cycles} cycles in {:?}, {} writes stored, not stored by code {:?}; the API server used {:.0} % of a \
+        "  {}, {}: {cycles} cycles in {:?}, {} writes stored, not stored by code {:?}; the API server used {:.0} % of a \
          processor ({:.0} % without them); the object has {} kB; {measured:?}",
         contender.name,
-        crowd.reporters,
-        crowd.interval,
+        crowd.name(),
         crowd.time,
         writes.stored,
         writes.failed,
@@ -143,9 +183,10 @@ async fn start(world: &World, crowd: &Crowd, contender: &Contender) -> Result<Ve
         let next = (reporters.len() + STARTED_AT_ONCE).min(crowd.reporters);
         for number in reporters.len()..next {
             let node = format!("node-{number:03}");
-            reporters.push(contender.start(world, &node, crowd.interval, crowd.object)?);
+            let on = world.object(number % crowd.objects);
+            reporters.push(contender.start(world, &node, crowd.interval, crowd.object, &on)?);
         }
-        wait::until(format!("a cycle of {next} reporters"), REPORTED_WITHIN, || async {
+        wait::until(format!("a cycle of {next} reporters"), crowd.reported_within, || async {
             let cycles = world.cycles();
             if cycles >= next { Ok(()) } else { Err(format!("{cycles} cycles")) }
         })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testbed::bench::float;
 use testbed::bench::usage::memory;
-use testbed::{Error, wait};
+use testbed::{Error, openshift, wait};
 
 use crate::contender::Contender;
 use crate::world::{Object, World};
@@ -42,7 +42,7 @@ impl Measured {
 pub async fn play(contender: &Contender, cycles: usize) -> Result<Measured, Error> {
     let object = Object::KubeApiServer;
     let world = World::new(contender, "endurance", object).await?;
-    let reporter = contender.start(&world, "node-000", INTERVAL, object)?;
+    let reporter = contender.start(&world, "node-000", INTERVAL, object, openshift::NAME)?;
     let mut points = Vec::new();
     for part in 1..=PARTS {
         let wanted = cycles * part / PARTS;

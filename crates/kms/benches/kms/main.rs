@@ -1,4 +1,4 @@
-//! What reporters of KMS plugins cost: themselves, and the API server that all of them write one object on. Reporters are the
+//! What reporters of KMS plugins cost: themselves, and the API server that all of them write on. Reporters are the
 //! released binary, each a process. With `OUTRIGGER_PEER_REPORTER` the upstream reporter does the same, in turns with ours.
 
 mod alone;
@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 
 use crate::contender::Contender;
 use crate::report::Report;
-use crate::settings::Settings;
+use crate::settings::{Part, Settings};
 
 fn main() -> ExitCode {
     match run() {
@@ -48,15 +48,20 @@ fn run() -> Result<(), Error> {
     for number in 1..=settings.rounds {
         println!("round {number} of {}", settings.rounds);
         for contender in [Some(&ours), peer.as_ref()].into_iter().flatten() {
-            report.alone(contender, runtime.block_on(alone::play(contender))?);
-            for crowd in &crowd::OF_BOTH {
+            if settings.has(Part::Alone) {
+                report.alone(contender, runtime.block_on(alone::play(contender))?);
+            }
+            for crowd in crowd::OF_BOTH.iter().filter(|_| settings.has(Part::Crowds)) {
                 report.crowd(contender, crowd, runtime.block_on(crowd::play(crowd, contender))?);
             }
         }
     }
     // Once: they take long. The peer's reports have no room for so many nodes.
-    let largest = crowd::largest(settings.largest);
-    report.crowd(&ours, &largest, runtime.block_on(crowd::play(&largest, &ours))?);
-    report.endurance(runtime.block_on(endurance::play(&ours, settings.cycles))?);
+    for crowd in crowd::largest(settings.largest).iter().filter(|_| settings.has(Part::Largest)) {
+        report.crowd(&ours, crowd, runtime.block_on(crowd::play(crowd, &ours))?);
+    }
+    if settings.has(Part::Endurance) {
+        report.endurance(runtime.block_on(endurance::play(&ours, settings.cycles))?);
+    }
     report.finish(&settings, circumstances)
 }

@@ -14,8 +14,8 @@ use crate::{alone, endurance};
 #[derive(Default)]
 struct Measured {
     alone: Vec<alone::Measured>,
-    /// By the number of reporters.
-    crowds: BTreeMap<usize, Vec<crowd::Measured>>,
+    /// By the numbers of reporters and of objects.
+    crowds: BTreeMap<(usize, usize), Vec<crowd::Measured>>,
 }
 
 /// What was measured in all rounds.
@@ -23,7 +23,7 @@ struct Measured {
 pub struct Report {
     ours: Measured,
     peer: Measured,
-    crowds: BTreeMap<usize, Crowd>,
+    crowds: BTreeMap<(usize, usize), Crowd>,
     endurance: Vec<endurance::Measured>,
 }
 
@@ -35,8 +35,9 @@ impl Report {
 
     /// A crowd was measured.
     pub fn crowd(&mut self, contender: &Contender, crowd: &Crowd, measured: crowd::Measured) {
-        self.crowds.insert(crowd.reporters, *crowd);
-        self.of(contender).crowds.entry(crowd.reporters).or_default().push(measured);
+        let which = (crowd.reporters, crowd.objects);
+        self.crowds.insert(which, *crowd);
+        self.of(contender).crowds.entry(which).or_default().push(measured);
     }
 
     /// Very many cycles were measured.
@@ -50,16 +51,15 @@ impl Report {
 
     /// Prints every figure and writes them down.
     pub fn finish(&self, settings: &Settings, under: Circumstances) -> Result<(), Error> {
-        let mut figures = vec![
-            self.of_alone("processor time per cycle", "us", |one| one.cpu).goal(400.0),
-            self.of_alone("memory (VmRSS)", "MB", |one| one.memory).goal(10.0),
-            Figure::of(
-                format!("growth of memory per 1000 cycles, over {}", settings.cycles),
-                "kB",
-                self.endurance.iter().map(endurance::Measured::slope),
-                [],
-            ),
-        ];
+        let mut figures = Vec::new();
+        if !self.ours.alone.is_empty() {
+            figures.push(self.of_alone("processor time per cycle", "us", |one| one.cpu).goal(400.0));
+            figures.push(self.of_alone("memory (VmRSS)", "MB", |one| one.memory).goal(10.0));
+        }
+        if !self.endurance.is_empty() {
+            let name = format!("growth of memory per 1000 cycles, over {}", settings.cycles);
+            figures.push(Figure::of(name, "kB", self.endurance.iter().map(endurance::Measured::slope), []));
+        }
         for crowd in self.crowds.values() {
             figures.extend(self.of_crowd(crowd));
         }
@@ -72,12 +72,13 @@ impl Report {
         Figure::of(format!("one reporter: {name}"), unit, each(&self.ours), each(&self.peer))
     }
 
-    fn of_crowd(&self, crowd: &Crowd) -> [Figure; 10] {
+    fn of_crowd(&self, crowd: &Crowd) -> [Figure; 12] {
         let figure = |name: &str, unit: &'static str, of: &dyn Fn(&crowd::Measured) -> f64| {
             let each = |measured: &Measured| {
-                measured.crowds.get(&crowd.reporters).into_iter().flatten().map(of).collect::<Vec<_>>()
+                let of_crowd = measured.crowds.get(&(crowd.reporters, crowd.objects));
+                of_crowd.into_iter().flatten().map(of).collect::<Vec<_>>()
             };
-            let name = format!("{} reporters every {:?}: {name}", crowd.reporters, crowd.interval);
+            let name = format!("{}: {name}", crowd.name());
             Figure::of(name, unit, each(&self.ours), each(&self.peer))
         };
         [
@@ -86,6 +87,8 @@ impl Report {
                 float(crowd.reporters.saturating_sub(one.reported))
             })
             .goal(0.0),
+            figure("time until all had reported, or were no longer waited for", "s", &|one| one.reported_in),
+            figure("tries of the API server per stored write", "tries", &|one| one.tries),
             figure("writes stored per cycle", "writes", &|one| one.stored).either(),
             figure("writes not stored", "writes", &|one| float(one.lost)).goal(0.0),
             figure("time of a write, p50", "ms", &|one| one.took[0]),

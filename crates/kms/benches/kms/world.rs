@@ -81,12 +81,23 @@ pub struct World {
     pub client: Client,
     kubeconfig: PathBuf,
     sockets: PathBuf,
+    objects: usize,
     pub site: Arc<Site>,
 }
 
 impl World {
-    /// A world without reporters.
+    /// A world without reporters, and with one object.
     pub async fn new(contender: &Contender, measurement: &str, object: Object) -> Result<Self, Error> {
+        Self::with(contender, measurement, object, 1).await
+    }
+
+    /// The same with several objects, of our own kind only.
+    pub async fn with(
+        contender: &Contender,
+        measurement: &str,
+        object: Object,
+        objects: usize,
+    ) -> Result<Self, Error> {
         let site = Site::claim(logs::folder("bench-kms", &format!("{}-{measurement}", contender.name)))?;
         let plane = ControlPlane::on(&site).start().await?;
         let client = plane.client().await?;
@@ -95,14 +106,34 @@ impl World {
                 openshift::install(&plane, FeatureSet::TechPreview)?;
                 openshift::create(&client, "KubeAPIServer").await?;
             }
-            Object::KmsHealth => install_our_kind(&plane, &client).await?,
+            Object::KmsHealth => install_our_kind(&plane, &client, objects).await?,
         }
         let sockets = site.dir().join("kmsplugin");
         std::fs::create_dir_all(&sockets)
             .map_err(|source| Error::Io { what: format!("making {}", sockets.display()), source })?;
         let plugin = KmsPlugin::start("kms-1", &sockets)?;
         let kubeconfig = plane.user(USER, Some("system:masters"))?.write_kubeconfig(site.dir())?;
-        Ok(Self { plugin, plane, client, kubeconfig, sockets, site })
+        Ok(Self { plugin, plane, client, kubeconfig, sockets, objects, site })
+    }
+
+    /// The name of an object.
+    pub fn object(&self, number: usize) -> String {
+        name(number)
+    }
+
+    /// How often the API server has tried to store an object of this kind, by its own count.
+    pub async fn tries(&self, object: Object) -> Result<f64, Error> {
+        let request = http::Request::get("/metrics").body(Vec::new());
+        let request = request.map_err(|error| Error::Refused(error.to_string()))?;
+        let text = self.client.request_text(request).await?;
+        let (path, _) = object.paths();
+        let resource = path.rsplit('/').next().unwrap_or_default();
+        let counted = |line: &&str| {
+            line.starts_with("etcd_request_duration_seconds_count{")
+                && line.contains("operation=\"update\"")
+                && line.contains(resource)
+        };
+        Ok(text.lines().filter(counted).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
     }
 
     /// The folder of the plugin's socket.
@@ -120,20 +151,28 @@ impl World {
         usize::try_from(self.plugin.calls().status).unwrap_or(usize::MAX)
     }
 
-    /// Waits until the object holds reports of so many nodes, and returns how many there are then or after this time: a server that
+    /// Waits until all objects together hold reports of so many nodes, and returns how many there are then or after this time: a server that
     /// cannot take all of them is a result, too.
     pub async fn reported(&self, object: Object, reporters: usize, within: Duration) -> Result<usize, Error> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &object.resource());
         let begin = Instant::now();
         loop {
             self.plane.check_alive()?;
-            let found = reports(&api.get(openshift::NAME).await?.data);
+            let mut found = 0;
+            for number in 0..self.objects {
+                found += reports(&api.get(&name(number)).await?.data);
+            }
             if found >= reporters || begin.elapsed() > within {
                 return Ok(found);
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
     }
+}
+
+/// The first is called as those of OpenShift are.
+fn name(number: usize) -> String {
+    if number == 0 { openshift::NAME.to_owned() } else { format!("{}-{number}", openshift::NAME) }
 }
 
 fn reports(object: &Value) -> usize {
@@ -145,7 +184,7 @@ fn reports(object: &Value) -> usize {
         .sum()
 }
 
-async fn install_our_kind(plane: &ControlPlane, client: &Client) -> Result<(), Error> {
+async fn install_our_kind(plane: &ControlPlane, client: &Client, objects: usize) -> Result<(), Error> {
     let crd = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds/outrigger.dev_kmshealths.yaml");
     let output = plane
         .kubectl()?
@@ -158,9 +197,12 @@ async fn install_our_kind(plane: &ControlPlane, client: &Client) -> Result<(), E
     }
     let kind = Object::KmsHealth.resource();
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
-    let object = DynamicObject::new(openshift::NAME, &kind).data(serde_json::json!({ "spec": {} }));
-    wait::until("the kind KMSHealth", SOON, || async {
-        api.create(&kube::api::PostParams::default(), &object).await.map(drop)
-    })
-    .await
+    for number in 0..objects {
+        let object = DynamicObject::new(&name(number), &kind).data(serde_json::json!({ "spec": {} }));
+        wait::until("the kind KMSHealth", SOON, || async {
+            api.create(&kube::api::PostParams::default(), &object).await.map(drop)
+        })
+        .await?;
+    }
+    Ok(())
 }

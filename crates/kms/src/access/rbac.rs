@@ -78,7 +78,7 @@ pub(super) fn aggregator() -> Vec<Value> {
 }
 
 /// What it needs besides for OpenShift's kinds: the objects, their API servers' pods, and the configuration that these run, which
-/// is read by name. The last role is for `--cluster-operator` only.
+/// is read by name. The last roles are for `--cluster-operator` only.
 pub(super) fn aggregator_on_openshift() -> Vec<Value> {
     let name = format!("{AGGREGATOR}-openshift");
     let kinds = json!([
@@ -101,5 +101,10 @@ pub(super) fn aggregator_on_openshift() -> Vec<Value> {
         documents.extend(aggregator_in(namespace, &json!([configuration, pods])));
     }
     documents.extend([cluster_role(&shown, &show), cluster_binding(&shown, &us)]);
+    // Each has a Lease of its own; to create one is allowed already.
+    let leases = operators.map(|operator| format!("{LEASE}-{operator}"));
+    let hold = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": leases, "verbs": ["get", "update"] });
+    documents
+        .extend([role(&shown, NAMESPACE, &json!([hold])), binding(&shown, NAMESPACE, &aggregator_account())]);
     documents
 }

@@ -22,6 +22,7 @@ const HEADERS_LIMIT: u32 = 64 * 1024;
 /// How much a plugin may send unasked. More than an answer is never needed.
 const WINDOW: u32 = 128 * 1024;
 
+#[derive(Debug)]
 pub(super) struct Connection {
     send: http2::SendRequest<tonic::body::Body>,
     _tasks: Tether,
@@ -47,9 +48,14 @@ impl Connection {
         Ok(Self { send, _tasks: tether })
     }
 
+    /// Whether its other end has not closed it, as far as is known.
+    pub(super) fn is_open(&self) -> bool {
+        !self.send.is_closed()
+    }
+
     /// Makes one call.
     pub(super) async fn unary(
-        self,
+        &self,
         method: PathAndQuery,
         request: Bytes,
         answer_limit: usize,
@@ -71,7 +77,7 @@ impl Connection {
 }
 
 /// Starts the tasks of a connection, and remembers them.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Tasks {
     running: Arc<Mutex<Vec<AbortHandle>>>,
 }
@@ -82,11 +88,15 @@ where
 {
     fn execute(&self, task: F) {
         let handle = tokio::spawn(task).abort_handle();
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // Each call may have tasks of its own, and there may be very many calls.
+        running.retain(|task| !task.is_finished());
+        running.push(handle);
     }
 }
 
 /// Ends the tasks of a connection.
+#[derive(Debug)]
 struct Tether(Tasks);
 
 impl Drop for Tether {

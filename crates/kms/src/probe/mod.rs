@@ -1,11 +1,13 @@
-//! Calls of a KMS v2 plugin on its Unix socket, as kube-apiserver makes them, each on a connection of its own: nobody can stay
-//! bound to the socket of a plugin that was replaced. A dial that fails is told at once.
+//! Calls of a KMS v2 plugin on its Unix socket, as kube-apiserver makes them. A dial that fails is told at once. A connection is kept for
+//! the next call after one that was answered, and only as long as the socket is the file that it was made by.
 
 mod codec;
 mod connection;
 mod failure;
+mod kept;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -14,22 +16,24 @@ use prost::Message;
 
 use self::codec::Bytes;
 use self::connection::Connection;
+use self::kept::{File, Kept};
 use crate::interface::{DecryptRequest, DecryptResponse, EncryptRequest, EncryptResponse, StatusRequest};
 
 /// Most bytes of an answer. The largest that an API server takes has 33 KiB: ciphertext, key id and annotations.
 const ANSWER_LIMIT: usize = 64 * 1024;
 
 /// A plugin's socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Plugin {
     socket: PathBuf,
+    kept: Arc<Kept>,
 }
 
 impl Plugin {
     /// The plugin that listens on a socket, or should.
     #[must_use]
     pub fn at(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into() }
+        Self { socket: socket.into(), kept: Arc::default() }
     }
 
     /// Its socket.
@@ -83,11 +87,28 @@ impl Plugin {
         within: Duration,
     ) -> Result<T, Failure> {
         let request = Bytes::from(request.encode_to_vec());
-        let answered = tokio::time::timeout(within, async {
-            let connection = Connection::open(&self.socket).await?;
-            connection.unary(PathAndQuery::from_static(method), request, ANSWER_LIMIT).await
-        });
+        let answered = tokio::time::timeout(within, self.unary(PathAndQuery::from_static(method), request));
         let answer = answered.await.map_err(|_| Failure::Timeout(within))??;
         T::decode(answer).map_err(|error| Failure::Protocol(format!("the answer cannot be read: {error}")))
+    }
+
+    /// One call, on the connection that is kept if there is one. Whatever ends early drops its connection.
+    async fn unary(&self, method: PathAndQuery, request: Bytes) -> Result<Bytes, Failure> {
+        // Before the dial: a socket that is replaced meanwhile is found at the next call.
+        let file = File::at(&self.socket);
+        if let Some(connection) = self.kept.take(file) {
+            let answer = connection.unary(method.clone(), request.clone(), ANSWER_LIMIT).await;
+            // What is wrong with a connection that has stood there for a while need not be wrong with the plugin.
+            if !matches!(answer, Err(Failure::Protocol(_))) {
+                self.kept.keep(file, connection);
+                return answer;
+            }
+        }
+        let connection = Connection::open(&self.socket).await?;
+        let answer = connection.unary(method, request, ANSWER_LIMIT).await;
+        if !matches!(answer, Err(Failure::Protocol(_))) {
+            self.kept.keep(file, connection);
+        }
+        answer
     }
 }

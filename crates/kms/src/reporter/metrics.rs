@@ -22,6 +22,8 @@ runtime::catalogue! {
     HEALTHY: Gauge "outrigger_kms_plugin_healthy" ["key"] "1 while a plugin is healthy, else 0";
     PUBLISHES: Counter "outrigger_kms_publishes_total" ["outcome"] "Tries to publish reports, by outcome: stored, stored_smallest, rejected, unauthenticated, forbidden, missing, unavailable, unreachable, timeout or no_credentials";
     PUBLISHED: Gauge "outrigger_kms_last_publish_timestamp_seconds" [] "When reports were last stored, in seconds since 1970";
+    LEFT_OUT: Counter "outrigger_kms_publishes_left_out_total" [] "Rounds that were not published: they said nothing new, and too many reporters write the object for its API server; or the server asked for time";
+    PROMISED: Gauge "outrigger_kms_promised_interval_seconds" [] "How long at most it takes until the next report, as reports tell it where they have a place for it";
     ROUND_TIME: Histogram "outrigger_kms_round_duration_seconds" [] "Time that a round took: all looks, and publishing";
     OVERRUNS: Counter "outrigger_kms_round_overruns_total" [] "Rounds that took longer than the interval";
 }
@@ -56,6 +58,8 @@ pub(super) struct ReporterMetrics {
     healthy: Family<ByKey, Gauge>,
     publishes: Family<ByOutcome, Counter>,
     published: Gauge,
+    left_out: Counter,
+    promised: Gauge,
     round_time: Histogram,
     overruns: Counter,
 }
@@ -68,6 +72,8 @@ impl ReporterMetrics {
             healthy: Family::default(),
             publishes: Family::default(),
             published: Gauge::default(),
+            left_out: Counter::default(),
+            promised: Gauge::default(),
             round_time: Histogram::new(TIMES),
             overruns: Counter::default(),
         };
@@ -80,6 +86,8 @@ impl ReporterMetrics {
         metrics.register(&HEALTHY, these.healthy.clone());
         metrics.register(&PUBLISHES, these.publishes.clone());
         metrics.register(&PUBLISHED, these.published.clone());
+        metrics.register(&LEFT_OUT, these.left_out.clone());
+        metrics.register(&PROMISED, these.promised.clone());
         metrics.register(&ROUND_TIME, these.round_time.clone());
         metrics.register(&OVERRUNS, these.overruns.clone());
         these
@@ -105,6 +113,14 @@ impl ReporterMetrics {
         }
     }
 
+    pub(super) fn left_out(&self) {
+        self.left_out.inc();
+    }
+
+    pub(super) fn promised(&self, interval: Duration) {
+        self.promised.set(i64::try_from(interval.as_secs()).unwrap_or(i64::MAX));
+    }
+
     pub(super) fn round(&self, took: Duration, interval: Duration) {
         self.round_time.observe(took.as_secs_f64());
         if took > interval {
@@ -124,6 +140,8 @@ mod tests {
         let verdict = Verdict { class: HealthStatus::Healthy, cause: None, detail: None, key_id: None };
         these.looked("1", &verdict, Duration::from_millis(1));
         these.published(&Outcome::Stored);
+        these.left_out();
+        these.promised(Duration::from_secs(30));
         these.round(Duration::from_secs(2), Duration::from_secs(1));
         let text = metrics.text();
         for described in ALL {

@@ -32,6 +32,7 @@ pub(super) struct Plugins {
 
 struct Watched {
     socket: Socket,
+    plugin: Plugin,
     history: History,
 }
 
@@ -47,7 +48,11 @@ struct Look {
 
 impl Plugins {
     pub(super) fn new(settings: &Settings, metrics: &ReporterMetrics) -> Self {
-        let watched = |socket: &Socket| Watched { socket: socket.clone(), history: History::default() };
+        let watched = |socket: &Socket| Watched {
+            socket: socket.clone(),
+            plugin: Plugin::at(&socket.path),
+            history: History::default(),
+        };
         Self {
             read_timeout: settings.read_timeout,
             deep_interval: settings.deep_probe_interval,
@@ -75,9 +80,8 @@ impl Plugins {
         let within = self.read_timeout;
         let mut looks = JoinSet::new();
         for (index, watched) in self.watched.iter().enumerate() {
-            let plugin = Plugin::at(&watched.socket.path);
             let deep = deep || watched.history.failed_round_trip();
-            looks.spawn(look(index, plugin, within, deep));
+            looks.spawn(look(index, watched.plugin.clone(), within, deep));
         }
         let mut reports: Vec<Option<Report>> = vec![None; self.watched.len()];
         while let Some(ended) = looks.join_next().await {
@@ -110,7 +114,7 @@ impl Plugins {
 
     fn judge(&mut self, look: Look) -> Option<Report> {
         let Look { index, asked, deep, took, checked } = look;
-        let Watched { socket, history } = self.watched.get_mut(index)?;
+        let Watched { socket, history, .. } = self.watched.get_mut(index)?;
         if let Some(ended) = deep {
             history.tried_round_trip(ended);
         }

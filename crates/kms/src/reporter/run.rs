@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use plan::kms::cadence;
+use plan::kms::pace::{Pace, Write};
+use plan::kms::publication::News;
 use runtime::admin::Admin;
 use runtime::metrics::Metrics;
 use runtime::tasks::{Phase, Tasks};
@@ -13,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::ReporterMetrics;
-use super::publish::{Outcome, Publisher};
+use super::publish::{Order, Outcome, Published, Publisher};
 use super::round::Plugins;
 use super::settings::Settings;
 
@@ -56,7 +58,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     }
     let publisher = Publisher::new(&settings, &metrics);
     let plugins = Plugins::new(&settings, &reporter_metrics);
-    let rounds = rounds(settings.interval(), plugins, publisher, reporter_metrics);
+    let rounds = rounds(settings, plugins, publisher, reporter_metrics);
     // What is under way is dropped: neither a plugin nor a server is waited for at the end.
     tasks.spawn_until_stopped(Phase::Intake, "rounds", rounds);
     let ended = tasks.run_until(first_signal(signals)).await;
@@ -137,15 +139,19 @@ async fn serve(admin: Admin, address: SocketAddr, stop: CancellationToken) {
 
 /// Round after round: each is due one period after the begin of the one before.
 async fn rounds(
-    interval: Duration,
+    settings: Settings,
     mut plugins: Plugins,
     mut publisher: Publisher,
     metrics: ReporterMetrics,
 ) {
+    let interval = settings.interval();
     let first = cadence::first_delay(interval, fastrand::f64());
     tracing::debug!(seconds = first.as_secs_f64(), "the first round is put off");
     tokio::time::sleep(first).await;
+    let start = Instant::now();
     let mut teller = Teller::default();
+    let mut pace = Pace::new(interval, settings.publication.form.tells_interval());
+    let mut news = News::default();
     loop {
         let begin = Instant::now();
         let period = cadence::period(interval, fastrand::f64());
@@ -154,15 +160,32 @@ async fn rounds(
             "a round begins; the next one is due after this time"
         );
         let (left, mut reports) = tokio::join!(publisher.left_behind(), plugins.look());
-        let outcome = match left {
-            Ok(left) => {
-                plugins.adopt(&left.key_ids, &mut reports);
-                publisher.publish(&reports).await
+        if pace.writes(news.is_in(&reports), start.elapsed()) {
+            let asked = Instant::now();
+            let Published { outcome, after } = match left {
+                Ok(left) => {
+                    plugins.adopt(&left.key_ids, &mut reports);
+                    let order = Order { promise: pace.promise(), once: pace.is_crowded() };
+                    publisher.publish(&reports, order).await
+                }
+                Err(outcome) => Published { outcome, after: None },
+            };
+            let (end, writers) = (outcome.end(), publisher.writers());
+            pace.wrote(
+                &Write { end, took: asked.elapsed(), writers, after },
+                start.elapsed(),
+                fastrand::f64(),
+            );
+            if outcome.is_stored() {
+                news.stored(&reports);
             }
-            Err(outcome) => outcome,
-        };
-        metrics.published(&outcome);
-        teller.tell(&outcome);
+            metrics.published(&outcome);
+            metrics.promised(pace.promise());
+            teller.tell(&outcome);
+            teller.tell_pace(&pace, writers);
+        } else {
+            metrics.left_out();
+        }
         metrics.round(begin.elapsed(), interval);
         tokio::time::sleep(cadence::wait(period, begin.elapsed())).await;
     }
@@ -173,6 +196,7 @@ async fn rounds(
 struct Teller {
     last: Option<&'static str>,
     failed: u64,
+    crowded: bool,
 }
 
 impl Teller {
@@ -199,6 +223,24 @@ impl Teller {
                 why,
                 "reports cannot be published; trying again in each round"
             ),
+        }
+    }
+
+    fn tell_pace(&mut self, pace: &Pace, writers: usize) {
+        let crowded = pace.is_crowded();
+        if std::mem::replace(&mut self.crowded, crowded) == crowded {
+            return;
+        }
+        let seconds = pace.promise().as_secs();
+        if crowded {
+            tracing::warn!(
+                writers,
+                seconds,
+                "the API server is slow with so many reporters of one object: what says nothing new waits for so long; \
+                 put them on several objects (--target-name)"
+            );
+        } else {
+            tracing::info!(writers, seconds, "every round is published again");
         }
     }
 }

@@ -48,7 +48,11 @@ pub struct Ground {
 impl Ground {
     /// A cluster with a configuration that nobody has asked to check yet.
     pub async fn new(cx: &Context, kind: &'static str) -> Result<Self, Error> {
-        let plane = ControlPlane::on(&cx.site()?).start().await?;
+        Self::on(ControlPlane::on(&cx.site()?).start().await?, cx, kind).await
+    }
+
+    /// The same on a control plane.
+    pub async fn on(plane: ControlPlane, cx: &Context, kind: &'static str) -> Result<Self, Error> {
         openshift::install(&plane, FeatureSet::TechPreview)?;
         openshift::install_config(&plane, FeatureSet::TechPreview)?;
         let client = plane.client().await?;
@@ -200,7 +204,18 @@ impl Ground {
 
     /// Waits until a condition is so for this reason; its message.
     pub async fn told(&self, which: &str, status: &str, reason: &str) -> Result<String, Error> {
-        let told = wait::until(format!("{which} {status} {reason}"), SOON, || async {
+        self.told_within(which, status, reason, SOON).await
+    }
+
+    /// The same within another time.
+    pub async fn told_within(
+        &self,
+        which: &str,
+        status: &str,
+        reason: &str,
+        within: Duration,
+    ) -> Result<String, Error> {
+        let told = wait::until(format!("{which} {status} {reason}"), within, || async {
             let (is, why, message) = self.condition(which).await.map_err(|error| error.to_string())?;
             if is == status && why == reason { Ok(message) } else { Err(format!("{is} {why}: {message}")) }
         });
@@ -322,10 +337,15 @@ impl Ground {
     }
 }
 
+/// The image of Vault's plugin.
+pub fn plugin_image() -> String {
+    format!("registry.example.com/plugin@sha256:{}", "0123456789abcdef".repeat(4))
+}
+
 /// A configuration of Vault at an address.
 pub fn kms(address: &str) -> Value {
     let vault = json!({
-        "kmsPluginImage": format!("registry.example.com/plugin@sha256:{}", "0123456789abcdef".repeat(4)),
+        "kmsPluginImage": plugin_image(),
         "vaultAddress": address,
         "vaultKeyPath": "transit/keys/my-key",
         "authentication": { "type": "AppRole", "appRole": { "secret": { "name": "vault-approle" } } },

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         change::a_configuration_that_refers_to_nothing_says_so_and_recovers,
         pods::what_keeps_a_pod_from_a_result_is_told,
         nodes::a_checker_in_a_real_pod_posts_what_it_finds,
+        nodes::a_configuration_is_proved_by_its_plugin_in_a_real_pod,
     ]
     // They wait, most of the time, and each has a control plane of its own.
     .at_once(6)

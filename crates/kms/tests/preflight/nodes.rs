@@ -3,13 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node as Machine;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use plan::kms::preflight::{role, role_binding, service_account};
 use serde_json::{Value, json};
 use testbed::kms_plugin::KmsPlugin;
+use testbed::pod::GOOD_SECRET_ID;
 use testbed::{Context, ControlPlane, Image, Node, TestResult, wait};
+
+use crate::ground::{Ground, plugin_image};
 
 /// How long a pod may take until it has ended: the checker waits half a minute for a plugin that is not well.
 const ENDED: Duration = Duration::from_secs(120);
@@ -62,6 +66,51 @@ pub async fn a_checker_in_a_real_pod_posts_what_it_finds(cx: Context) -> TestRes
         })
         .await?;
     }
+    Ok(())
+}
+
+/// Section 4 as a whole: the controller makes the pod, with the plugin as a container of it, and a kubelet runs it. With credentials
+/// that the KMS does not take the check fails, and says what the plugin said; with others it is proved.
+pub async fn a_configuration_is_proved_by_its_plugin_in_a_real_pod(cx: Context) -> TestResult {
+    let plane = ControlPlane::on(&cx.site()?).controllers().scheduler().start().await?;
+    let (ours, plugin) = (Image::outrigger()?, Image::kms_plugin()?);
+    let node = Node::on(&plane).image(&ours).image_as(&plugin, plugin_image()).start().await?;
+    let mut ground = Ground::on(plane, &cx, "KubeAPIServer").await?;
+    let machines: Api<Machine> = Api::all(ground.client.clone());
+    let label = json!({ "metadata": { "labels": { "node-role.kubernetes.io/master": "" } } });
+    machines.patch(node.name(), &PatchParams::default(), &Patch::Merge(&label)).await?;
+
+    ground.credentials("no-longer-valid").await?;
+    let refused = ground.ask().await?;
+    ground.start()?;
+    let message = ground.told_within("Degraded", "True", "PreflightCheckFailed", ENDED).await?;
+    assert!(message.starts_with(&format!("node {}: ", node.name())), "{message}");
+    assert!(message.contains("NotOk: login: invalid secret id"), "{message}");
+    let result = ground.result().await?;
+    assert_eq!((&result["status"], &result["configHash"]), (&json!("Failed"), &json!(refused)));
+    // The plugin was asked in the pod, by nobody else.
+    let name = format!("kms-preflight-{}", node.name());
+    let pod = ground.pod_named(&name, None).await?;
+    let status = pod.status.unwrap_or_default();
+    let sidecars = status.init_container_statuses.unwrap_or_default();
+    assert_eq!(sidecars.len(), 1, "{sidecars:?}");
+    assert!(
+        sidecars[0].name.starts_with("vault-kms-plugin-") && sidecars[0].restart_count == 0,
+        "{sidecars:?}"
+    );
+
+    ground.credentials(GOOD_SECRET_ID).await?;
+    let wanted = ground.ask().await?;
+    let result = wait::until("a result of the other credentials", ENDED, || async {
+        let result = ground.result().await.map_err(|error| error.to_string())?;
+        if result["configHash"] == wanted { Ok(result) } else { Err(result.to_string()) }
+    })
+    .await?;
+    assert_eq!(result["status"], "Succeeded", "{result}");
+    ground.told("Degraded", "False", "AsExpected").await?;
+    ground.gone().await?;
+    let key = result["remoteKeyID"].as_str().unwrap_or_default();
+    assert!(!key.is_empty() && key != "unknown", "the id of the plugin's own key: {result}");
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
 
 mod applies;
+mod crowd;
 mod ground;
 mod plugins;
 mod process;
@@ -40,6 +41,8 @@ fn main() -> ExitCode {
         servers::the_published_schema_refuses_what_upstream_sends_and_takes_what_we_send,
         servers::an_api_server_that_comes_late_or_goes_is_waited_for,
         servers::a_slow_api_server_is_waited_for_as_long_as_allowed,
+        crowd::where_the_server_has_no_time_for_all_old_news_wait_and_news_do_not,
+        crowd::in_a_crowd_who_was_slower_is_refused_and_comes_again,
         servers::every_refusal_is_told_once_and_the_next_round_tries_again,
         servers::a_report_that_is_refused_as_invalid_is_sent_in_its_smallest_form,
         servers::an_object_that_comes_late_is_reported_on,

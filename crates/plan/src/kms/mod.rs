@@ -7,6 +7,7 @@ pub mod check;
 pub mod config_hash;
 pub mod history;
 pub mod inject;
+pub mod pace;
 pub mod plugin;
 pub mod preflight;
 pub mod providers;

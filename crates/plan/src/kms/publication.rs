@@ -25,6 +25,14 @@ pub enum Form {
     KmsHealth,
 }
 
+impl Form {
+    /// Whether a report tells how long it may take until the next one.
+    #[must_use]
+    pub const fn tells_interval(self) -> bool {
+        matches!(self, Self::KmsHealth)
+    }
+}
+
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
@@ -58,8 +66,33 @@ pub struct Publication {
     pub form: Form,
     /// The node that is spoken for.
     pub node: String,
-    /// Time between two looks.
+    /// How long at most it takes until the next report.
     pub interval: Duration,
+}
+
+/// What was stored last, to tell news from what says the same again.
+#[derive(Clone, Debug, Default)]
+pub struct News {
+    stored: Option<Vec<Report>>,
+}
+
+impl News {
+    /// Whether these reports say anything that those that are stored do not. Their time does not count, nor does the text of a
+    /// complaint, which may be another each time.
+    #[must_use]
+    pub fn is_in(&self, reports: &[Report]) -> bool {
+        let Some(stored) = &self.stored else { return true };
+        let same = |(one, other): (&Report, &Report)| {
+            let (one, other) = (&one.verdict, &other.verdict);
+            (one.class, one.cause, &one.key_id) == (other.class, other.cause, &other.key_id)
+        };
+        stored.len() != reports.len() || !stored.iter().zip(reports).all(same)
+    }
+
+    /// These are stored now.
+    pub fn stored(&mut self, reports: &[Report]) {
+        self.stored = Some(reports.to_vec());
+    }
 }
 
 impl Publication {
@@ -282,6 +315,26 @@ mod tests {
             json!({ "nodeName": "master-0", "keyID": "1", "status": "Error", "intervalSeconds": 2,
                     "lastCheckedTime": "2026-05-18T10:00:00Z", "detail": "NotOk: sealed" })
         );
+    }
+
+    #[test]
+    fn news_are_another_class_cause_or_key_and_no_other_time_or_text() {
+        let mut news = News::default();
+        let before = reports();
+        assert!(news.is_in(&before), "nothing is stored yet");
+        news.stored(&before);
+        let with = |change: &dyn Fn(&mut Report)| {
+            let mut now = reports();
+            change(&mut now[1]);
+            news.is_in(&now)
+        };
+        assert!(!with(&|_| {}));
+        assert!(!with(&|report| report.checked = at("2026-05-18T11:00:00Z")));
+        assert!(!with(&|report| report.verdict.detail = Some("NotOk: sealed by 4711".into())));
+        assert!(with(&|report| report.verdict.cause = Some(Cause::Timeout)));
+        assert!(with(&|report| report.verdict.class = HealthStatus::Unhealthy));
+        assert!(with(&|report| report.verdict.key_id = Some("kek-3".into())));
+        assert!(news.is_in(&before[..1]));
     }
 
     #[test]

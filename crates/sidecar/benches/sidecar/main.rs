@@ -71,9 +71,9 @@ fn run() -> Result<(), Error> {
         Figure::of(name, unit, of_ours.iter().map(of), of_peer.iter().map(of))
     };
     let figures = [
-        figure("submissions, each on disk before it is answered", "1/s", |one| one.per_second).more(),
+        figure("submissions, each on disk before it is answered", "1/s", |one| one.per_second).higher(),
         figure("submissions per second of processor time", "1/s", |one| one.per_cpu_second)
-            .more()
+            .higher()
             .goal(GOAL_PER_CPU_SECOND),
         figure("a submission, half of them", "ms", |one| one.median),
         figure("a submission, 99 of 100", "ms", |one| one.slow),

@@ -39,7 +39,8 @@ pub(super) struct WhatArgs {
     /// Whether a sick plugin that only decrypts makes the cluster degraded, or is only told: degrade or tell
     #[arg(long, env = "OUTRIGGER_KMS_SICK_READ_PLUGINS", value_name = "WORD", default_value = "degrade")]
     pub(super) sick_read_plugins: String,
-    /// A ClusterOperator that the conditions of the one kind in --targets are put on, where no other operator does it
+    /// A ClusterOperator that the conditions of the one kind in --targets are put on, where no other operator does it. The Lease
+    /// is named after it, so that one aggregator for each may run in one namespace
     #[arg(long, env = "OUTRIGGER_KMS_CLUSTER_OPERATOR", value_name = "NAME")]
     pub(super) cluster_operator: Option<String>,
 }

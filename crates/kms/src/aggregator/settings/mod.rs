@@ -23,6 +23,9 @@ pub use self::args::Args;
 use self::args::{DeployedArgs, ProcessArgs, WhatArgs};
 use super::target::Target;
 
+/// Most characters of an object's name.
+const LONGEST_NAME: usize = 253;
+
 /// Everything that the aggregator was told, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -65,7 +68,8 @@ impl TryFrom<Args> for Settings {
         let targets = targets(&mut check, &what);
         let cluster_operator = cluster_operator(&mut check, &what, &targets);
         let identity = settings::identity(process.pod_name.as_deref());
-        let lease = lease.read(&mut check, |check| own_namespace(check, &process), LEASE, &identity);
+        let name_of_lease = lease_name(&mut check, cluster_operator.as_ref().map(|(name, _)| name.as_str()));
+        let lease = lease.read(&mut check, |check| own_namespace(check, &process), &name_of_lease, &identity);
         let settings = Self {
             interval: check.read(setting!(what.interval), duration).unwrap_or_default(),
             skew_margin: check.read(setting!(what.clock_skew), duration).unwrap_or_default(),
@@ -113,6 +117,20 @@ fn cluster_operator(check: &mut Check, what: &WhatArgs, targets: &[Target]) -> O
         return None;
     };
     Some((name, *target))
+}
+
+/// The Lease follows what is written: those that write on different ClusterOperators must not wait for each other.
+fn lease_name(check: &mut Check, cluster_operator: Option<&str>) -> String {
+    let Some(operator) = cluster_operator else { return LEASE.to_owned() };
+    let name = format!("{LEASE}-{operator}");
+    if name.len() > LONGEST_NAME {
+        let most = LONGEST_NAME - LEASE.len() - 1;
+        check.say(
+            "cluster_operator",
+            format!("is too long for the name of a Lease: use at most {most} characters"),
+        );
+    }
+    name
 }
 
 fn namespaces(check: &mut Check, deployed: &DeployedArgs) -> BTreeMap<Target, String> {

@@ -68,6 +68,19 @@ fn a_cluster_operator_is_about_one_kind() {
 }
 
 #[test]
+fn those_that_write_on_different_cluster_operators_hold_different_leases() {
+    let lease = |operator: &str| {
+        let flags = ["--targets=kubeapiserver", &format!("--cluster-operator={operator}")];
+        settings(&flags).map(|settings| settings.lease.unwrap().name)
+    };
+    assert_eq!(lease("kube-apiserver").unwrap(), "outrigger-kms-aggregator-kube-apiserver");
+    assert_eq!(lease("authentication").unwrap(), "outrigger-kms-aggregator-authentication");
+    assert_eq!(lease(&"o".repeat(228)).unwrap().len(), 253);
+    let refused = lease(&"o".repeat(229)).unwrap_err();
+    assert!(refused.lines()[0].ends_with("use at most 228 characters"), "{refused}");
+}
+
+#[test]
 fn an_aggregator_may_be_alone() {
     assert!(settings(&["--leader-elect=false"]).unwrap().lease.is_none());
 }

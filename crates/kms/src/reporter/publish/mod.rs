@@ -12,11 +12,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::client::Body;
 use plan::kms::publication::{LeftBehind, Publication, Report, Size};
+use prost::bytes::Bytes;
 use runtime::metrics::Metrics;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::access::Way;
 pub(super) use self::answer::Outcome;
+use self::answer::{Head, Refusal};
 use super::settings::Settings;
 
 /// An apply is answered with the whole object, which holds the reports of all nodes: nobody reads it.
@@ -30,6 +32,31 @@ pub(super) struct Publisher {
     ways: Vec<Way>,
     /// Since when the node's condition stands; known after the object was read once.
     since: Option<Time>,
+    /// How many reporters write the object, as it was last seen.
+    writers: usize,
+}
+
+/// How to publish.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    /// How long at most it takes until the next report.
+    pub(super) promise: Duration,
+    /// Whether the server is to refuse if somebody else was faster, and not to do it anew.
+    pub(super) once: bool,
+}
+
+/// How publishing went.
+#[derive(Debug)]
+pub(super) struct Published {
+    pub(super) outcome: Outcome,
+    /// How long the server asks not to be asked again.
+    pub(super) after: Option<Duration>,
+}
+
+impl From<Refusal> for Published {
+    fn from(Refusal { outcome, after }: Refusal) -> Self {
+        Self { outcome, after }
+    }
 }
 
 impl Publisher {
@@ -40,53 +67,83 @@ impl Publisher {
             within: settings.write_timeout,
             ways: Way::all(&settings.servers, metrics),
             since: None,
+            writers: 1,
         }
+    }
+
+    /// How many reporters write the object, this one among them, as it was last seen.
+    pub(super) fn writers(&self) -> usize {
+        self.writers
     }
 
     /// Publishes, and says how that went. Each way has a deadline of its own.
-    pub(super) async fn publish(&mut self, reports: &[Report]) -> Outcome {
-        let mut last = Outcome::Unreachable("there is no way to an API server".into());
+    pub(super) async fn publish(&mut self, reports: &[Report], order: Order) -> Published {
+        self.publication.interval = order.promise;
+        let mut last = Refusal::from(Outcome::Unreachable("there is no way to an API server".into()));
         for index in 0..self.ways.len() {
-            last = match tokio::time::timeout(self.within, self.publish_by(index, reports)).await {
-                Ok(outcome) => outcome,
-                Err(_) => Outcome::Timeout(self.within),
+            last = match tokio::time::timeout(self.within, self.publish_by(index, reports, order.once)).await
+            {
+                Ok(Ok(outcome)) => outcome.into(),
+                Ok(Err(refusal)) => refusal,
+                Err(_) => Outcome::Timeout(self.within).into(),
             };
-            self.refresh(index, &last);
-            if !last.is_of_the_way() {
+            self.refresh(index, &last.outcome);
+            if !last.outcome.is_of_the_way() {
                 break;
             }
         }
-        last
+        last.into()
     }
 
-    async fn publish_by(&mut self, index: usize, reports: &[Report]) -> Outcome {
+    async fn publish_by(&mut self, index: usize, reports: &[Report], once: bool) -> Result<Outcome, Refusal> {
         let since = self.since.clone().unwrap_or_else(|| Time(Timestamp::now()));
-        let outcome = match self.apply(index, reports, &since, Size::Full).await {
-            Outcome::Rejected(why) => match self.apply(index, reports, &since, Size::Smallest).await {
-                Outcome::Stored => Outcome::StoredSmallest(why),
-                other => other,
-            },
-            other => other,
-        };
-        if outcome.is_stored() {
-            self.since = Some(since);
+        let version = if once { self.version(index).await? } else { None };
+        let mut outcome = Outcome::Stored;
+        if let Err(refusal) = self.apply(index, reports, &since, Size::Full, version.as_deref()).await {
+            let Outcome::Rejected(why) = refusal.outcome else { return Err(refusal) };
+            self.apply(index, reports, &since, Size::Smallest, version.as_deref()).await?;
+            outcome = Outcome::StoredSmallest(why);
         }
-        outcome
+        self.since = Some(since);
+        Ok(outcome)
     }
 
-    async fn apply(&mut self, index: usize, reports: &[Report], since: &Time, size: Size) -> Outcome {
-        let body = match self.publication.body(reports, since, size) {
-            Ok(body) => body.to_string(),
-            Err(error) => return Outcome::Rejected(error.to_string()),
-        };
+    async fn apply(
+        &mut self,
+        index: usize,
+        reports: &[Report],
+        since: &Time,
+        size: Size,
+        version: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let body = self.publication.body(reports, since, size);
+        let mut body = body.map_err(|error| Outcome::Rejected(error.to_string()))?;
+        if let Some(version) = version {
+            body["metadata"]["resourceVersion"] = json!(version);
+        }
         let Publication { target, name, .. } = &self.publication;
         let request = Request::builder()
             .method(Method::PATCH)
             .uri(format!("{}/status?fieldManager={}&force=true", target.path(name), self.manager))
             .header(CONTENT_TYPE, "application/apply-patch+yaml")
             .header(ACCEPT, ONLY_METADATA)
-            .body(Body::from(body.into_bytes()));
-        self.send(index, request).await.map_or_else(|outcome| outcome, |_| Outcome::Stored)
+            .body(Body::from(body.to_string().into_bytes()));
+        let answer = self.send(index, request).await?;
+        self.count(&Head::read(&answer));
+        Ok(())
+    }
+
+    /// The version that the object has now.
+    async fn version(&mut self, index: usize) -> Result<Option<String>, Refusal> {
+        let Publication { target, name, .. } = &self.publication;
+        let request = Request::get(target.path(name)).header(ACCEPT, ONLY_METADATA).body(Body::empty());
+        let head = Head::read(&self.send(index, request).await?);
+        self.count(&head);
+        Ok(head.version().map(str::to_owned))
+    }
+
+    fn count(&mut self, head: &Head) {
+        self.writers = head.writers().map_or(self.writers, |writers| writers.max(1));
     }
 
     /// Reads what an earlier process has left, unless something was published since. Who may not read goes without; where no
@@ -101,12 +158,14 @@ impl Publisher {
             let request = Request::get(target.path(name)).body(Body::empty());
             let read = tokio::time::timeout(self.within, self.send(index, request)).await;
             let outcome = match read {
-                Ok(Ok(object)) => {
+                Ok(Ok(answer)) => {
+                    self.count(&Head::read(&answer));
+                    let object: Value = serde_json::from_slice(&answer).unwrap_or_default();
                     let left = self.publication.left_behind(&object);
                     self.since = left.since.clone();
                     return Ok(left);
                 }
-                Ok(Err(outcome)) => outcome,
+                Ok(Err(refusal)) => refusal.outcome,
                 Err(_) => Outcome::Timeout(self.within),
             };
             self.refresh(index, &outcome);
@@ -127,7 +186,7 @@ impl Publisher {
         }
     }
 
-    async fn send(&mut self, index: usize, request: http::Result<Request<Body>>) -> Result<Value, Outcome> {
+    async fn send(&mut self, index: usize, request: http::Result<Request<Body>>) -> Result<Bytes, Refusal> {
         let request = request.map_err(|error| Outcome::Rejected(error.to_string()))?;
         let way = self.ways.get_mut(index).ok_or_else(|| Outcome::Unreachable("no such way".into()))?;
         let client = way.client().await.map_err(Outcome::NoCredentials)?;
