@@ -1,6 +1,6 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check image model crash-operator conformance-proxy fuzz-proxy bench-operator bench-kms clean
+.PHONY: help demo test check image model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot clean
 
 # Ends the demo by itself once everything is shown: make demo EXIT=1
 EXIT ?=
@@ -33,6 +33,14 @@ crash-operator: ## Kill the operator at every point of every workload, and compa
 	@scripts/prepare
 	@scripts/crash-operator
 
+crash-sidecar: ## Kill the sidecar before every write of every task, tear its log, fill its disk (8 minutes)
+	@scripts/prepare
+	@scripts/crash-sidecar
+
+judge-sidecar: ## Genesis, keys and settings that we make, judged by real seid: four nodes make blocks together (2 minutes)
+	@scripts/prepare
+	@scripts/judge-sidecar
+
 conformance-proxy: ## Every scenario of the proxy, also against upstream's if OUTRIGGER_PEER_PROXY names it (6 minutes)
 	@scripts/prepare
 	@scripts/conformance-proxy
@@ -48,6 +56,18 @@ bench-operator: ## What a thousand nodes cost, beside a peer if OUTRIGGER_PEER_O
 bench-kms: ## What reporters of KMS plugins cost, beside a peer if OUTRIGGER_PEER_REPORTER names one (five rounds of 4 minutes, with a peer of 8, and 10 more)
 	@scripts/prepare
 	@scripts/bench-kms
+
+bench-proxy: ## What the proxy costs, beside nginx, and beside upstream's if OUTRIGGER_PEER_PROXY names it (five rounds of 2 minutes, with a peer of 4)
+	@scripts/prepare
+	@scripts/bench-proxy
+
+bench-sidecar: ## What taking tasks costs, beside a peer if OUTRIGGER_PEER_SIDECAR names one (five rounds of 10 seconds; with a peer of 25)
+	@scripts/prepare
+	@scripts/bench-sidecar
+
+bench-snapshot: ## A snapshot of 5 GB from real S3, killed in the middle, and the memory that it takes (5 minutes, 16 GB of disk). MIB=N
+	@scripts/prepare
+	@scripts/bench-snapshot $(MIB)
 
 clean: ## Remove what killed runs left on this machine (a second)
 	@cargo run --quiet --package outrigger-testbed --bin testbed -- clean

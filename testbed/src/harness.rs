@@ -25,7 +25,7 @@ const TAIL_LINES: usize = 15;
 const SHARED_NODES: usize = 3;
 
 /// The result of a test: `?` works on every error that can be displayed.
-pub type TestResult = std::result::Result<(), Failed>;
+pub type TestResult<T = ()> = std::result::Result<T, Failed>;
 
 type TestFuture = Pin<Box<dyn Future<Output = TestResult>>>;
 

@@ -62,6 +62,7 @@ mod tls;
 mod tool;
 pub mod wait;
 pub mod wire;
+pub mod write_faults;
 
 pub use cluster::Cluster;
 pub use control_plane::ControlPlane;

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     completion, crds, kms_aggregator, kms_check, kms_inject, kms_preflight, kms_preflight_controller,
-    kms_reporter, operator, proxy,
+    kms_reporter, operator, proxy, sidecar,
 };
 
 /// Runs nodes that have privileged sidecars on Kubernetes, and tells the truth about them.
@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Operator(Box<operator::Args>),
     /// Run the authorizing reverse proxy: a drop-in for kube-rbac-proxy.
     Proxy(Box<proxy::Args>),
+    /// Run a node's sidecar: the API that takes tasks, and does them.
+    Sidecar(Box<sidecar::Args>),
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ mod kms_preflight_controller;
 mod kms_reporter;
 mod operator;
 mod proxy;
+mod seictl;
+mod sidecar;
 mod words;
 
 use std::process::ExitCode;
@@ -36,7 +38,7 @@ use crate::args::{Args, Command};
 /// Reads the command line, does what it says, and returns how it went: 0 done, 1 failed, 2 wrong usage.
 #[must_use]
 pub fn run() -> ExitCode {
-    let words = Words::of(std::env::args_os());
+    let words = Words::of(seictl::words(std::env::args_os()).into_iter());
     let Args { command } = match Args::try_parse_from(&words.all) {
         Ok(args) => args,
         Err(error) => return words.refuse(&error),
@@ -52,6 +54,7 @@ pub fn run() -> ExitCode {
         Command::KmsPreflightController(args) => kms_preflight_controller::run(*args),
         Command::Operator(args) => operator::run(*args),
         Command::Proxy(args) => proxy::run(*args),
+        Command::Sidecar(args) => sidecar::run(*args),
     };
     let (why, code) = match done {
         Ok(()) => return ExitCode::SUCCESS,

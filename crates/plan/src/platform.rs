@@ -31,6 +31,8 @@ pub struct Platform {
     pub sidecar_image: String,
     /// The proxy's image.
     pub proxy_image: String,
+    /// The audience that tokens must be for which proxies are shown; none for the API server's own.
+    pub proxy_token_audience: Option<String>,
     /// The exporter's image.
     pub exporter_image: String,
     /// Who may speak to sidecars: the operator itself, and whom it was told to let through.

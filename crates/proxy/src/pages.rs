@@ -53,7 +53,7 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     (
         "W12",
         "tokens of the API server crossed the network in clear text",
-        "still do without TLS: set `--auth-token-audiences`; a warning at the start says so. An answer without audiences is refused",
+        "still do without TLS: set `--auth-token-audiences`; a warning at the start says so. An answer without audiences is refused. For node pods, see below",
     ),
     ("W13", "401 while the API server is down", "the same by default; `--authentication-outage-status=503`"),
     ("W14", "paths with `//` or dots were redirected before authentication", "400"),
@@ -104,6 +104,27 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// How the operator and its proxies come to an audience of their own.
+const AUDIENCE: &str = "
+## An audience for the operator's token
+
+The operator shows its token to every sidecar, through the proxy. By default that is the token of its own account, which is good for
+the API server too. With `outrigger operator --proxy-token-audience=sidecars.sei.io` every proxy is started with
+`--auth-token-audiences=sidecars.sei.io` and takes no other token, and the operator needs one of that audience, which the kubelet
+makes and renews. The Deployment in `deploy/operator` has one already; two settings use it:
+
+```
+OUTRIGGER_PROXY_TOKEN_AUDIENCE=sidecars.sei.io
+OUTRIGGER_SIDECAR_TOKEN_FILE=/var/run/secrets/outrigger/sidecar-token
+```
+
+The API server refuses such a token (401), so that whoever captures it can do no more than call sidecars until it expires.
+Without the setting nothing is rendered, and no pod is replaced by an operator that knows it. Setting, changing or removing it
+replaces every node's pod, as a new image of the proxy does; until a pod is replaced, its proxy refuses the operator's token, and
+plans wait. A node that another operator has made is not replaced before its spec is edited: set it when all nodes are ours.
+Other callers, whom `--sidecar-clients` names, need tokens of that audience too.
+";
+
 #[test]
 fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
     let mut page = String::from(
@@ -145,6 +166,7 @@ fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
     for (id, it, we) in DIFFERENCES {
         let _ = writeln!(page, "| {id} | {it} | {we} |");
     }
+    page.push_str(AUDIENCE);
     let metrics = catalogue::page(&[("Metrics", METRICS)]);
     // Without the head of a page of their own.
     page.push_str(metrics.find("\n## ").and_then(|at| metrics.get(at..)).unwrap_or_default());

@@ -44,7 +44,7 @@ impl Circumstances {
     }
 }
 
-/// One figure. Less is better.
+/// One figure. Less is better, unless it says otherwise.
 #[derive(Debug, Serialize)]
 pub struct Figure {
     name: String,
@@ -54,8 +54,10 @@ pub struct Figure {
     /// Ours for one of the peer's.
     ratio: Option<f64>,
     better: &'static str,
-    /// At most this is wanted of ours.
+    /// At most this is wanted of ours; at least, where more is better.
     goal: Option<f64>,
+    /// The same for the ratio.
+    goal_of_ratio: Option<f64>,
     ours_range: [f64; 2],
     peer_range: Option<[f64; 2]>,
 }
@@ -78,15 +80,30 @@ impl Figure {
             ratio: peer.filter(|(peer, _)| *peer != 0.0).map(|(peer, _)| ours / peer),
             better: "lower",
             goal: None,
+            goal_of_ratio: None,
             ours_range,
             peer_range: peer.map(|(_, range)| range),
         }
     }
 
-    /// At most this is wanted.
+    /// At most this is wanted; at least, where more is better.
     #[must_use]
     pub fn goal(mut self, goal: impl Into<Option<f64>>) -> Self {
         self.goal = goal.into();
+        self
+    }
+
+    /// At most this is wanted of ours for one of the peer's; at least, where more is better.
+    #[must_use]
+    pub fn goal_of_ratio(mut self, goal: impl Into<Option<f64>>) -> Self {
+        self.goal_of_ratio = goal.into();
+        self
+    }
+
+    /// More is better.
+    #[must_use]
+    pub fn higher(mut self) -> Self {
+        self.better = "higher";
         self
     }
 
@@ -105,11 +122,17 @@ impl Figure {
             (Some(peer), Some(range)) => format!(", peer {}", one(peer, range)),
             _ => String::new(),
         };
-        let ratio = self.ratio.map_or_else(String::new, |ratio| format!(", ratio {ratio:.2}"));
-        let goal = self.goal.map_or_else(String::new, |goal| {
-            format!(", goal {goal}: {}", if self.ours <= goal { "met" } else { "MISSED" })
+        let ratio = self.ratio.map_or_else(String::new, |ratio| {
+            format!(", ratio {ratio:.2}{}", self.judged(ratio, self.goal_of_ratio))
         });
+        let goal = self.judged(self.ours, self.goal);
         format!("{} [{}]: ours {}{peer}{ratio}{goal}", self.name, self.unit, one(self.ours, self.ours_range))
+    }
+
+    fn judged(&self, value: f64, goal: Option<f64>) -> String {
+        let Some(goal) = goal else { return String::new() };
+        let met = if self.better == "higher" { value >= goal } else { value <= goal };
+        format!(", goal {goal}: {}", if met { "met" } else { "MISSED" })
     }
 }
 
@@ -186,6 +209,11 @@ mod tests {
         );
         let alone = Figure::of("memory", "MB", [0.25], []).goal(0.25);
         assert_eq!(alone.line(), "memory [MB]: ours 0.25 (0.25 to 0.25), goal 0.25: met");
+        let speed = Figure::of("speed", "requests", [60.0], [10.0]).higher().goal(70.0).goal_of_ratio(6.0);
+        assert_eq!(
+            speed.line(),
+            "speed [requests]: ours 60.0 (60.0 to 60.0), peer 10.0 (10.0 to 10.0), ratio 6.00, goal 6: met, goal 70: MISSED"
+        );
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub const LABELS: [(&str, Values, &str); 10] = [
     ),
     (
         "outcome",
-        Values::Words(&["success", "failure", "skipped", "error"]),
-        "How an upload or a broadcast ended; never why, which may name buckets and accounts",
+        Values::Words(&["success", "failure", "skipped", "error", "sent", "dropped"]),
+        "How an upload, a broadcast or an event ended; never why, which may name buckets and accounts",
     ),
     ("divergence_layer", Values::Words(&["0", "1", "2", "3"]), "Where a replayed block differs"),
     ("chain", Values::Name, "The chain"),

@@ -6,8 +6,8 @@ mod task;
 
 pub use params::{
     AssembleGenesis, AwaitAction, AwaitCondition, AwaitedCondition, CeremonyAccount, CeremonyNode,
-    ConfigApply, ConfigMode, ConfigureGenesis, ConfigureStateSync, DiscoverPeers, GenerateGentx,
-    GenerateIdentity, PeerDiscovery, SnapshotRestore, UploadGenesisArtifacts,
+    CeremonyVesting, ConfigApply, ConfigMode, ConfigureGenesis, ConfigureStateSync, DiscoverPeers,
+    GenerateGentx, GenerateIdentity, PeerDiscovery, SnapshotRestore, UploadGenesisArtifacts,
 };
 pub use task::{
     ErrorBody, NodeId, SidecarState, SidecarStatus, SubmittedTask, TaskRequest, TaskResult, TaskState,

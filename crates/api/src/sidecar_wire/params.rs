@@ -218,6 +218,25 @@ pub struct CeremonyAccount {
 
     /// What the account holds.
     pub balance: String,
+
+    /// What of it can be spent only later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vesting: Option<CeremonyVesting>,
+}
+
+/// Tokens of an account that can be spent only later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CeremonyVesting {
+    /// How much.
+    pub amount: String,
+
+    /// When all of it can be spent, in seconds since 1970.
+    pub end_time: i64,
+
+    /// All at the end, instead of more and more.
+    #[serde(default)]
+    pub delayed: bool,
 }
 
 fn is_zero(number: &i64) -> bool {
@@ -259,7 +278,11 @@ mod tests {
         same::<UploadGenesisArtifacts>(&json!({"nodeName": "n"}));
         same::<AssembleGenesis>(&json!({
             "accountBalance": "2usei", "namespace": "sei", "nodes": [{"name": "n-0"}],
-            "accounts": [{"address": "sei1a", "balance": "1usei"}], "overrides": {"gov.x": {"y": 1}},
+            "accounts": [
+                {"address": "sei1a", "balance": "1usei"},
+                {"address": "sei1b", "balance": "1usei", "vesting": {"amount": "1usei", "endTime": 9, "delayed": true}},
+            ],
+            "overrides": {"gov.x": {"y": 1}},
         }));
     }
 }

@@ -10,6 +10,14 @@ pub(super) const SETTINGS: &str = "outrigger-operator";
 /// The image, as `make image` names it.
 const IMAGE: &str = concat!("outrigger.dev/outrigger:", env!("CARGO_PKG_VERSION"));
 
+/// The token for sidecars whose proxies ask for an audience of their own. It is there in any case, so that settings decide alone
+/// whether it is used: OUTRIGGER_PROXY_TOKEN_AUDIENCE and OUTRIGGER_SIDECAR_TOKEN_FILE.
+const AUDIENCE: &str = "sidecars.sei.io";
+const TOKEN: (&str, &str, &str) = ("sidecar-token", "/var/run/secrets/outrigger", "sidecar-token");
+
+/// How long such a token is good. The kubelet replaces it in time.
+const TOKEN_SECONDS: u32 = 3_600;
+
 /// The label by which network policies let the operator through to sidecars.
 const LABEL: (&str, &str) = ("app.kubernetes.io/name", "outrigger-operator");
 
@@ -50,6 +58,7 @@ pub(super) fn deployment() -> Vec<Value> {
             { "name": "metrics", "containerPort": METRICS },
             { "name": "probes", "containerPort": PROBES },
         ],
+        "volumeMounts": [{ "name": TOKEN.0, "mountPath": TOKEN.1, "readOnly": true }],
         "livenessProbe": probe("/livez"),
         "readinessProbe": probe("/readyz"),
         "resources": { "requests": { "cpu": "50m", "memory": "64Mi" }, "limits": { "memory": "512Mi" } },
@@ -67,8 +76,10 @@ pub(super) fn deployment() -> Vec<Value> {
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": { "matchLabels": labels() },
     });
+    let token = json!({ "path": TOKEN.2, "audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS });
     let pod = json!({
         "serviceAccountName": ACCOUNT,
+        "volumes": [{ "name": TOKEN.0, "projected": { "sources": [{ "serviceAccountToken": token }] } }],
         "containers": [container],
         "securityContext": {
             "runAsNonRoot": true,

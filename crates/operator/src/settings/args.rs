@@ -152,6 +152,9 @@ pub(super) struct ProcessArgs {
     pub(super) otlp_endpoint: Option<String>,
 }
 
+/// Where the kubelet puts the token of a pod's own account, which is for the API server.
+pub(super) const OWN_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
 /// How sidecars are spoken to, and by whom.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Sidecars")]
@@ -166,13 +169,12 @@ pub(super) struct SidecarArgs {
     )]
     pub(super) sidecar_address_template: String,
     /// File with the token that sidecars are shown; it may be replaced while the operator runs
-    #[arg(
-        long,
-        env = "OUTRIGGER_SIDECAR_TOKEN_FILE",
-        value_name = "FILE",
-        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-    )]
+    #[arg(long, env = "OUTRIGGER_SIDECAR_TOKEN_FILE", value_name = "FILE", default_value = OWN_TOKEN)]
     pub(super) sidecar_token_file: String,
+    /// Audience of that token, which every proxy then asks for, so that whoever captures it cannot use it at the API server; needs
+    /// --sidecar-token-file with a projected token of this audience. Pods follow a change as they follow one of the proxy's image
+    #[arg(long, env = "OUTRIGGER_PROXY_TOKEN_AUDIENCE", value_name = "NAME")]
+    pub(super) proxy_token_audience: Option<String>,
     /// Pods that network policies let through to sidecars beside the operator's own; may be repeated, or have semicolons between
     #[arg(
         long,

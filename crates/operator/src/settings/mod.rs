@@ -17,7 +17,7 @@ use runtime::telemetry::Format;
 use runtime::{lease, setting};
 
 pub use self::args::Args;
-use self::args::{PlatformArgs, ProcessArgs, SidecarArgs, UpstreamArgs};
+use self::args::{OWN_TOKEN, PlatformArgs, ProcessArgs, SidecarArgs, UpstreamArgs};
 pub use self::template::AddressTemplate;
 
 /// Everything that the operator was told, checked.
@@ -75,7 +75,8 @@ impl TryFrom<Args> for Settings {
         let own_namespace = own_namespace(&mut check, &process);
         let gateway = gateway(&mut check, &platform);
         let clients = clients(&mut check, &process, &sidecar, &own_namespace);
-        let platform = self::platform(&mut check, platform, clients);
+        let audience = audience(&mut check, &sidecar);
+        let platform = self::platform(&mut check, platform, clients, audience);
         let identity = settings::identity(process.pod_name.as_deref());
         let lease = lease.read(&mut check, |_| Some(own_namespace.clone()), LEASE, &identity);
         let without_effect = without_effect(&mut check, &upstream);
@@ -124,7 +125,12 @@ fn own_namespace(check: &mut Check, process: &ProcessArgs) -> String {
     namespace
 }
 
-fn platform(check: &mut Check, args: PlatformArgs, sidecar_clients: Vec<Client>) -> Platform {
+fn platform(
+    check: &mut Check,
+    args: PlatformArgs,
+    sidecar_clients: Vec<Client>,
+    proxy_token_audience: Option<String>,
+) -> Platform {
     macro_rules! text {
         ($name:ident) => {
             check.required(setting!(args.$name), text_without_spaces)
@@ -152,6 +158,7 @@ fn platform(check: &mut Check, args: PlatformArgs, sidecar_clients: Vec<Client>)
         object_store: object_store(check, &args),
         sidecar_image: text!(sidecar_image),
         proxy_image: text!(kube_rbac_proxy_image),
+        proxy_token_audience,
         exporter_image: text!(cosmos_exporter_image),
         sidecar_clients,
     }
@@ -199,6 +206,18 @@ fn clients(
     let mut clients = vec![Client { namespace: own_namespace.to_owned(), labels }];
     clients.extend(check.each(setting!(sidecar.sidecar_clients), text::client));
     clients
+}
+
+/// Proxies that ask for an audience turn the token of the operator's own account away: it is for the API server.
+fn audience(check: &mut Check, sidecar: &SidecarArgs) -> Option<String> {
+    let audience = check.optional(setting!(sidecar.proxy_token_audience), text::audience)?;
+    if sidecar.sidecar_token_file.trim() == OWN_TOKEN {
+        check.say(
+            "proxy_token_audience",
+            "needs --sidecar-token-file: the file of a projected token of this audience",
+        );
+    }
+    Some(audience)
 }
 
 /// Metrics and probes are served at both addresses, once when they are the same.

@@ -194,3 +194,22 @@ fn namespaces_and_clients_are_lists() {
     assert_eq!(clients, ["sei-system", "ops", "jobs"]);
     assert_eq!(settings.platform.sidecar_clients[0].labels["app"], "outrigger");
 }
+
+/// W12.
+#[test]
+fn an_audience_needs_a_token_of_its_own() {
+    let audience = "--proxy-token-audience=sidecars.sei.io";
+    let missing = lines(&[], &[audience]);
+    assert_eq!(
+        missing,
+        [
+            "--proxy-token-audience (OUTRIGGER_PROXY_TOKEN_AUDIENCE): needs --sidecar-token-file: the file of a projected token of this audience"
+        ]
+    );
+    let file = "--sidecar-token-file=/var/run/secrets/outrigger/sidecar-token";
+    let own = settings(&[], &[audience, file]).unwrap();
+    assert_eq!(own.platform.proxy_token_audience.as_deref(), Some("sidecars.sei.io"));
+    assert_eq!(settings(&[], &[file]).unwrap().platform.proxy_token_audience, None);
+    let list = lines(&[], &["--proxy-token-audience=a,b", file]);
+    assert!(list[0].contains("\"a,b\" is no audience"), "{list:?}");
+}

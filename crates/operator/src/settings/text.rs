@@ -37,6 +37,14 @@ pub(super) fn client(text: &str) -> Result<Client, String> {
     Ok(Client { namespace: namespace(space)?, labels: wanted })
 }
 
+/// One audience of tokens. The proxy takes a list: what would be taken for several, or for none, is no audience.
+pub(super) fn audience(text: &str) -> Result<String, String> {
+    if text.bytes().all(|byte| byte.is_ascii_graphic() && !b",\"'".contains(&byte)) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{text:?} is no audience: use one like sidecars.sei.io"))
+}
+
 /// A quantity of more than nothing, which the API server keeps as that number.
 pub(super) fn quantity(text: &str) -> Result<String, String> {
     let refused = |what: &str| Err(format!("{text:?} is {what}: use one like 4, 500m or 2000Gi"));

@@ -136,7 +136,7 @@ const TABLE: [Row; 14] = [
     Row {
         parts: POD,
         differs: |v| {
-            let wanted = render::proxy_config_hash(v.node);
+            let wanted = render::proxy_config_hash(v.node, v.platform);
             mirror(v, "proxy configuration", v.status.current_proxy_config_hash.as_ref(), &wanted)
         },
     },

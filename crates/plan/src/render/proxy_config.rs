@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 
 use super::{hash, meta};
+use crate::platform::Platform;
 
 /// The configuration of a node's proxy.
 #[must_use]
@@ -17,10 +18,14 @@ pub fn proxy_config(node: &SeiNode) -> ConfigMap {
     }
 }
 
-/// A hash of the content of the proxy's configuration. The proxy reads it once: only a new pod follows a change.
+/// A hash of all that the proxy is told. The proxy reads it once: only a new pod follows a change. An audience that is not there
+/// leaves no trace: pods from before there were audiences are not made anew.
 #[must_use]
-pub fn proxy_config_hash(node: &SeiNode) -> String {
-    hash::of_text(&content(node))
+pub fn proxy_config_hash(node: &SeiNode, platform: &Platform) -> String {
+    match &platform.proxy_token_audience {
+        None => hash::of_text(&content(node)),
+        Some(audience) => hash::of_text(&format!("{}audience: {audience}\n", content(node))),
+    }
 }
 
 /// Who may call the sidecar: whoever has the rights on the node's tasks. The key is `apiGroup`; the proxy takes no notice of

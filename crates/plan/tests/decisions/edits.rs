@@ -267,6 +267,16 @@ fn a_new_default_image_of_sidecars_reaches_nodes_that_were_observed() {
     assert_eq!(status(&cluster).current_sidecar_image.as_deref(), Some("sidecar:2"));
 }
 
+/// W12.
+#[test]
+fn an_audience_of_the_proxy_reaches_nodes_that_were_observed() {
+    let mut cluster = running(node("a"), &platform());
+    let own = plan::Platform { proxy_token_audience: Some("sidecars.sei.io".into()), ..platform() };
+    settle(&mut cluster, &own);
+    assert_eq!(cycles(&cluster), 1);
+    assert_reached_by(&mut cluster, &own);
+}
+
 #[test]
 fn what_a_node_began_with_is_named_when_it_is_edited() {
     let mut node = node("a");

@@ -43,6 +43,7 @@ pub fn platform() -> Platform {
         object_store: ObjectStore::default(),
         sidecar_image: "sidecar:1".into(),
         proxy_image: "proxy:1".into(),
+        proxy_token_audience: None,
         exporter_image: "exporter:1".into(),
         sidecar_clients: Vec::new(),
     }

@@ -68,6 +68,7 @@ pub fn platform() -> Platform {
         object_store: ObjectStore::default(),
         sidecar_image: text("images.example/sidecar:v1"),
         proxy_image: text("images.example/proxy:v2"),
+        proxy_token_audience: None,
         exporter_image: text("images.example/exporter:v3"),
         sidecar_clients: vec![
             Client { namespace: text("outrigger"), labels: [(text("app"), text("operator"))].into() },

@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec, Probe, Service};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use plan::platform::{Endpoint, ObjectStore};
-use plan::render;
+use plan::{Platform, render};
 use serde_json::{Value, json};
 
 use crate::{cases, node};
@@ -177,11 +177,32 @@ fn the_proxy_asks_about_the_right_group_even_for_names_that_yaml_takes_for_somet
 fn a_change_of_the_proxys_configuration_is_a_change_of_the_template() {
     let node = node("full");
     let template = set("full").spec.unwrap().template.metadata.unwrap().annotations.unwrap();
-    assert_eq!(template["outrigger.dev/proxy-config-hash"], render::proxy_config_hash(&node));
+    let hash = |node: &SeiNode| render::proxy_config_hash(node, &cases::platform());
+    assert_eq!(template["outrigger.dev/proxy-config-hash"], hash(&node));
     assert_eq!(template["karpenter.sh/do-not-disrupt"], "true");
     let mut other = node.clone();
     other.metadata.namespace = Some("lagoon".into());
-    assert_ne!(render::proxy_config_hash(&other), render::proxy_config_hash(&node));
+    assert_ne!(hash(&other), hash(&node));
+}
+
+/// W12.
+#[test]
+fn every_proxy_asks_for_the_audience_that_the_operator_was_told_of_and_else_for_none() {
+    let own = Platform { proxy_token_audience: Some("sidecars.sei.io".into()), ..cases::platform() };
+    let node = node("bootstrap");
+    for (platform, wanted) in
+        [(&cases::platform(), vec![]), (&own, vec!["--auth-token-audiences=sidecars.sei.io".to_owned()])]
+    {
+        let set = render::stateful_set(&node, platform).unwrap().spec.unwrap().template.spec.unwrap();
+        let job = render::bootstrap_job(&node, platform).unwrap().spec.unwrap().template.spec.unwrap();
+        for pod in [set, job] {
+            let mut args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
+            args.retain(|arg| arg.contains("audience"));
+            assert_eq!(args, wanted);
+        }
+    }
+    // Running pods follow.
+    assert_ne!(render::proxy_config_hash(&node, &own), render::proxy_config_hash(&node, &cases::platform()));
 }
 
 #[test]

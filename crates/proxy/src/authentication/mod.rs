@@ -22,6 +22,9 @@ pub(crate) enum Unknown {
     /// The token is not a good one.
     #[error("{0}")]
     Bad(Arc<str>),
+    /// Nobody issues tokens that look like this.
+    #[error("the token has letters that no token has, or too many")]
+    Impossible,
     /// It could not be found out.
     #[error(transparent)]
     Review(#[from] reviews::Error),
@@ -34,7 +37,7 @@ impl Unknown {
     /// How the request ends.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
-            Self::Bad(_) => Outcome::BadToken,
+            Self::Bad(_) | Self::Impossible => Outcome::BadToken,
             Self::Review(_) | Self::Lost => Outcome::AuthenticationUnavailable,
         }
     }
@@ -54,7 +57,7 @@ pub(crate) enum Tellers {
 
 impl Tellers {
     /// The key of a token.
-    pub(crate) fn key(&self, token: &str) -> Digest {
+    pub(crate) fn key(&self, token: &[u8]) -> Digest {
         match self {
             Self::ApiServer(tokens) => tokens.key(token),
             Self::Provider(oidc) => oidc.key(token),

@@ -88,8 +88,8 @@ impl Tokens {
     }
 
     /// The key of a token.
-    pub(crate) fn key(&self, token: &str) -> Digest {
-        self.asking.secret.digest(&[b"token", token.as_bytes()])
+    pub(crate) fn key(&self, token: &[u8]) -> Digest {
+        self.asking.secret.digest(&[b"token", token])
     }
 
     /// What is known without asking.

@@ -1,4 +1,5 @@
-//! Durations as Go programs take them.
+//! Durations as Go programs take them: all of what they take, since manifests say `0` and `1.5h` to kube-rbac-proxy. Settings of
+//! our own roles are read more strictly, by the runtime.
 
 use std::time::Duration;
 

@@ -8,21 +8,21 @@ use super::protected::Protected;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NamesProtected;
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
-
 /// Always removed, whatever `Connection` says. `Trailer` stays: it is written anew with the body.
-const ALWAYS: [HeaderName; 8] = [
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    HTTP2_SETTINGS,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
+fn is_of_connection(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "http2-settings"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
 
 /// Removes them from a request. `TE: trailers` is kept, since it says what the client can read.
 pub(crate) fn strip_request(headers: &mut HeaderMap, protected: &Protected) -> Result<(), NamesProtected> {
@@ -62,8 +62,8 @@ fn strip(headers: &mut HeaderMap, names: &[HeaderName]) {
     for name in names {
         headers.remove(name);
     }
-    headers.remove(header::CONNECTION);
-    for name in &ALWAYS {
+    // One at a time: there is seldom more than one, and looking costs less than removing what is not there.
+    while let Some(name) = headers.keys().find(|name| is_of_connection(name)).cloned() {
         headers.remove(name);
     }
 }

@@ -6,7 +6,6 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use runtime::metrics::Metrics;
 use rustls::RootCertStore;
 use tokio::runtime::Handle as Runtime;
-use tokio_util::sync::CancellationToken;
 
 use super::{Error, system};
 use crate::authentication::Tellers;
@@ -20,6 +19,7 @@ use crate::reviews::{Limiter, Reviews};
 use crate::serve::endpoints::Endpoints;
 use crate::serve::gate::Gate;
 use crate::serve::listener::Listener;
+use crate::serve::stop::Stop;
 use crate::serve::worker::{Orders, Purpose};
 use crate::settings::{Kubernetes, Settings};
 use crate::tls::reload::{Current, Look, Source};
@@ -124,7 +124,7 @@ pub(super) fn orders(
         limits: settings.limits,
         tls,
         access_log: settings.access_log,
-        stop: CancellationToken::new(),
+        stop: Stop::default(),
     })
 }
 

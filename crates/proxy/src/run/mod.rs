@@ -11,13 +11,13 @@ use runtime::tasks::{Phase, Tasks};
 use runtime::telemetry::{self, Options};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
 use self::assemble::{Files, dialer, listeners, orders};
 use crate::authentication::Tellers;
 use crate::metrics::{CacheName, ProxyMetrics};
 use crate::serve::gate::Gate;
 use crate::serve::socket;
+use crate::serve::stop::Stop;
 use crate::serve::worker::{self, Handle};
 use crate::settings::Settings;
 use crate::upstream::send::Upstream;
@@ -203,11 +203,11 @@ async fn sweep(gate: Arc<Gate>) {
 async fn drained(
     (mut terminate, mut interrupt): (Signal, Signal),
     workers: Arc<Vec<Handle>>,
-    stop: CancellationToken,
+    stop: Stop,
     within: Duration,
 ) {
     next(&mut terminate, &mut interrupt).await;
-    stop.cancel();
+    stop.say();
     let open = || workers.iter().map(Handle::open).sum::<usize>();
     tracing::info!(connections = open(), "draining");
     tokio::spawn(async move {

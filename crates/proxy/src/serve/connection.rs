@@ -173,8 +173,10 @@ where
 {
     let mut connection = pin!(connection);
     let mut look = pin!(sleep_until(Instant::now() + worker.limits.head));
-    let mut stop = pin!(worker.stop.cancelled());
+    let mut stop = pin!(worker.stop.heard());
     let mut stopping = false;
+    // Both wake this task by themselves, once they know it: they are asked again only when they have something to say.
+    let mut known = false;
     loop {
         let event = std::future::poll_fn(|cx| {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -183,16 +185,23 @@ where
                 }
                 return Poll::Ready(Event::Ended);
             }
-            if !stopping && stop.as_mut().poll(cx).is_ready() {
+            let asked = !known || worker.stop.is_said();
+            if !stopping && asked && stop.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Event::Stop);
             }
             // Only a head that came in pieces is seen here: its deadline is nearer than the one that was set.
             if activity.is_in_head() && look.deadline() > Instant::now() + worker.limits.head {
                 look.as_mut().reset(Instant::now() + worker.limits.head);
+                known = false;
             }
+            if known && !look.is_elapsed() {
+                return Poll::Pending;
+            }
+            known = true;
             look.as_mut().poll(cx).map(|()| Event::Look)
         })
         .await;
+        known = false;
         match event {
             Event::Ended => return,
             Event::Stop => {

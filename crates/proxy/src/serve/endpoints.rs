@@ -13,7 +13,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use runtime::metrics::Metrics;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::sync::CancellationToken;
+
+use super::stop::Stop;
 
 /// What OpenMetrics calls its text form.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -38,7 +39,7 @@ impl Endpoints {
         self: &Arc<Self>,
         stream: S,
         is_http2: bool,
-        stop: &CancellationToken,
+        stop: &Stop,
         head_within: Duration,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -68,7 +69,7 @@ impl Endpoints {
         };
         tokio::select! {
             () = serving => {}
-            () = stop.cancelled() => {}
+            () = stop.heard() => {}
             () = tokio::time::sleep(LIFE) => {}
         }
     }

@@ -83,11 +83,21 @@ impl Walker {
     }
 
     fn take_line<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let end = memchr::memchr(b'\n', bytes);
         let piece = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
         // A fragment can stand behind what is remembered of a long target.
         if self.at == At::Target && piece.contains(&b'#') {
             self.bad = Some(self.head);
+        }
+        // Nearly every line comes in one piece, and need not be remembered.
+        if let (Some(end), 0) = (end, self.length) {
+            match piece.split_last() {
+                Some((b'\r', line)) => {
+                    self.end_line(line.get(..LONGEST).unwrap_or(line), line.len() <= LONGEST);
+                }
+                _ => self.refuse(),
+            }
+            return bytes.get(end + 1..).unwrap_or_default();
         }
         if let (Some(free), Some(last)) = (self.line.get_mut(self.length.min(LONGEST)..), piece.last()) {
             free.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
@@ -139,6 +149,9 @@ impl Walker {
     }
 
     fn field(&mut self, line: &[u8], whole: bool) {
+        if !matches!(line.first(), Some(b'c' | b'C' | b't' | b'T')) {
+            return;
+        }
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { return };
         let (name, value) = line.split_at(colon);
         let value = value.get(1..).unwrap_or_default().trim_ascii();

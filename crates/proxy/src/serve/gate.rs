@@ -9,8 +9,7 @@ use rustls::RootCertStore;
 use super::peer::Peer;
 use super::refusal::Refusal;
 use super::seldom::Seldom;
-use crate::authentication::bearer::{self, Bearer};
-use crate::authentication::{Known, Tellers, websocket};
+use crate::authentication::{Known, Tellers, Unknown, bearer, websocket};
 use crate::authorization::{Asked, Authorizer, Decision, Missing};
 use crate::cache::Secret;
 use crate::identity::{HeaderStyle, Identity, Unspeakable};
@@ -118,9 +117,8 @@ impl Gate {
             return Ok((identity, Credential::Certificate));
         }
         let mut failed = match bearer {
-            Bearer::Absent => Outcome::NoCredentials,
-            Bearer::Impossible => Outcome::BadToken,
-            Bearer::Token(token) => match self.owner(peer, token, now).await {
+            None => Outcome::NoCredentials,
+            Some(token) => match self.owner(peer, token, now).await {
                 Ok(identity) => return Ok((identity, Credential::Token)),
                 Err(why) => self.tell(peer, &why),
             },
@@ -131,12 +129,10 @@ impl Gate {
             match websocket::of(headers) {
                 Ok(None) => {}
                 Err(websocket::Malformed) => failed = Outcome::BadWebsocketToken,
-                Ok(Some(found)) => match bearer::judge(&found.token) {
-                    Bearer::Token(token) => match self.owner(peer, token, now).await {
-                        Ok(identity) => return Ok((identity, Credential::Websocket(found.rest))),
-                        Err(why) => failed = self.tell(peer, &why),
-                    },
-                    Bearer::Absent | Bearer::Impossible => failed = Outcome::BadWebsocketToken,
+                Ok(Some(found)) => match self.owner(peer, found.token.as_bytes(), now).await {
+                    Ok(identity) => return Ok((identity, Credential::Websocket(found.rest))),
+                    Err(Unknown::Impossible) => failed = Outcome::BadWebsocketToken,
+                    Err(why) => failed = self.tell(peer, &why),
                 },
             }
         }
@@ -146,16 +142,17 @@ impl Gate {
         Err(failed.into())
     }
 
-    async fn owner(&self, peer: &Peer, token: &str, now: Instant) -> Known {
+    async fn owner(&self, peer: &Peer, token: &[u8], now: Instant) -> Known {
         let key = self.tokens.key(token);
-        match self.tokens.known(key, now) {
-            Some(known) => known,
-            // On the heap: it is seldom, and must not make every request larger.
-            None => Box::pin(self.tokens.ask(key, token, peer.address)).await,
+        if let Some(known) = self.tokens.known(key, now) {
+            return known;
         }
+        let token = bearer::possible(token).ok_or(Unknown::Impossible)?;
+        // On the heap: it is seldom, and must not make every request larger.
+        Box::pin(self.tokens.ask(key, token, peer.address)).await
     }
 
-    fn tell(&self, peer: &Peer, why: &crate::authentication::Unknown) -> Outcome {
+    fn tell(&self, peer: &Peer, why: &Unknown) -> Outcome {
         let outcome = why.outcome();
         if outcome == Outcome::AuthenticationUnavailable {
             if let Some(kept_back) = self.told.may_tell(Instant::now()) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
+use super::stop::Stop;
 use super::worker::{Accepted, Handle, Purpose};
 
 /// Connections that the kernel holds for us.
@@ -42,15 +42,10 @@ impl Listener {
     }
 
     /// Accepts until `stop`; then nobody listens any more.
-    pub(crate) async fn run(
-        self,
-        workers: Arc<Vec<Handle>>,
-        places: Arc<Semaphore>,
-        stop: CancellationToken,
-    ) {
+    pub(crate) async fn run(self, workers: Arc<Vec<Handle>>, places: Arc<Semaphore>, stop: Stop) {
         loop {
             let accepted = tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.heard() => return,
                 accepted = self.accept(&places) => accepted,
             };
             match accepted {

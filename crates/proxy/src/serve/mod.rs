@@ -13,4 +13,5 @@ mod refusal;
 pub(crate) mod seldom;
 mod shape;
 pub(crate) mod socket;
+pub(crate) mod stop;
 pub(crate) mod worker;

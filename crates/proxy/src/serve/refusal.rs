@@ -72,8 +72,8 @@ impl Refusal {
             response.headers_mut().insert(header::CONTENT_TYPE, TEXT);
             response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
         }
-        // Where this request ends, and another would begin, is not known.
-        if self.outcome == Outcome::AmbiguousFraming {
+        // Where this request ends, and another would begin, is not known; or what stands for a host may be anything.
+        if matches!(self.outcome, Outcome::AmbiguousFraming | Outcome::AmbiguousHost) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {

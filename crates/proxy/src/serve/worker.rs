@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use rustls::ServerConfig;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
 use super::connection;
 use super::endpoints::Endpoints;
 use super::gate::Gate;
 use super::seldom::Seldom;
+use super::stop::Stop;
 use crate::settings::{ClientLimits, Http2};
 use crate::upstream::send::Upstream;
 use crate::upstream::target::Target;
@@ -32,7 +32,7 @@ pub(crate) struct Orders {
     pub(crate) limits: ClientLimits,
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) access_log: bool,
-    pub(crate) stop: CancellationToken,
+    pub(crate) stop: Stop,
 }
 
 /// What one worker serves with.
@@ -50,7 +50,7 @@ pub(crate) struct Worker {
     pub(crate) limits: ClientLimits,
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) access_log: bool,
-    pub(crate) stop: CancellationToken,
+    pub(crate) stop: Stop,
     /// When failures of the upstream were told last.
     pub(crate) told: Seldom,
     open: Arc<AtomicUsize>,

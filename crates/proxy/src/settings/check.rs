@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use runtime::settings::text::boolean;
+
 use super::Settings;
 use crate::flags::{Given, Kind, parse_duration, split_all};
 
@@ -43,14 +45,10 @@ impl Check {
     }
 
     pub(super) fn boolean(&mut self, flag: &str, text: &str) -> bool {
-        match text {
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
-            other => {
-                self.problem(format!("--{flag}: {other:?} is neither true nor false"));
-                false
-            }
-        }
+        boolean(text).unwrap_or_else(|why| {
+            self.problem(format!("--{flag}: {why}"));
+            false
+        })
     }
 
     pub(super) fn number<T: FromStr + Default>(&mut self, flag: &str, text: &str) -> T {
@@ -84,10 +82,7 @@ impl Check {
 
     pub(super) fn dead(&mut self, given: &Given<'_>) {
         let fits = match given.kind {
-            Kind::Bool => matches!(
-                given.value,
-                "1" | "t" | "T" | "true" | "TRUE" | "True" | "0" | "f" | "F" | "false" | "FALSE" | "False"
-            ),
+            Kind::Bool => boolean(given.value).is_ok(),
             Kind::Text => true,
             Kind::Number => given.value.parse::<u64>().is_ok(),
         };

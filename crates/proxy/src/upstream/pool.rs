@@ -12,6 +12,9 @@ use super::body::Outgoing;
 /// would be lost.
 const KEPT: Duration = Duration::from_secs(50);
 
+/// Whoever waited for less than this was alive a moment ago, and is not about to be closed for its idleness.
+const ALIVE: Duration = Duration::from_secs(1);
+
 /// How many wait at most.
 const MOST: usize = 512;
 
@@ -32,18 +35,19 @@ struct Idle {
 }
 
 impl Pool {
-    /// One that waits: the one that was used last, since it is the least likely to be dead.
-    pub(crate) async fn take(&self) -> Option<http1::SendRequest<Outgoing>> {
+    /// One that waits: the one that was used last, since it is the least likely to be dead. The second part says whether it may be
+    /// closed by the upstream just now, as one that is idle for too long.
+    pub(crate) async fn take(&self) -> Option<(http1::SendRequest<Outgoing>, bool)> {
         loop {
             let Idle { mut sender, since } = lock(&self.idle).pop()?;
-            if sender.is_closed() || since.elapsed() > KEPT {
+            let waited = since.elapsed();
+            if sender.is_closed() || waited > KEPT {
                 continue;
             }
-            if sender.is_ready() {
-                return Some(sender);
-            }
-            if let Ok(Ok(())) = tokio::time::timeout(READY_WITHIN, sender.ready()).await {
-                return Some(sender);
+            if sender.is_ready()
+                || matches!(tokio::time::timeout(READY_WITHIN, sender.ready()).await, Ok(Ok(())))
+            {
+                return Some((sender, waited > ALIVE));
             }
         }
     }

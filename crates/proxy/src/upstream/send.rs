@@ -69,8 +69,8 @@ impl Upstream {
             }
         }
         // Dead ones give the request back, and the next is tried; a new one is tried once.
-        while let Some(mut sender) = self.pool.take().await {
-            let copy = repeatable(&request);
+        while let Some((mut sender, may_end)) = self.pool.take().await {
+            let copy = if may_end { repeatable(&request) } else { None };
             match sender.try_send_request(request).await {
                 Ok(answer) => return Ok((answer, Some(Lease::new(sender, ended, &self.pool)))),
                 Err(error) => {

@@ -333,6 +333,40 @@ pub async fn large_heads(case: &Case<'_>) -> TestResult {
     Ok(())
 }
 
+/// DOS-10: a flood of heads, each as large as it may be, larger, or without an end.
+pub async fn floods_of_headers(case: &Case<'_>) -> TestResult {
+    let token = case.ground.caller().await?;
+    let proxy = case.proxy().start().await?;
+    let ask = Ask::get("/ok").token(token);
+    assert_eq!(proxy.code(&ask).await, "200");
+    let head = |count: usize| {
+        (0..count)
+            .fold(Ask::get("/ok"), |ask, number| ask.header(&format!("X-{number}"), &"a".repeat(90)))
+            .bytes()
+    };
+    let mut endless = frames::begin();
+    endless.extend(frames::frame(0x1, 0x1, 1, &frames::block(&lines("Bearer none"))));
+    for _ in 0..30 {
+        endless.extend(frames::frame(0x9, 0, 1, &frames::block(&[("x-a", "b".repeat(1_000))])));
+    }
+    let (address, floods) = (proxy.plain(), Arc::new([head(90), head(2_000), endless]));
+    let number = Arc::new(AtomicU64::new(0));
+    let attack = Attack::by(3, move || {
+        let floods = floods.clone();
+        let which = number.fetch_add(1, Ordering::SeqCst) as usize % floods.len();
+        async move {
+            if let Ok(mut wire) = Wire::connect_from(MALLORY, address).await {
+                // It may be closed before all of it was said.
+                let _ = wire.send(&floods[which]).await;
+                wire.rest(Duration::from_millis(20)).await;
+            }
+        }
+    });
+    undisturbed(case, &proxy, &ask, &attack).await?;
+    case.check("it still runs", "yes", proxy.runs());
+    Ok(())
+}
+
 /// DOS-09: whoever does not go on is given up (W10).
 pub async fn given_up_in_time(case: &Case<'_>) -> TestResult {
     let proxy = case.proxy().secure().start().await?;

@@ -257,6 +257,7 @@ fn main() -> ExitCode {
         "DOS-07" dos::good_tokens slow,
         "DOS-08" dos::large_heads,
         "DOS-09" dos::given_up_in_time slow,
+        "DOS-10" dos::floods_of_headers alone,
     ];
     let _ = IDS.set(ids);
     // They mostly wait: for processes to start, for permissions to be known, for what must not come.

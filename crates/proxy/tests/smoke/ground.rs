@@ -69,6 +69,11 @@ impl<'a> Ground<'a> {
         made.status.map(|status| status.token).ok_or_else(|| Error::Refused("no token".into()))
     }
 
+    /// `HOST:PORT` of the API server.
+    pub fn api_server(&self) -> String {
+        self.plane.url().trim_start_matches("https://").trim_end_matches('/').to_owned()
+    }
+
     /// The administrator's kubeconfig with another address.
     pub fn kubeconfig_at(&self, server: &str) -> String {
         self.plane.admin().at(server).kubeconfig()

@@ -120,6 +120,11 @@ async fn a_token_of_another_audience_is_of_no_use(cx: Context) -> TestResult {
     let seen: Value = serde_json::from_str(&answer.body)?;
     assert_eq!(seen["host"], "pinned");
     assert_eq!(Call::get("/metrics").token(&of_api_server).to(&address).await?.status, 401);
+    // Whoever captures the one cannot use it at the API server, where the other is good.
+    let api_server = ground.api_server();
+    for (token, status) in [(&ours, 401), (&of_api_server, 200)] {
+        assert_eq!(Call::get("/version").tls().token(token).to(&api_server).await?.status, status);
+    }
     Ok(())
 }
 

@@ -42,7 +42,7 @@ pub(super) fn of_the_node(node: &SeiNode, platform: &Platform) -> Result<PodTemp
         guard::keyring_stays_with_the_sidecar(&pod, keyring)?;
     }
     let mut annotations = undisturbed();
-    annotations.insert(annotation::PROXY_CONFIG_HASH.into(), proxy_config_hash(node));
+    annotations.insert(annotation::PROXY_CONFIG_HASH.into(), proxy_config_hash(node, platform));
     annotations.insert(annotation::CONFIG_HASH.into(), config_hash(node, kind));
     Ok(template(meta::labels(node), annotations, pod))
 }

@@ -27,7 +27,7 @@ pub(super) fn container(node: &SeiNode, platform: &Platform, scheme: Scheme) -> 
         name: container::PROXY.into(),
         image: Some(platform.proxy_image.clone()),
         restart_policy: Some("Always".into()),
-        args: Some(args(node, scheme)),
+        args: Some(args(node, platform, scheme)),
         ports: Some(vec![container_port(PROXY_PORT)]),
         volume_mounts: Some(mounts),
         // Not by asking the sidecar: seid and the proxy are to come up while the sidecar is still at work.
@@ -47,7 +47,7 @@ pub(super) fn container(node: &SeiNode, platform: &Platform, scheme: Scheme) -> 
     })
 }
 
-fn args(node: &SeiNode, scheme: Scheme) -> Vec<String> {
+fn args(node: &SeiNode, platform: &Platform, scheme: Scheme) -> Vec<String> {
     let (tls, port) = (path::TLS, port::PROXY);
     let mut args = match scheme {
         Scheme::Http => vec![format!("--insecure-listen-address=0.0.0.0:{port}")],
@@ -67,5 +67,7 @@ fn args(node: &SeiNode, scheme: Scheme) -> Vec<String> {
         "--auth-header-fields-enabled=true".into(),
         "--v=0".into(),
     ]);
+    // Whoever captures such a token cannot use it at the API server.
+    args.extend(platform.proxy_token_audience.iter().map(|name| format!("--auth-token-audiences={name}")));
     args
 }

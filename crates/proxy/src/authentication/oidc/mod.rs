@@ -100,8 +100,8 @@ impl Oidc {
     }
 
     /// The key of a token.
-    pub(crate) fn key(&self, token: &str) -> Digest {
-        self.inner.secret.digest(&[b"token", token.as_bytes()])
+    pub(crate) fn key(&self, token: &[u8]) -> Digest {
+        self.inner.secret.digest(&[b"token", token])
     }
 
     /// What is known without verifying.

@@ -1,0 +1,64 @@
+//! An account's key: who pays for a validator's stake, and signs for it.
+
+use std::fmt;
+
+use k256::ecdsa::signature::Signer as _;
+use k256::ecdsa::{Signature, SigningKey};
+use zeroize::Zeroizing;
+
+use crate::address::{Address, evm_address};
+
+/// Bytes that are no key: zero, or too large. One in 2^128 random ones is such; draw others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("these 32 bytes are no secp256k1 key; draw others")]
+pub struct NoKey;
+
+/// The key of an account.
+pub struct AccountKey(SigningKey);
+
+impl AccountKey {
+    /// The key of 32 random bytes, or of a keyring.
+    pub fn from_bytes(bytes: &Zeroizing<[u8; 32]>) -> Result<Self, NoKey> {
+        SigningKey::from_slice(bytes.as_slice()).map(Self).map_err(|_| NoKey)
+    }
+
+    /// The public key, 33 bytes.
+    #[must_use]
+    pub fn public(&self) -> [u8; 33] {
+        let mut public = [0; 33];
+        let point = self.0.verifying_key().to_sec1_point(true);
+        for (to, from) in public.iter_mut().zip(point.as_bytes()) {
+            *to = *from;
+        }
+        public
+    }
+
+    /// The account's address.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        Address::of_secp256k1(&self.public())
+    }
+
+    /// The same account to the EVM.
+    #[must_use]
+    pub fn evm_address(&self) -> String {
+        evm_address(self.0.verifying_key())
+    }
+
+    /// A signature of 64 bytes; always the same for the same bytes.
+    pub(crate) fn sign(&self, bytes: &[u8]) -> [u8; 64] {
+        let signature: Signature = self.0.sign(bytes);
+        signature.normalize_s().to_bytes().into()
+    }
+
+    /// The private key, for a keyring.
+    pub(crate) fn private(&self) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(self.0.to_bytes().into())
+    }
+}
+
+impl fmt::Debug for AccountKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AccountKey({:?})", self.address())
+    }
+}

@@ -1,0 +1,29 @@
+//! A node's settings: `config.toml` and `app.toml`, resolved by one table.
+
+mod document;
+mod duration;
+mod finding;
+mod host;
+mod intent;
+mod mode;
+mod network_rules;
+mod patch;
+mod presets;
+mod render;
+mod rules;
+mod seid_rules;
+mod settings;
+pub mod table;
+mod value;
+
+pub use document::FileError;
+pub use finding::{Finding, Severity, usable};
+pub use host::Host;
+pub use intent::{ConfigError, Intent, Report, Resolved, check_intent, edit, reload, resolve, validate};
+pub use mode::{Mode, UnknownMode};
+pub use patch::{PatchError, Patchable, client_with_chain, patch};
+pub use presets::{persistent_peers, snapshot_generation, with_persistent_peers};
+pub use render::render;
+pub use rules::check;
+pub use settings::{CURRENT_VERSION, Files, Settings, place, unknown_keys};
+pub use value::{Unfit, Value};

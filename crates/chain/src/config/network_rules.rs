@@ -1,0 +1,68 @@
+//! Addresses and names of peers that seid cannot read, and dies of when it starts. Each was tried with seid.
+
+use super::finding::Findings;
+use super::settings::Settings;
+use crate::genesis::is_node_id;
+
+const PEERS: [&str; 3] =
+    ["network.p2p.persistent_peers", "network.p2p.bootstrap_peers", "network.p2p.blocksync_peers"];
+const PEER_IDS: [&str; 2] = ["network.p2p.private_peer_ids", "network.p2p.unconditional_peer_ids"];
+const DATABASES: [&str; 3] = ["goleveldb", "goleveldb-bloom", "memdb"];
+
+pub(super) fn check(settings: &Settings, out: &mut Findings) {
+    for key in PEERS {
+        if let Some(peer) = entries(settings, key).find(|peer| !is_peer(peer)) {
+            out.error(
+                key,
+                format!("{peer:?} is no peer, and seid does not start; write <node id>@<host>:<port>"),
+            );
+        }
+    }
+    for key in PEER_IDS {
+        if let Some(id) = entries(settings, key).find(|id| !is_node_id(id)) {
+            out.error(
+                key,
+                format!("{id:?} is no node id, and seid does not start; it has 40 hexadecimal digits"),
+            );
+        }
+    }
+    let address = settings.text("network.p2p.listen_address");
+    if !has_port(address) {
+        out.error(
+            "network.p2p.listen_address",
+            format!("{address:?} has no port, and seid does not start; write tcp://0.0.0.0:26656"),
+        );
+    }
+    let address = settings.text("priv_validator.listen_addr");
+    if !address.is_empty() && !has_port(address) && !address.starts_with("unix://") {
+        out.error(
+            "priv_validator.listen_addr",
+            format!("{address:?} has no port, and seid does not start; write tcp://127.0.0.1:26659, or leave it empty"),
+        );
+    }
+    let database = settings.text("storage.db_backend");
+    if !DATABASES.contains(&database) {
+        out.error(
+            "storage.db_backend",
+            format!("{database:?} is unknown, and seid does not start; use {}", DATABASES.join(", ")),
+        );
+    }
+}
+
+/// What stands between commas, as seid takes it: without blanks, and without what is empty.
+fn entries<'a>(settings: &'a Settings, key: &str) -> impl Iterator<Item = &'a str> {
+    settings.text(key).split(',').map(|entry| entry.trim_matches(' ')).filter(|entry| !entry.is_empty())
+}
+
+fn is_peer(peer: &str) -> bool {
+    let peer = peer.strip_prefix("mconn://").or_else(|| peer.strip_prefix("tcp://")).unwrap_or(peer);
+    let Some((id, address)) = peer.split_once('@') else { return false };
+    // Without a port seid takes the usual one.
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, "0"));
+    is_node_id(&id.to_ascii_lowercase()) && !host.is_empty() && port.parse::<u16>().is_ok()
+}
+
+fn has_port(address: &str) -> bool {
+    let address = address.split_once("://").map_or(address, |(_, address)| address);
+    address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+}

@@ -1,0 +1,43 @@
+//! Groups of settings that tasks and plans set together.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::document::{Document, FileError};
+use super::patch::{PatchError, Patchable, patch};
+use super::table::{File, Kind};
+use super::value::Value;
+
+/// What a node has that makes snapshots for others and keeps so many of them.
+#[must_use]
+pub fn snapshot_generation(keep_recent: u32) -> BTreeMap<String, String> {
+    let keep_recent = keep_recent.to_string();
+    [
+        ("storage.snapshot_interval", "2000"),
+        ("storage.snapshot_keep_recent", keep_recent.as_str()),
+        ("storage.pruning_keep_recent", "50000"),
+        ("storage.pruning_keep_every", "0"),
+        ("chain.min_retain_blocks", "50000"),
+        ("network.p2p.max_connections", "500"),
+        ("network.p2p.send_rate", "20971520"),
+        ("network.p2p.recv_rate", "20971520"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into()
+}
+
+/// `config.toml` with these peers, each as `id@host:port`, in the place of those that it had.
+pub fn with_persistent_peers(config_toml: &str, peers: &[String]) -> Result<String, PatchError> {
+    let tree = json!({ "p2p": { "persistent-peers": peers.join(",") } });
+    let empty = Map::new();
+    patch(Patchable::Config, config_toml, tree.as_object().map_or(&empty, |tree: &Map<String, Json>| tree))
+}
+
+/// The peers in `config.toml`, as one text with commas; empty if there are none.
+pub fn persistent_peers(config_toml: &str) -> Result<String, FileError> {
+    match Document::parse(File::Config, config_toml)?.read("p2p.persistent-peers", Kind::Text)? {
+        Some(Value::Text(peers)) => Ok(peers),
+        _ => Ok(String::new()),
+    }
+}

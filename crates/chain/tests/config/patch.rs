@@ -1,0 +1,64 @@
+//! Changes that are spelled as the file is.
+
+use std::str::FromStr as _;
+
+use chain::config::{PatchError, Patchable, client_with_chain, patch, with_persistent_peers};
+use serde_json::{Value as Json, json};
+
+fn patched(text: &str, tree: &Json) -> String {
+    patch(Patchable::Config, text, tree.as_object().unwrap()).unwrap()
+}
+
+#[test]
+fn a_patch_changes_what_it_names_and_nothing_else() {
+    let before =
+        "# top\nmoniker = 'a' # name\nforeign = 1\n\n[p2p] # peers\n  # who\n  pex = true\n  laddr = \"x\"\n";
+    let tree = json!({ "moniker": "b", "p2p": { "pex": false, "laddr": null, "size": 7000 }, "new": { "a": [1, 2.5] } });
+    assert_eq!(
+        patched(before, &tree),
+        "# top\nmoniker = \"b\" # name\nforeign = 1\n\n[p2p] # peers\n  # who\n  pex = false\n  size = 7000\n\n[new]\na = [1, 2.5]\n"
+    );
+    assert_eq!(patched("", &json!({ "a": { "b": { "c": "d" } } })), "\n[a]\n\n[a.b]\nc = \"d\"\n");
+    assert_eq!(patched("a = { b = 1 }\n", &json!({ "a": { "b": 2 } })), "a = { b = 2 }\n");
+    assert_eq!(patched("a = 1\n", &json!({ "gone": null })), "a = 1\n");
+}
+
+/// A name that leads out of the folder is the first danger of the sidecar's list.
+#[test]
+fn only_three_files_can_be_patched() {
+    for name in ["config.toml", "app.toml", "client.toml"] {
+        assert_eq!(Patchable::from_str(name).unwrap().name(), name);
+    }
+    for name in ["../config.toml", "node_key.json", "", "config.toml/", "/etc/passwd", "Config.toml"] {
+        assert_eq!(Patchable::from_str(name), Err(PatchError::Name(name.into())));
+    }
+}
+
+#[test]
+fn what_toml_cannot_hold_is_refused_by_its_key() {
+    let refuse = |tree: Json| patch(Patchable::App, "", tree.as_object().unwrap()).unwrap_err().to_string();
+    assert_eq!(
+        refuse(json!({ "a": { "b": 18_446_744_073_709_551_615_u64 } })),
+        "app.toml: a.b is above 9223372036854775807, which TOML cannot hold"
+    );
+    assert!(refuse(json!({ "a": [null] })).starts_with("app.toml: a is null within a list"));
+    let error = patch(Patchable::App, "a = ", json!({}).as_object().unwrap()).unwrap_err().to_string();
+    assert!(error.starts_with("app.toml is not TOML: line 1: "), "{error}");
+}
+
+#[test]
+fn peers_and_the_chain_are_put_where_they_belong() {
+    let peers = ["a@b:1".to_owned(), "c@d:2".to_owned()];
+    let text =
+        with_persistent_peers("[p2p]\n  # mine\n  persistent-peers = \"\"\n  pex = true\n", &peers).unwrap();
+    assert_eq!(text, "[p2p]\n  # mine\n  persistent-peers = \"a@b:1,c@d:2\"\n  pex = true\n");
+    let rest = "output = \"text\"\nnode = \"tcp://localhost:26657\"\nbroadcast-mode = \"sync\"\n";
+    assert_eq!(
+        client_with_chain("", "arctic-1").unwrap(),
+        format!("chain-id = \"arctic-1\"\nkeyring-backend = \"os\"\n{rest}")
+    );
+    assert_eq!(
+        client_with_chain("keyring-backend = \"test\" # ours\nchain-id = \"\" # x\n", "a").unwrap(),
+        format!("keyring-backend = \"test\" # ours\nchain-id = \"a\" # x\n{rest}")
+    );
+}

@@ -1,0 +1,142 @@
+//! GEN-15: accounts of people who run no validator, and values that are to be others.
+
+use chain::address::Prefix;
+use chain::genesis::{Genesis, NewAccount, Vesting};
+use chain::json::Json;
+
+use crate::ceremony::{account_key, assembled_with, gentx};
+
+fn account(number: u8, balance: &str, vesting: Option<(&str, i64, bool)>) -> NewAccount {
+    NewAccount {
+        address: account_key(number).address().to_text(Prefix::Account),
+        balance: balance.into(),
+        vesting: vesting.map(|(amount, end_time, delayed)| Vesting {
+            amount: amount.into(),
+            end_time,
+            delayed,
+        }),
+    }
+}
+
+fn with(accounts: &[NewAccount]) -> Result<Json, String> {
+    let file = assembled_with(&[("a", &gentx(3))], accounts, &[]).map_err(|error| error.to_string())?.file;
+    Ok(Json::parse(file.as_bytes()).unwrap())
+}
+
+/// The chain begins at this second.
+const BEGIN: i64 = 1_767_323_045;
+
+#[test]
+fn accounts_and_vesting_are_written_as_seid_reads_them() {
+    let json = with(&[
+        account(20, "5usei,7uatom", None),
+        account(21, "5usei", Some(("4usei", BEGIN + 1, false))),
+        account(22, "5usei", Some(("5usei", BEGIN + 100, true))),
+    ])
+    .unwrap();
+    let accounts = json.at(&["app_state", "auth", "accounts"]).unwrap().as_array().unwrap();
+    let address = |number| account_key(number).address().to_text(Prefix::Account);
+    assert_eq!(accounts.len(), 4);
+    assert_eq!(
+        accounts[1].compact(),
+        format!(
+            r#"{{"@type":"/cosmos.auth.v1beta1.BaseAccount","address":"{}","pub_key":null,"account_number":"0","sequence":"0"}}"#,
+            address(20)
+        )
+    );
+    assert_eq!(
+        accounts[2].compact(),
+        format!(
+            r#"{{"@type":"/cosmos.vesting.v1beta1.ContinuousVestingAccount","base_vesting_account":{{"base_account":{{"address":"{}","pub_key":null,"account_number":"0","sequence":"0"}},"original_vesting":[{{"denom":"usei","amount":"4"}}],"delegated_free":[],"delegated_vesting":[],"end_time":"{}","admin":"","cancelled_time":"0"}},"start_time":"{BEGIN}"}}"#,
+            address(21),
+            BEGIN + 1
+        )
+    );
+    let delayed = accounts[3].compact();
+    assert!(delayed.starts_with(r#"{"@type":"/cosmos.vesting.v1beta1.DelayedVestingAccount""#), "{delayed}");
+    assert!(!delayed.contains("start_time"), "{delayed}");
+    let balances = json.at(&["app_state", "bank", "balances"]).unwrap().as_array().unwrap();
+    let order: Vec<&str> =
+        balances.iter().map(|one| one.at(&["address"]).unwrap().as_text().unwrap()).collect();
+    let mut by_bytes: Vec<_> = [3, 20, 21, 22].map(|number| account_key(number).address()).into();
+    by_bytes.sort();
+    assert_eq!(order, by_bytes.iter().map(|one| one.to_text(Prefix::Account)).collect::<Vec<_>>());
+    let coins =
+        balances.iter().find(|one| one.at(&["address"]).unwrap().as_text() == Some(&address(20))).unwrap();
+    assert_eq!(
+        coins.at(&["coins"]).unwrap().compact(),
+        r#"[{"denom":"uatom","amount":"7"},{"denom":"usei","amount":"5"}]"#
+    );
+}
+
+#[test]
+fn accounts_that_cannot_be_are_refused() {
+    let error = with(&[account(3, "5usei", None)]).unwrap_err();
+    assert!(error.ends_with("is there already; list it once, and no validator's"), "{error}");
+    let error = with(&[account(20, "5usei", None), account(20, "5usei", None)]).unwrap_err();
+    assert!(error.ends_with("is there already; list it once, and no validator's"), "{error}");
+    for (account, why) in [
+        (account(20, "", None), "balance is nothing"),
+        (account(20, "0.5usei", None), "balance is nothing"),
+        (account(20, "five", None), "is no amount"),
+        (account(20, "5usei", Some(("6usei", BEGIN + 1, false))), "within balance"),
+        (account(20, "5usei", Some(("0.9usei", BEGIN + 1, false))), "above nothing"),
+        (account(20, "5usei", Some(("1uatom", BEGIN + 1, false))), "within balance"),
+        (account(20, "5usei", Some(("5usei", BEGIN, true))), "after the chain begins"),
+    ] {
+        let error = with(&[account]).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+    let stranger = NewAccount { address: "cosmos1x".into(), balance: "1usei".into(), vesting: None };
+    assert!(with(&[stranger]).unwrap_err().contains("is no address"));
+}
+
+/// GEN-16.
+#[test]
+fn values_are_replaced_where_somebody_says_so() {
+    let overridden = |path: &str, value: &str| {
+        let file = assembled_with(&[("a", &gentx(3))], &[], &[(path, value)])
+            .map_err(|error| error.to_string())?
+            .file;
+        Ok::<_, String>(Json::parse(file.as_bytes()).unwrap())
+    };
+    let json = overridden("gov.voting_params.voting_period", "\"60s\"").unwrap();
+    assert_eq!(
+        json.at(&["app_state", "gov", "voting_params"]).unwrap().compact(),
+        r#"{"voting_period":"60s","expedited_voting_period":"86400s"}"#
+    );
+    let json = overridden("gov.new.deep", "{\"z\":1,\"a\":1e400}").unwrap();
+    assert_eq!(json.at(&["app_state", "gov", "new"]).unwrap().compact(), r#"{"deep":{"z":1,"a":1e400}}"#);
+    for (path, value, why) in [
+        ("gov", "1", "must be <module>.<field>"),
+        ("", "1", "must be <module>.<field>"),
+        ("gov..x", "1", "must be <module>.<field>"),
+        ("gov.x.", "1", "must be <module>.<field>"),
+        ("nothing.x", "1", "has no module \"nothing\""),
+        ("gov.starting_proposal_id.x", "1", "\"starting_proposal_id\" is a value and has no fields"),
+        ("gov.deposits.x", "1", "\"deposits\" is a value and has no fields"),
+        ("gov.x", "", "the value is not JSON"),
+        ("gov.x", "{", "the value is not JSON"),
+    ] {
+        let error = overridden(path, value).unwrap_err();
+        assert!(error.contains(why), "{path}: {error}");
+    }
+}
+
+#[test]
+fn an_account_is_added_once() {
+    let mut genesis: Genesis = crate::ceremony::base();
+    let key = account_key(3);
+    let balance = chain::coin::Coins::parse("7usei").unwrap();
+    for _ in 0..2 {
+        genesis.add_account(key.address(), &balance).unwrap();
+        genesis.associate(key.address(), &key.evm_address()).unwrap();
+    }
+    let json = Json::parse(genesis.file().as_bytes()).unwrap();
+    for path in [["auth", "accounts"], ["bank", "balances"], ["evm", "address_associations"]] {
+        let list = json.at(&["app_state"]).unwrap().at(&path).unwrap().as_array().unwrap();
+        assert_eq!(list.len(), 1, "{path:?}");
+    }
+    let again = Genesis::parse(genesis.file().as_bytes()).unwrap();
+    assert_eq!(again.file(), genesis.file());
+}

@@ -1,0 +1,82 @@
+//! A ceremony whose keys are known.
+
+use std::collections::BTreeMap;
+
+use chain::account::AccountKey;
+use chain::coin::{Coin, Coins};
+use chain::genesis::{Assembled, Ceremony, Genesis, GenesisError, NewAccount, Participant, assemble};
+use chain::gentx::{Declaration, Gentx};
+use chain::identity::{ConsensusKey, NodeKey};
+use zeroize::Zeroizing;
+
+pub const CHAIN: &str = "gx-vec-1";
+pub const TIME: &str = "2026-01-02T03:04:05Z";
+pub const BALANCE: &str = "1000000000000usei";
+
+/// The private key of the vector, of `abandon` 23 times and `art`.
+pub fn vector_key() -> AccountKey {
+    let hex = "8088c2ed2149c34f6d6533b774da4e1692eb5cb426fdbaef6898eeda489630b7";
+    let mut bytes = Zeroizing::new([0; 32]);
+    for (byte, digits) in bytes.iter_mut().zip(hex.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap();
+    }
+    AccountKey::from_bytes(&bytes).unwrap()
+}
+
+pub fn node_key(seed: u8) -> NodeKey {
+    NodeKey::from_seed(&Zeroizing::new([seed; 32]))
+}
+
+pub fn consensus_key(seed: u8) -> ConsensusKey {
+    ConsensusKey::from_seed(&Zeroizing::new([seed; 32]))
+}
+
+pub fn account_key(seed: u8) -> AccountKey {
+    AccountKey::from_bytes(&Zeroizing::new([seed; 32])).unwrap()
+}
+
+/// A gentx of keys from seeds, with a stake, for a chain.
+pub fn gentx_of(account: &AccountKey, consensus: u8, stake: &str, chain_id: &str) -> Gentx {
+    let declaration = Declaration {
+        chain_id,
+        moniker: "val-0",
+        node_id: &node_key(1).id(),
+        address: "192.0.2.1",
+        consensus_key: consensus_key(consensus).public(),
+        stake: &Coin::parse(stake).unwrap(),
+        gas_limit: 0,
+    };
+    Gentx::sign(&declaration, account).unwrap()
+}
+
+/// The gentx file of a node with a number.
+pub fn gentx(number: u8) -> String {
+    gentx_of(&account_key(number), number, "10000000usei", CHAIN).file()
+}
+
+pub fn base() -> Genesis {
+    Genesis::new(CHAIN, TIME.parse().unwrap()).unwrap()
+}
+
+/// What becomes of nodes with these gentxs.
+pub fn assembled(nodes: &[(&str, &str)]) -> Result<Assembled, GenesisError> {
+    assembled_with(nodes, &[], &[])
+}
+
+pub fn assembled_with(
+    nodes: &[(&str, &str)],
+    accounts: &[NewAccount],
+    overrides: &[(&str, &str)],
+) -> Result<Assembled, GenesisError> {
+    let participants: Vec<Participant<'_>> =
+        nodes.iter().map(|(name, gentx)| Participant { name, gentx: gentx.as_bytes() }).collect();
+    let overrides: BTreeMap<String, Vec<u8>> =
+        overrides.iter().map(|(path, value)| ((*path).to_owned(), value.as_bytes().to_vec())).collect();
+    assemble(Ceremony {
+        base: base(),
+        participants: &participants,
+        balance: &Coins::parse(BALANCE).unwrap(),
+        accounts,
+        overrides: &overrides,
+    })
+}

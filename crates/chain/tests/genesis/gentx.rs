@@ -1,0 +1,85 @@
+//! A gentx.
+
+use chain::address::Prefix;
+use chain::coin::Coin;
+use chain::gentx::{Declaration, Gentx, GentxError};
+use chain::sha256;
+
+use crate::ceremony::{CHAIN, consensus_key, gentx_of, node_key, vector_key};
+
+fn vector(gas_limit: u64) -> Gentx {
+    let declaration = Declaration {
+        chain_id: CHAIN,
+        moniker: "val-0",
+        node_id: &node_key(1).id(),
+        address: "192.0.2.1",
+        consensus_key: consensus_key(2).public(),
+        stake: &Coin::parse("10000000usei").unwrap(),
+        gas_limit,
+    };
+    Gentx::sign(&declaration, &vector_key()).unwrap()
+}
+
+/// GEN-03.
+#[test]
+fn the_file_is_that_of_the_vector() {
+    let file = vector(0).file();
+    assert_eq!(file.len(), 1147);
+    assert_eq!(sha256(file.as_bytes()), "8fadd1a0f300f8b7d98a2b53ca44458c12bf781c4ee5c1fffd4f8224c07ae8b8");
+    let signature =
+        "yyOmwcsk0g9qlkjTrf3qpSLjljkYrUpoVo3vWgDVEUlVzAB5ETuCJXih3ue7ynFMS9x0HL435fuGdzOTEw89kw==";
+    assert!(file.ends_with(&format!("\"signatures\":[\"{signature}\"]}}\n")), "{file}");
+    let signature =
+        "BXCmLLMpWYD20ptyNpNej6Y2d9CqJJYxb7WWw0WUpKJJAC2VODkIz28Wm42sN5HTFYL70fsHAJuYWuxvdpusTg==";
+    let file = vector(200_000).file();
+    assert!(file.ends_with(&format!("\"signatures\":[\"{signature}\"]}}\n")), "{file}");
+}
+
+#[test]
+fn what_was_signed_is_read_again() {
+    let gentx = vector(0);
+    let read = Gentx::parse(gentx.file().as_bytes(), CHAIN).unwrap();
+    assert_eq!(read, gentx);
+    assert_eq!(read.delegator().to_text(Prefix::Account), "sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd37");
+    assert_eq!(read.stake().to_string(), "10000000usei");
+    assert_eq!(*read.consensus_key(), consensus_key(2).public());
+    // Programs that are not Sei's leave this out, and sign the same bytes.
+    let without = gentx.file().replace(",\"gas_estimate\":\"0\"", "");
+    assert_ne!(without, gentx.file());
+    assert_eq!(Gentx::parse(without.as_bytes(), CHAIN).unwrap().file(), gentx.file());
+}
+
+/// Markup in a name is escaped in the file and signed as it is.
+#[test]
+fn a_name_with_markup_is_escaped_as_go_does() {
+    let declaration = Declaration {
+        chain_id: CHAIN,
+        moniker: "<a>&\"b\"",
+        node_id: &node_key(1).id(),
+        address: "192.0.2.1",
+        consensus_key: consensus_key(2).public(),
+        stake: &Coin::parse("10000000usei").unwrap(),
+        gas_limit: 0,
+    };
+    let file = Gentx::sign(&declaration, &vector_key()).unwrap().file();
+    assert!(file.contains(r#""moniker":"\u003ca\u003e\u0026\"b\"""#), "{file}");
+    Gentx::parse(file.as_bytes(), CHAIN).unwrap();
+    let long = "m".repeat(71);
+    let too_long = Declaration { moniker: &long, ..declaration.clone() };
+    assert!(matches!(Gentx::sign(&too_long, &vector_key()), Err(GentxError::Field { field: "moniker", .. })));
+    let nameless = Declaration { moniker: "", ..declaration };
+    assert!(matches!(
+        Gentx::sign(&nameless, &vector_key()),
+        Err(GentxError::Field { field: "description", .. })
+    ));
+}
+
+#[test]
+fn a_signature_for_another_chain_or_of_somebody_else_is_refused() {
+    let file = gentx_of(&vector_key(), 2, "10000000usei", "other-1").file();
+    let error = Gentx::parse(file.as_bytes(), CHAIN).unwrap_err();
+    assert_eq!(error, GentxError::Signature(CHAIN.into()));
+    Gentx::parse(file.as_bytes(), "other-1").unwrap();
+    let forged = vector(0).file().replace("\"amount\":\"10000000\"", "\"amount\":\"20000000\"");
+    assert_eq!(Gentx::parse(forged.as_bytes(), CHAIN).unwrap_err(), GentxError::Signature(CHAIN.into()));
+}

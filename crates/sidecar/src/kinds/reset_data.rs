@@ -1,0 +1,85 @@
+//! `reset-data`: deletes the chain's data, so that the node begins from nothing.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use api::sidecar_wire::TaskType;
+use serde_json::json;
+
+use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use crate::node::{files, home, marker, rpc};
+
+/// A validator that has signed nothing yet.
+const NOTHING_SIGNED: &str = "{\n  \"height\": \"0\",\n  \"round\": 0,\n  \"step\": 0\n}\n";
+
+pub(super) const KIND: Kind = Kind {
+    task: TaskType::ResetData,
+    changes: &[Resource::Process, Resource::Data],
+    limit: Limit::Within(Duration::from_secs(3600)),
+    waits: false,
+    run: |work| -> Doing { Box::pin(run(work)) },
+};
+
+async fn run(work: Work) -> Outcome {
+    if rpc::status(&work.node.settings().node_rpc, rpc::QUICK).await.is_ok() {
+        return Err(Failure::new("seid runs: its RPC answers; stop it first"));
+    }
+    let on_thread = work.clone();
+    let wiped = work.blocking(move || wipe(&on_thread)).await?;
+    Ok(Some(json!({ "wipedBytes": wiped })))
+}
+
+fn wipe(work: &Work) -> Result<i64, Failure> {
+    let home = work.node.home();
+    let data = home.join(home::DATA);
+    let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", data.display()));
+    // What it held is only told; that it cannot be measured stops nothing.
+    let held = size(&data).map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    for entry in entries(&data).map_err(failed)? {
+        work.check()?;
+        let path = entry.path();
+        let removed = match entry.file_type() {
+            Ok(kind) if kind.is_dir() => fs::remove_dir_all(&path),
+            _ => fs::remove_file(&path),
+        };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+    }
+    make(&data).map_err(failed)?;
+    files::write(&home.join(home::VALIDATOR_STATE), NOTHING_SIGNED.as_bytes(), 0o600).map_err(failed)?;
+    marker::STATE_SYNC.remove(home).map_err(failed)?;
+    Ok(held)
+}
+
+fn make(data: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new().recursive(true).mode(0o750).create(data)
+}
+
+fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => Ok(entries.flatten().collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The bytes of all files; links are not followed.
+fn size(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in entries(folder)? {
+        let about = entry.metadata()?;
+        bytes += if about.is_dir() {
+            size(&entry.path())?
+        } else if about.is_file() {
+            about.len()
+        } else {
+            0
+        };
+    }
+    Ok(bytes)
+}

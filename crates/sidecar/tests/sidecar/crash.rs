@@ -1,0 +1,457 @@
+//! The crash matrix: killed before each of its writes, a task is done once or told honestly. In `make test` some points of every
+//! kind; `make crash-sidecar` tries all.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testbed::write_faults::Watcher;
+use testbed::{Context, TestResult, wait};
+
+use crate::ground::{Ground, SOON, Sidecar};
+
+/// The id of the task that is watched.
+const ID: &str = "3f6f2f0e-6a57-4c4e-9d4e-0f1a2b3c4d5e";
+
+/// A matrix that was not tried to its end would be one that never ends.
+const MOST_POINTS: usize = 400;
+
+/// What a task is killed in the middle of.
+struct Workload {
+    kind: &'static str,
+    params: Value,
+    /// Tasks that come before it.
+    before: Vec<(&'static str, Value)>,
+    /// Whether it makes keys: what it writes is then another thing every time.
+    random: bool,
+}
+
+impl Workload {
+    fn new(kind: &'static str, params: Value) -> Self {
+        Self { kind, params, before: Vec::new(), random: false }
+    }
+
+    fn after(mut self, before: &[(&'static str, Value)]) -> Self {
+        self.before = before.to_vec();
+        self
+    }
+
+    fn random(mut self) -> Self {
+        self.random = true;
+        self
+    }
+}
+
+/// Which points are tried: all, or one in so many.
+fn stride() -> usize {
+    if std::env::var_os("OUTRIGGER_CRASH_EVERYWHERE").is_some() { 1 } else { 9 }
+}
+
+/// Every file of a node and of the objects, but for the ledger: its content, or that it is there.
+fn state(ground: &Ground, random: bool) -> BTreeMap<String, Option<Vec<u8>>> {
+    fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Option<Vec<u8>>>, random: bool) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => walk(root, &path, found, random),
+                _ if name.starts_with("sidecar.db") => {}
+                // What a folder in the place of a bucket stages; S3 has none.
+                _ if name
+                    .rsplit_once('#')
+                    .is_some_and(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit())) => {}
+                _ if random => drop(found.insert(without_random(&name), None)),
+                _ => drop(found.insert(name, fs::read(&path).ok())),
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(&ground.home, &ground.home, &mut found, random);
+    walk(&ground.objects, &ground.objects, &mut found, random);
+    found
+}
+
+/// Names that hold an address: forty hexadecimal digits.
+fn without_random(name: &str) -> String {
+    let mut shown = String::new();
+    for part in name.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {
+        let digits = part.trim_end_matches(|c: char| !c.is_ascii_hexdigit());
+        if digits.len() == 40 { shown.push_str(&part.replace(digits, "ID")) } else { shown.push_str(part) }
+    }
+    shown
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status()?;
+    assert!(copied.success(), "copying {}", from.display());
+    Ok(())
+}
+
+/// A node as it is before the task.
+struct Template {
+    home: PathBuf,
+    objects: PathBuf,
+}
+
+impl Template {
+    async fn of(ground: &Ground, workload: &Workload) -> Result<Self, testbed::Error> {
+        let sidecar = ground.start().await?;
+        for (kind, params) in &workload.before {
+            let task = sidecar.done(kind, params).await?;
+            assert_eq!(task["status"], "completed", "{task}");
+        }
+        sidecar.stop(SOON)?;
+        let at = |name: &str| ground.site.dir().join(format!("template-{name}"));
+        let template = Self { home: at("home"), objects: at("objects") };
+        let io = |source| testbed::Error::Io { what: "keeping a node".into(), source };
+        copy(&ground.home, &template.home).map_err(io)?;
+        copy(&ground.objects, &template.objects).map_err(io)?;
+        Ok(template)
+    }
+
+    fn restore(&self, ground: &Ground) -> std::io::Result<()> {
+        copy(&self.home, &ground.home)?;
+        copy(&self.objects, &ground.objects)
+    }
+}
+
+/// What the ledger says of the task, when nobody uses it.
+fn stored(ground: &Ground) -> Option<String> {
+    let ledger = rusqlite::Connection::open(ground.home.join("sidecar.db")).ok()?;
+    ledger.query_row("SELECT status FROM task_results WHERE id = ?1", [ID], |row| row.get(0)).ok()
+}
+
+/// How often the task was begun, by a log that all sidecars of a test share.
+fn begun(log: &str) -> usize {
+    log.lines().filter(|line| line.contains("\"begun\"") && line.contains(ID)).count()
+}
+
+/// What came of a submission that the sidecar may not have survived.
+struct Tried {
+    /// 201 was heard.
+    answered: bool,
+    /// The task ended, and nobody was killed.
+    survived: bool,
+}
+
+async fn submit(sidecar: &Sidecar, workload: &Workload) -> Result<Tried, testbed::Error> {
+    let body = json!({"id": ID, "type": workload.kind, "params": workload.params}).to_string();
+    let answered = match sidecar.ask("POST", "/v0/tasks", &body).await {
+        Ok(answer) => answer.code == 201 && answer.body.ends_with("}\n"),
+        Err(_) => false,
+    };
+    let survived = wait::until("an end of the task or of the sidecar", SOON, || async {
+        if sidecar.process.check_alive().is_err() {
+            return Ok(false);
+        }
+        match sidecar.get(&format!("/v0/tasks/{ID}")).await {
+            Ok(answer) if answer.code == 200 && answer.json()["status"] != "running" => Ok(true),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+    Ok(Tried { answered, survived })
+}
+
+/// Kills before each write, and looks what is left. Returns how many points were tried.
+async fn matrix(cx: &Context, workload: &Workload) -> TestResult<usize> {
+    let ground = Ground::new(cx)?;
+    seed(&ground)?;
+    let template = Template::of(&ground, workload).await?;
+    let sidecar = ground.start().await?;
+    let undisturbed = submit(&sidecar, workload).await?;
+    let wanted_task = sidecar.task(ID).await?;
+    assert!(undisturbed.answered && wanted_task["status"] == "completed", "{wanted_task}");
+    sidecar.kill()?;
+    drop(sidecar);
+    let wanted = state(&ground, workload.random);
+    let mut tried = 0;
+    let mut point = 1;
+    loop {
+        assert!(point < MOST_POINTS, "{}: no end after {point} writes", workload.kind);
+        template.restore(&ground)?;
+        let what = format!("{} killed before write {point}", workload.kind);
+        let sidecar = ground.start().await?;
+        let folders = [ground.home.as_path(), ground.objects.as_path()];
+        let name = format!("writes-{}-{point}", workload.kind);
+        let watcher = Watcher::start(&ground.site, &name, sidecar.process.pid()?, point, &folders).await?;
+        let done = submit(&sidecar, workload).await?;
+        let last = watcher.writes().last().cloned().unwrap_or_default();
+        let what = format!("{what} ({last})");
+        sidecar.kill()?;
+        drop((sidecar, watcher));
+        if done.survived {
+            assert!(done.answered, "{what}");
+            break;
+        }
+        tried += 1;
+        survives(&ground, workload, &what, done.answered, &wanted).await?;
+        point += stride();
+    }
+    println!("{}: killed before {tried} writes", workload.kind);
+    Ok(tried)
+}
+
+/// After a kill: what was answered is there; what ran is done again, and what was done is not; at the end everything is as if
+/// nothing had happened.
+async fn survives(
+    ground: &Ground,
+    workload: &Workload,
+    what: &str,
+    answered: bool,
+    wanted: &BTreeMap<String, Option<Vec<u8>>>,
+) -> TestResult {
+    let left = stored(ground);
+    assert!(!answered || left.is_some(), "{what}: what was answered is lost");
+    let before = begun(&fs::read_to_string(ground.site.logs().join("sidecar.log"))?);
+    let sidecar = ground.start().await?;
+    let there = sidecar.get(&format!("/v0/tasks/{ID}")).await?;
+    assert_eq!(there.code, if left.is_some() { 200 } else { 404 }, "{what}: {there:?}");
+    // As clients do: the same task again.
+    assert_eq!(sidecar.submit(Some(ID), workload.kind, &workload.params).await?, ID);
+    let task = sidecar.ended(ID).await?;
+    assert_eq!((&task["status"], &task["run"]), (&json!("completed"), &json!(1)), "{what}: {task}");
+    assert_eq!(sidecar.submit(Some(ID), workload.kind, &workload.params).await?, ID);
+    assert_eq!(sidecar.ended(ID).await?, task, "{what}: what is done stays done");
+    let again = usize::from(left.as_deref() != Some("completed"));
+    assert_eq!(
+        begun(&sidecar.log()) - before,
+        again,
+        "{what}: begun so often by the next process, which found {left:?}"
+    );
+    sidecar.kill()?;
+    drop(sidecar);
+    let found = state(ground, workload.random);
+    assert_eq!(
+        found.keys().collect::<Vec<_>>(),
+        wanted.keys().collect::<Vec<_>>(),
+        "{what}: other files than undisturbed"
+    );
+    for (name, content) in &found {
+        // Those that hold times are compared by being there.
+        let same = content == &wanted[name] || name.ends_with("-done") || name.ends_with("genesis.json");
+        assert!(same, "{what}: {name} differs");
+    }
+    Ok(())
+}
+
+/// Objects that tasks fetch.
+fn seed(ground: &Ground) -> std::io::Result<()> {
+    let folder = ground.objects.join("test-1/state-sync");
+    fs::create_dir_all(&folder)?;
+    let mut archive =
+        tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    for name in ["5/metadata", "5/chunk-0", "metadata.db/a"] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(3000);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, &[7_u8; 3000][..])?;
+    }
+    fs::write(folder.join("5.tar.gz"), archive.into_inner()?.finish()?)
+}
+
+async fn all(cx: &Context, workloads: &[Workload]) -> TestResult {
+    let mut tried = 0;
+    for workload in workloads {
+        tried += matrix(cx, workload).await?;
+    }
+    assert!(tried >= workloads.len(), "hardly anything was tried");
+    println!("crash points tried: {tried}");
+    Ok(())
+}
+
+pub async fn a_crash_before_any_write_leaves_settings_whole(cx: Context) -> TestResult {
+    let full = || ("config-apply", json!({"mode": "full"}));
+    all(
+        &cx,
+        &[
+            Workload::new("config-apply", json!({"mode": "archive"})).after(&[full()]),
+            Workload::new(
+                "config-patch",
+                json!({"files": {"config.toml": {"moniker": "m"}, "app.toml": {"pruning": "nothing"}}}),
+            )
+            .after(&[full()]),
+            Workload::new("config-reload", json!({"fields": {"logging.level": "debug"}})).after(&[full()]),
+        ],
+    )
+    .await
+}
+
+pub async fn a_crash_before_any_write_of_a_ceremony_makes_one_identity(cx: Context) -> TestResult {
+    let balance = "1000000000000usei";
+    let identity = || ("generate-identity", json!({"chainId": "test-1", "moniker": "val-0"}));
+    let gentx = || {
+        (
+            "generate-gentx",
+            json!({"chainId": "test-1", "stakingAmount": "10000000usei", "accountBalance": balance}),
+        )
+    };
+    let artifacts = || ("upload-genesis-artifacts", json!({"nodeName": "val-0"}));
+    let assemble = || {
+        let params = json!({"accountBalance": balance, "namespace": "sei", "nodes": [{"name": "val-0"}]});
+        ("assemble-and-upload-genesis", params)
+    };
+    let workload = |(kind, params): (&'static str, Value)| Workload::new(kind, params);
+    all(
+        &cx,
+        &[
+            workload(identity()).random(),
+            workload(gentx()).after(&[identity()]).random(),
+            workload(artifacts()).after(&[identity(), gentx()]),
+            workload(assemble()).after(&[identity(), gentx(), artifacts()]),
+            Workload::new("configure-genesis", json!({})).after(&[
+                identity(),
+                gentx(),
+                artifacts(),
+                assemble(),
+            ]),
+            Workload::new("set-genesis-peers", json!({})).after(&[
+                identity(),
+                gentx(),
+                artifacts(),
+                assemble(),
+            ]),
+        ],
+    )
+    .await
+}
+
+pub async fn a_crash_before_any_write_restores_and_resets_data_whole(cx: Context) -> TestResult {
+    all(
+        &cx,
+        &[
+            Workload::new("snapshot-restore", json!({})),
+            Workload::new("reset-data", json!({})).after(&[("snapshot-restore", json!({}))]),
+        ],
+    )
+    .await
+}
+
+pub async fn a_crash_before_any_write_of_a_release_or_hold_tears_nothing(cx: Context) -> TestResult {
+    all(
+        &cx,
+        &[
+            Workload::new("mark-ready", json!({})),
+            Workload::new("mark-not-ready", json!({})).after(&[("mark-ready", json!({}))]),
+        ],
+    )
+    .await
+}
+
+/// Torn logs: cut anywhere, or with a byte that is another one: the ledger opens, and holds the beginning of what was answered.
+pub async fn a_crash_that_tears_the_log_anywhere_leaves_a_beginning(cx: Context) -> TestResult {
+    let ground = Ground::new(&cx)?;
+    let sidecar = ground.start().await?;
+    let mut given = Vec::new();
+    for _ in 0..12 {
+        given.push(sidecar.submit(None, "await-condition", &json!({"condition": "x"})).await?);
+        let last = given.last().cloned().unwrap_or_default();
+        sidecar.ended(&last).await?;
+    }
+    sidecar.kill()?;
+    drop(sidecar);
+    let keep = ground.site.dir().join("kept");
+    copy(&ground.home, &keep)?;
+    let log = fs::read(keep.join("sidecar.db-wal"))?;
+    assert!(log.len() > 8192, "the log holds {} bytes", log.len());
+    let points: usize = if stride() == 1 { 120 } else { 12 };
+    for point in 0..points {
+        copy(&keep, &ground.home)?;
+        let at = log.len() * (point + 1) / (points + 1);
+        let torn: Vec<u8> = match point % 2 {
+            0 => log[..at].to_vec(),
+            _ => log
+                .iter()
+                .enumerate()
+                .map(|(index, byte)| if index == at { byte ^ 0x40 } else { *byte })
+                .collect(),
+        };
+        fs::write(ground.home.join("sidecar.db-wal"), torn)?;
+        let sidecar = ground.start().await?;
+        let listed = sidecar.get("/v0/tasks").await?.json();
+        let listed: Vec<&str> =
+            listed.as_array().into_iter().flatten().rev().filter_map(|task| task["id"].as_str()).collect();
+        assert!(
+            given.iter().map(String::as_str).collect::<Vec<_>>().starts_with(&listed),
+            "torn at {at}: {listed:?}"
+        );
+        // Whatever is missing can be given again.
+        let task = sidecar.done("mark-ready", &json!({})).await?;
+        assert_eq!(task["status"], "completed", "torn at {at}");
+        sidecar.kill()?;
+    }
+    println!("torn logs tried: {points}");
+    Ok(())
+}
+
+/// A small volume of its own.
+pub struct Volume(PathBuf);
+
+impl Volume {
+    pub fn of(folder: &Path, size: &str) -> std::io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        mount(&["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"], folder)?;
+        Ok(Self(folder.to_owned()))
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn mount(args: &[&str], folder: &Path) -> std::io::Result<()> {
+    let status = Command::new("mount").args(args).arg(folder).status()?;
+    assert!(status.success(), "mount {args:?} {}", folder.display());
+    Ok(())
+}
+
+/// Scenario 32 and ENG-21: tasks on a full disk fail with what is wrong, change nothing, and are done when there is room.
+pub async fn a_full_disk_fails_tasks_that_change_nothing(cx: Context) -> TestResult {
+    let ground = Ground::new(&cx)?;
+    // Of the settings alone: what a ledger does on a full disk is another test.
+    let _volume = Volume::of(&ground.home.join("config"), "256k")?;
+    let sidecar = ground.start().await?;
+    assert_eq!(sidecar.done("config-apply", &json!({"mode": "full"})).await?["status"], "completed");
+    let before = state(&ground, false);
+    let ballast = ground.home.join("config/ballast");
+    fs::write(&ballast, vec![1; 1 << 20]).expect_err("the disk is full");
+    let (apply, id) = (json!({"mode": "archive"}), ID);
+    sidecar.submit(Some(id), "config-apply", &apply).await?;
+    let failed = sidecar.ended(id).await?;
+    let error = failed["error"].as_str().unwrap_or_default();
+    assert!(failed["status"] == "failed" && error.contains("No space left"), "{failed}");
+    fs::remove_file(&ballast)?;
+    assert_eq!(state(&ground, false), before, "nothing changed");
+    sidecar.submit(Some(id), "config-apply", &apply).await?;
+    let done = sidecar.ended(id).await?;
+    assert_eq!((&done["status"], &done["run"]), (&json!("completed"), &json!(2)), "{done}");
+    Ok(())
+}
+
+/// ENG-20: a start on a volume that is read-only says so in one line.
+pub async fn a_read_only_volume_is_told_at_the_start_and_nothing_is_lost(cx: Context) -> TestResult {
+    let ground = Ground::new(&cx)?;
+    let _volume = Volume::of(&ground.home, "3m")?;
+    let sidecar = ground.start().await?;
+    let done = sidecar.submit(None, "mark-ready", &json!({})).await?;
+    sidecar.ended(&done).await?;
+    sidecar.stop(SOON)?;
+    drop(sidecar);
+    mount(&["-o", "remount,ro"], &ground.home)?;
+    let (code, said) = ground.ended().await?;
+    let line = said.lines().last().unwrap_or_default();
+    assert!(code == 1 && (line.contains("SEI_HOME") || line.contains("sidecar.db")), "{code}: {said}");
+    mount(&["-o", "remount,rw"], &ground.home)?;
+    let sidecar = ground.start().await?;
+    assert_eq!(sidecar.task(&done).await?["status"], "completed", "it is there as it was");
+    let again = sidecar.done("mark-ready", &json!({})).await?;
+    assert_eq!(again["status"], "completed");
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! Watches a process, and kills it before one of its writes.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match testbed::write_faults::run(std::env::args().skip(1)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("testbed-writes: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
