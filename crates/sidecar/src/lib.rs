@@ -19,6 +19,7 @@
 //! | nothing is unpacked outside its folder | `sidecar::s02_archives_that_lead_outside_are_refused` |
 //! | what is shown without a token holds nothing that a caller wrote | `sidecar::s23_metrics_show_nothing_that_a_caller_wrote` |
 //! | everything that is wrong with settings is told at once | `settings::tests::everything_that_is_wrong_is_told_at_once` |
+//! | a bucket is found by the path or by its host name, as the operator was told | `objects::tests::a_bucket_may_have_a_host_name_of_its_own` |
 //! | files are there as a whole, also those that belong together, and nothing is left beside them | `node::files::tests::a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it`, `node::config::tests::a_patch_of_which_one_part_does_not_fit_changes_nothing` |
 //! | killed before any write, a task is done once or told honestly | `sidecar::a_crash_before_any_write_leaves_settings_whole`, `sidecar::a_crash_before_any_write_of_a_ceremony_makes_one_identity`, `sidecar::a_crash_before_any_write_restores_and_resets_data_whole`, `sidecar::a_crash_before_any_write_of_a_release_or_hold_tears_nothing`, `sidecar::a_crash_that_tears_the_log_anywhere_leaves_a_beginning` |
 //! | what a ceremony made is used again, never made twice | `sidecar::what_a_ceremony_made_is_kept_when_it_is_done_again` |

@@ -10,6 +10,7 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::names::env::sidecar::S3_VIRTUAL_HOST;
 use futures_util::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
@@ -137,13 +138,39 @@ impl Objects {
 
 fn s3(bucket: &Bucket) -> object_store::Result<object_store::aws::AmazonS3> {
     let options = ClientOptions::new().with_timeout(REQUEST_WITHIN).with_connect_timeout(CONNECT_WITHIN);
-    let is_plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
-        .iter()
-        .any(|name| std::env::var(name).is_ok_and(|url| url.starts_with("http://")));
-    AmazonS3Builder::from_env()
+    let given = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].iter().find_map(given);
+    let is_plain = endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));
+    let by_host = given(&S3_VIRTUAL_HOST).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let mut builder = AmazonS3Builder::from_env()
         .with_client_options(options)
         .with_bucket_name(&bucket.name)
         .with_region(&bucket.region)
-        .with_allow_http(is_plain)
-        .build()
+        .with_allow_http(is_plain);
+    if let Some(endpoint) = endpoint.filter(|_| by_host) {
+        builder = builder.with_endpoint(host_of_bucket(&endpoint, &bucket.name));
+    }
+    builder.build()
+}
+
+/// The address of a bucket that has a host name of its own. The client takes what it is given for that address.
+fn host_of_bucket(endpoint: &str, bucket: &str) -> String {
+    match endpoint.split_once("://") {
+        Some((scheme, rest)) if !rest.starts_with(&format!("{bucket}.")) => {
+            format!("{scheme}://{bucket}.{rest}")
+        }
+        _ => endpoint.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_may_have_a_host_name_of_its_own() {
+        let of = |endpoint| host_of_bucket(endpoint, "snapshots");
+        assert_eq!(of("https://s3.example:9000"), "https://snapshots.s3.example:9000");
+        assert_eq!(of("https://snapshots.s3.example"), "https://snapshots.s3.example");
+    }
 }
