@@ -1,6 +1,6 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check image model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot clean
+.PHONY: help demo demo-quick test check image e2e model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot clean
 
 # Ends the demo by itself once everything is shown: make demo EXIT=1
 EXIT ?=
@@ -8,9 +8,13 @@ EXIT ?=
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## A real cluster with pods of our image (15 seconds; the first time 12 minutes). EXIT=1: ends by itself
+demo: ## The product on a real cluster: nodes with seid, edited, broken and mended (3 minutes; the first time 25). EXIT=1: ends by itself
 	@scripts/prepare
 	@scripts/demo $(if $(EXIT),--exit)
+
+demo-quick: ## The same until the operator is up (1 minute). EXIT=1: ends by itself
+	@scripts/prepare
+	@scripts/demo --quick $(if $(EXIT),--exit)
 
 test: ## Everything that must hold, on a real Kubernetes (21 minutes, and 5 to compile; the first time 24 before them)
 	@scripts/prepare
@@ -26,6 +30,10 @@ image: ## The container image that is released, as one file, and what it weighs 
 	@scripts/prepare --rust-only
 	@scripts/image
 
+e2e: ## Nodes with real seid in real pods: blocks, TLS, snapshots, who may what, a takeover (4 minutes)
+	@scripts/prepare
+	@scripts/e2e
+
 model: ## The decision about nodes, in every order of what can happen (15 minutes). STATES=N: so many per model
 	@scripts/model $(STATES)
 
@@ -33,7 +41,7 @@ crash-operator: ## Kill the operator at every point of every workload, and compa
 	@scripts/prepare
 	@scripts/crash-operator
 
-crash-sidecar: ## Kill the sidecar before every write of every task, tear its log, fill its disk (8 minutes)
+crash-sidecar: ## Kill the sidecar before every write of every task, tear its log, fill and break its disk (2 minutes)
 	@scripts/prepare
 	@scripts/crash-sidecar
 

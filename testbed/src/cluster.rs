@@ -25,7 +25,12 @@ impl Cluster {
         let plane = ControlPlane::on(site).controllers().scheduler().start().await?;
         let starting = (0..nodes).map(|_| Node::on(&plane).image(&image).start());
         let (dns, nodes) = tokio::try_join!(Dns::on(&plane), futures_util::future::try_join_all(starting))?;
-        Ok(Self { nodes, dns, plane })
+        Ok(Self::of(plane, dns, nodes))
+    }
+
+    /// A cluster of what was started one by one.
+    pub(crate) fn of(plane: ControlPlane, dns: Dns, nodes: Vec<Node>) -> Self {
+        Self { nodes, dns, plane }
     }
 
     /// Its control plane.

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::error::{Error, IoContext, Result};
 
 /// The flags of a command as tables, one for each heading.
@@ -37,6 +39,15 @@ pub fn settings(command: &clap::Command) -> String {
 
 /// Set, the files are written instead of compared.
 const WRITE: &str = "OUTRIGGER_WRITE_GENERATED";
+
+/// Fails when a file of this repository does not hold these documents, each behind a line of three dashes.
+pub fn check_documents(path: &str, documents: &[Value]) -> Result<()> {
+    let yaml = |document| {
+        let text = serde_saphyr::to_string(document);
+        text.map(|text| format!("---\n{text}")).map_err(|error| Error::Refused(format!("{path}: {error}")))
+    };
+    check(path, &documents.iter().map(yaml).collect::<Result<String>>()?)
+}
 
 /// Fails when a file of this repository (its path from the root) is not what was generated.
 pub fn check(path: &str, generated: &str) -> Result<()> {

@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 use crate::cluster::Cluster;
 use crate::control_plane::ControlPlane;
 use crate::error::{Error, Result};
+use crate::platform::Platform;
 use crate::site::{self, Reach, Site};
 use crate::{logs, signals};
 
@@ -52,6 +53,7 @@ struct Shared {
     control_plane: OnceCell<ControlPlane>,
     controlled_plane: OnceCell<ControlPlane>,
     cluster: OnceCell<Cluster>,
+    platform: OnceCell<Platform>,
     logs: PathBuf,
 }
 
@@ -102,6 +104,18 @@ impl Context {
         self.shared
             .cluster
             .get_or_try_init(|| async { Cluster::on(&Site::claim(&self.shared.logs)?, SHARED_NODES).await })
+            .await
+    }
+
+    /// The platform that the tests of this binary share, with the operator installed as `examples` does it.
+    pub async fn platform(&self) -> Result<&Platform> {
+        self.shared
+            .platform
+            .get_or_try_init(|| async {
+                let platform = Platform::on(&Site::claim(&self.shared.logs)?).await?;
+                platform.install()?;
+                Ok(platform)
+            })
             .await
     }
 
@@ -162,6 +176,7 @@ impl Suite {
             control_plane: OnceCell::new(),
             controlled_plane: OnceCell::new(),
             cluster: OnceCell::new(),
+            platform: OnceCell::new(),
             logs: logs::folder(self.name, "shared"),
         });
         let trials = self

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | no two sites share a network, and none leaves the ranges reserved for tests | `address::tests::no_two_sites_share_a_network_and_none_leaves_the_reserved_range` |
 //! | what a killed run left is removed by the next start, and live runs are left alone | `cleanup::the_next_start_cleans_what_a_killed_run_left_and_leaves_live_runs_alone` |
-//! | a run that ends by itself, by a signal or by a panic leaves nothing | `cleanup::the_demo_shows_running_pods_and_leaves_nothing`, `cleanup::an_interrupted_run_leaves_nothing`, `cleanup::a_panic_shows_the_ends_of_logs_and_leaves_nothing` |
+//! | a run that ends by itself, by a signal or by a panic leaves nothing | `cleanup::the_demo_shows_everything_and_leaves_nothing`, `cleanup::an_interrupted_run_leaves_nothing`, `cleanup::a_panic_shows_the_ends_of_logs_and_leaves_nothing` |
 //! | a node that is removed takes everything of its own with it, and nothing of others | `nodes::a_removed_node_leaves_nothing` |
 //! | a failed test shows the ends of its logs | `cleanup::a_panic_shows_the_ends_of_logs_and_leaves_nothing` |
 //! | two builds of one part do not disturb each other, and half a build is never used | `parts::two_builds_at_once_do_not_disturb_each_other`, `parts::a_killed_build_leaves_nothing_that_looks_whole` |
@@ -40,23 +40,28 @@ pub mod generated;
 pub mod harness;
 pub mod image;
 pub mod kms_plugin;
+pub mod kubectl;
 pub mod kubelet_player;
 mod lan;
 pub mod logs;
+pub mod new_chain;
 pub mod node;
 pub mod oidc;
 pub mod openshift;
 pub mod parts;
 pub mod pki;
+pub mod platform;
 pub mod pod;
 mod probe;
 pub mod process;
 pub mod recorder;
 pub mod rights;
+pub mod rpc;
 pub mod s3;
 pub mod sidecars;
 pub mod signals;
 pub mod site;
+pub mod storage;
 mod sweep;
 mod tls;
 mod tool;
@@ -71,4 +76,5 @@ pub use harness::{Context, TestResult};
 pub use image::Image;
 pub use node::Node;
 pub use parts::Part;
+pub use platform::Platform;
 pub use site::Site;

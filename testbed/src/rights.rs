@@ -82,6 +82,16 @@ pub fn granted(documents: &[Value]) -> Vec<Right> {
     rights
 }
 
+/// Whatever is not named, and what makes more rights of these: no role of ours grants such.
+#[must_use]
+pub fn boundless(documents: &[Value]) -> Vec<String> {
+    let is_boundless = |right: &Right| {
+        [&right.group, &right.resource, &right.verb].contains(&&"*".to_owned())
+            || matches!(right.verb.as_str(), "escalate" | "bind")
+    };
+    granted(documents).iter().filter(|right| is_boundless(right)).map(ToString::to_string).collect()
+}
+
 /// The rights that none of these requests used.
 #[must_use]
 pub fn unused(documents: &[Value], requests: &[AuditedRequest]) -> Vec<String> {
@@ -113,6 +123,25 @@ mod tests {
             answered: MicroTime(Timestamp::UNIX_EPOCH),
             body: None,
         }
+    }
+
+    #[test]
+    fn a_wildcard_anywhere_is_boundless_and_so_is_what_hands_out_rights() {
+        let role = |group: &str, resource: &str, verb: &str| {
+            let rule = json!({ "apiGroups": [group], "resources": [resource], "verbs": [verb] });
+            json!({ "kind": "ClusterRole", "rules": [rule] })
+        };
+        for (group, resource, verb) in [
+            ("*", "pods", "get"),
+            ("", "*", "get"),
+            ("", "pods", "*"),
+            ("rbac.authorization.k8s.io", "roles", "bind"),
+            ("rbac.authorization.k8s.io", "roles", "escalate"),
+        ] {
+            let seen = boundless(&[role(group, resource, verb)]);
+            assert_eq!(seen, [format!("{verb} {resource}.{group}")]);
+        }
+        assert_eq!(boundless(&[role("", "pods", "get")]), Vec::<String>::new());
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{IoContext, Result};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::{ObjectStoreExt as _, PutPayload};
+
+use crate::error::{Error, IoContext, Result};
 use crate::parts::Part;
 use crate::process::{Process, Program};
 use crate::site::Site;
@@ -69,6 +72,30 @@ impl S3 {
     pub fn bucket(&self, name: &str) -> Result<()> {
         let folder = self.data.join(name);
         fs::create_dir(&folder).context(|| format!("making the bucket {name} ({})", folder.display()))
+    }
+
+    /// Everything that a bucket holds, as its users see it.
+    pub fn objects(&self, bucket: &str) -> Result<AmazonS3> {
+        let store = AmazonS3Builder::new()
+            .with_endpoint(self.endpoint())
+            .with_allow_http(true)
+            .with_region(Self::REGION)
+            .with_bucket_name(bucket)
+            .with_access_key_id(Self::ACCESS_KEY_ID)
+            .with_secret_access_key(Self::SECRET_ACCESS_KEY)
+            .build();
+        store.map_err(|error| Error::Refused(format!("a client of the bucket {bucket}: {error}")))
+    }
+
+    /// Puts an object into a bucket.
+    pub async fn put(&self, bucket: &str, key: &str, content: impl Into<PutPayload>) -> Result<()> {
+        let put = self.objects(bucket)?.put(&key.into(), content.into()).await;
+        put.map(drop).map_err(|error| Error::Refused(format!("putting {key} into {bucket}: {error}")))
+    }
+
+    /// Where pods find it by address.
+    pub(crate) fn port(&self) -> u16 {
+        PORT
     }
 
     /// Fails when it has ended by itself.

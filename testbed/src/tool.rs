@@ -25,6 +25,12 @@ pub(crate) fn output_of(mut command: Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Does what takes long on a thread of its own, so that whoever waits beside it is not held up.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::Refused(format!("a thread ended before its work: {error}")))?
+}
+
 /// The command line, for people.
 fn line_of(command: &Command) -> String {
     let mut line = command.get_program().to_string_lossy().into_owned();

@@ -24,7 +24,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("sidecar", &["api", "chain", "runtime"]),
     ("kms", &["api", "plan", "runtime"]),
     ("cli", &["api", "chain", "plan", "runtime", "operator", "proxy", "sidecar", "kms"]),
-    ("testbed", &["api"]),
+    ("testbed", &["api", "chain"]),
 ];
 
 /// Rooms that decide and never act.

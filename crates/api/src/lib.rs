@@ -28,6 +28,7 @@ pub mod applied;
 pub mod cert_manager;
 pub mod condition;
 pub mod crd;
+pub mod duration;
 pub mod fleet;
 pub mod kms;
 pub mod names;

@@ -114,6 +114,8 @@ names! {
         PROXY_CONFIG_HASH = "outrigger.dev/proxy-config-hash";
         /// Hash of what seid's configuration is made from, in the pod template: a change replaces the pod.
         CONFIG_HASH = "outrigger.dev/config-hash";
+        /// Who issues the certificate of the sidecar, in the pod template: who is not trusted any more is served by no pod.
+        TLS_ISSUER = "outrigger.dev/sidecar-tls-issuer";
         /// Hash of what was last applied to an object: it tells what somebody else has changed since.
         APPLIED_HASH = "outrigger.dev/applied-hash";
         /// Lets an object go although its cleanup cannot be done.

@@ -57,6 +57,18 @@ impl AccountKey {
     }
 }
 
+#[cfg(test)]
+impl AccountKey {
+    /// The key of the vectors: that of `abandon` 23 times and `art`.
+    pub(crate) fn of_vectors() -> Self {
+        let bytes = [
+            0x80, 0x88, 0xc2, 0xed, 0x21, 0x49, 0xc3, 0x4f, 0x6d, 0x65, 0x33, 0xb7, 0x74, 0xda, 0x4e, 0x16,
+            0x92, 0xeb, 0x5c, 0xb4, 0x26, 0xfd, 0xba, 0xef, 0x68, 0x98, 0xee, 0xda, 0x48, 0x96, 0x30, 0xb7,
+        ];
+        Self::from_bytes(&Zeroizing::new(bytes)).unwrap()
+    }
+}
+
 impl fmt::Debug for AccountKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AccountKey({:?})", self.address())

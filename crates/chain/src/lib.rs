@@ -34,4 +34,4 @@ mod secret;
 mod text;
 
 pub use secret::Secret;
-pub use text::sha256;
+pub use text::{hex, sha256};

@@ -1,6 +1,6 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
 
 use crate::{
     completion, crds, kms_aggregator, kms_check, kms_inject, kms_preflight, kms_preflight_controller,
@@ -26,32 +26,78 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// What the binary can be.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+/// Names subcommands, says in a sentence what each is, and where its arguments are.
+///
+/// `derive(Subcommand)` would set up the arguments of all of them to read those of one: code of every role that is read
+/// into the memory of every process.
+macro_rules! commands {
+    ($($(#[doc = $about:literal])+ $(#[alias = $alias:literal])? $name:literal => $variant:ident($args:ty)),* $(,)?) => {
+        /// What the binary can be.
+        #[derive(Debug)]
+        pub(crate) enum Command {
+            $($(#[doc = $about])+ $variant(Box<$args>),)*
+        }
+
+        impl Subcommand for Command {
+            fn augment_subcommands(command: clap::Command) -> clap::Command {
+                command.subcommand_required(true).arg_required_else_help(true)
+                    $(.subcommand(
+                        clap::Command::new($name)
+                            .about(concat!($($about),+).trim().trim_end_matches('.'))
+                            $(.alias($alias))?
+                            .defer(<$args as clap::Args>::augment_args),
+                    ))*
+            }
+
+            fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+                Self::augment_subcommands(command)
+            }
+
+            fn has_subcommand(name: &str) -> bool {
+                [$($name),*].contains(&name)
+            }
+        }
+
+        impl FromArgMatches for Command {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                match matches.subcommand() {
+                    $(Some(($name, matches)) => <$args>::from_arg_matches(matches).map(|args| Self::$variant(Box::new(args))),)*
+                    _ => Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand)),
+                }
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                *self = Self::from_arg_matches(matches)?;
+                Ok(())
+            }
+        }
+    };
+}
+
+commands! {
     /// Print a shell's completion script for this binary.
-    Completion(completion::Args),
+    "completion" => Completion(completion::Args),
     /// Print the definitions of our kinds.
-    Crds(crds::Args),
+    "crds" => Crds(crds::Args),
     /// Run the aggregator of KMS reports: conditions that a person reads.
-    KmsAggregator(Box<kms_aggregator::Args>),
+    "kms-aggregator" => KmsAggregator(kms_aggregator::Args),
     /// Check KMS plugins: whether an API server could use them.
-    KmsCheck(kms_check::Args),
+    "kms-check" => KmsCheck(kms_check::Args),
     /// Put KMS plugins and their reporter into the pod of an API server.
-    KmsInject(Box<kms_inject::Args>),
+    "kms-inject" => KmsInject(kms_inject::Args),
     /// Check KMS plugins from inside a pod, and post what was found on the pod.
-    KmsPreflight(kms_preflight::Args),
+    "kms-preflight" => KmsPreflight(kms_preflight::Args),
     /// Have every KMS configuration checked before it is used.
-    KmsPreflightController(Box<kms_preflight_controller::Args>),
+    "kms-preflight-controller" => KmsPreflightController(kms_preflight_controller::Args),
     /// Report the health of the KMS plugins beside an API server.
-    #[command(alias = "kms-health-reporter")]
-    KmsReporter(Box<kms_reporter::Args>),
+    #[alias = "kms-health-reporter"]
+    "kms-reporter" => KmsReporter(kms_reporter::Args),
     /// Run the operator: nodes and fleets are brought to their specs, and kept there.
-    Operator(Box<operator::Args>),
+    "operator" => Operator(operator::Args),
     /// Run the authorizing reverse proxy: a drop-in for kube-rbac-proxy.
-    Proxy(Box<proxy::Args>),
+    "proxy" => Proxy(proxy::Args),
     /// Run a node's sidecar: the API that takes tasks, and does them.
-    Sidecar(Box<sidecar::Args>),
+    "sidecar" => Sidecar(sidecar::Args),
 }
 
 #[cfg(test)]

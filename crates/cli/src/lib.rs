@@ -44,13 +44,13 @@ pub fn run() -> ExitCode {
         Err(error) => return words.refuse(&error),
     };
     let done = match command {
-        Command::Completion(args) => completion::run(args).map_err(Failure::from),
-        Command::Crds(args) => crds::run(args).map_err(Failure::from),
+        Command::Completion(args) => completion::run(*args).map_err(Failure::from),
+        Command::Crds(args) => crds::run(*args).map_err(Failure::from),
         Command::KmsAggregator(args) => kms_aggregator::run(*args),
         Command::KmsReporter(args) => kms_reporter::run(*args),
-        Command::KmsCheck(args) => kms_check::run(args),
+        Command::KmsCheck(args) => kms_check::run(*args),
         Command::KmsInject(args) => kms_inject::run(*args),
-        Command::KmsPreflight(args) => kms_preflight::run(args),
+        Command::KmsPreflight(args) => kms_preflight::run(*args),
         Command::KmsPreflightController(args) => kms_preflight_controller::run(*args),
         Command::Operator(args) => operator::run(*args),
         Command::Proxy(args) => proxy::run(*args),

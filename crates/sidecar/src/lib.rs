@@ -8,6 +8,7 @@
 //! | a stranded release is done again only when it is newer than every hold | `engine::recovery::tests::a_stranded_release_is_done_again_only_when_it_is_newer_than_every_hold` |
 //! | times sort as text, and none is told twice | `ledger::moment::tests::s18_times_sort_as_text_whatever_form_they_were_written_in`, `ledger::moment::tests::no_time_is_told_twice_and_none_goes_back` |
 //! | every spelling of an id is the same task | `ledger::schema::tests::s21_every_spelling_of_an_id_is_the_same_task` |
+//! | a start that was cut off is finished by the next | `ledger::schema::tests::a_start_that_was_cut_off_after_any_step_is_finished_by_the_next` |
 //! | newer and damaged ledgers are refused, and left as they are | `ledger::schema::tests::newer_ledgers_damaged_ones_and_other_files_are_refused_and_left_as_they_are` |
 //! | every kind of task ends, and is done or refused with a reason | `kinds::tests::s11_every_task_ends_but_the_loop_whose_rounds_do`, `kinds::tests::every_kind_of_the_wire_is_done_or_refused_with_a_reason` |
 //! | a panic fails one task, and a deadline is stored | `engine::tests::a_task_that_panics_fails_and_the_engine_lives`, `engine::tests::a_deadline_is_stored_as_a_failure` |
@@ -16,10 +17,14 @@
 //! | a home has one sidecar at a time | `node::home::tests::a_home_has_one_sidecar_at_a_time` |
 //! | what was answered is on disk | `sidecar::what_was_answered_survives_a_kill` |
 //! | a ledger that fails is 503, never 404 and never empty | `sidecar::s07_a_ledger_that_fails_is_503_everywhere` |
+//! | a volume that turns read-only loses nothing, and nothing is begun on one | `sidecar::a_read_only_volume_under_a_running_sidecar_is_told_and_nothing_is_lost` |
+//! | a home can go back to the program that we replace, and come again | `sidecar::a_home_goes_to_the_program_that_we_replace_and_back`, `sidecar::what_the_program_before_wrote_in_between_is_taken_over_too` |
 //! | nothing is unpacked outside its folder | `sidecar::s02_archives_that_lead_outside_are_refused` |
 //! | what is shown without a token holds nothing that a caller wrote | `sidecar::s23_metrics_show_nothing_that_a_caller_wrote` |
 //! | everything that is wrong with settings is told at once | `settings::tests::everything_that_is_wrong_is_told_at_once` |
 //! | a bucket is found by the path or by its host name, as the operator was told | `objects::tests::a_bucket_may_have_a_host_name_of_its_own` |
+//! | a store is reached from an image that names no authorities | `sidecar::an_image_without_authorities_reaches_its_store` |
+//! | a restored list names the snapshots that are there, and no others | `kinds::snapshot::index::tests::a_list_names_what_is_there` |
 //! | files are there as a whole, also those that belong together, and nothing is left beside them | `node::files::tests::a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it`, `node::config::tests::a_patch_of_which_one_part_does_not_fit_changes_nothing` |
 //! | killed before any write, a task is done once or told honestly | `sidecar::a_crash_before_any_write_leaves_settings_whole`, `sidecar::a_crash_before_any_write_of_a_ceremony_makes_one_identity`, `sidecar::a_crash_before_any_write_restores_and_resets_data_whole`, `sidecar::a_crash_before_any_write_of_a_release_or_hold_tears_nothing`, `sidecar::a_crash_that_tears_the_log_anywhere_leaves_a_beginning` |
 //! | what a ceremony made is used again, never made twice | `sidecar::what_a_ceremony_made_is_kept_when_it_is_done_again` |
@@ -64,6 +69,7 @@ pub mod ledger;
 pub mod metrics;
 pub mod node;
 pub mod objects;
+mod roots;
 mod run;
 pub mod settings;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::Build;
 use crate::error::{IoContext, Result};
 
 /// Where figures are kept: below the build folder.
@@ -28,13 +29,13 @@ pub struct Circumstances {
 impl Circumstances {
     /// As they are before the first round.
     pub fn of(
-        ours: &str,
-        peer: Option<&str>,
+        ours: &Build,
+        peer: Option<&Build>,
         sizes: impl IntoIterator<Item = (&'static str, usize)>,
     ) -> Result<Self> {
         Ok(Self {
-            ours: ours.to_owned(),
-            peer: peer.map(str::to_owned),
+            ours: ours.version.clone(),
+            peer: peer.map(|peer| peer.version.clone()),
             kernel: read("/proc/sys/kernel/osrelease")?,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             load_before: load()?,

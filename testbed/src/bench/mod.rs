@@ -5,10 +5,29 @@ mod builds;
 mod figures;
 pub mod usage;
 
-pub use self::builds::{digest, released, version};
-pub use self::figures::{Circumstances, Figure, finish, float, quantile};
+use std::process::ExitCode;
 
-use crate::error::{Error, Result};
+use tokio::runtime::Runtime;
+
+pub use self::builds::{Build, released};
+pub use self::figures::{Circumstances, Figure, finish, float, quantile};
+use crate::error::{Error, IoContext, Result};
+use crate::signals;
+
+/// The main function of a benchmark. What was started is ended before it returns, and on Ctrl-C.
+pub fn main(name: &str, run: impl AsyncFnOnce() -> Result<()>) -> ExitCode {
+    let all = || {
+        signals::remove_on_signal(|signal| 128 + signal)?;
+        Runtime::new().context(|| "starting a runtime".into())?.block_on(run())
+    };
+    match all() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-{name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// How much is measured: a whole number above zero from the environment, or the usual one.
 pub fn number(name: &str, usual: usize) -> Result<usize> {

@@ -20,13 +20,16 @@ pub fn cpu(pid: u32) -> Result<Duration, Error> {
 
 /// Resident memory (VmRSS), in megabytes of a million bytes.
 pub fn memory(pid: u32) -> Result<f64, Error> {
+    Ok(kibibytes(pid)? as f64 * 1_024.0 / 1_000_000.0)
+}
+
+/// Resident memory (VmRSS), in KiB, as the kernel says it.
+pub fn kibibytes(pid: u32) -> Result<u64, Error> {
     let status = read(pid, "status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kibibytes = line
-        .and_then(|line| line.trim().strip_suffix(" kB"))
-        .and_then(|text| text.trim().parse::<f64>().ok());
-    let kibibytes = kibibytes.ok_or_else(|| Error::Refused(format!("/proc/{pid}/status tells no VmRSS")))?;
-    Ok(kibibytes * 1_024.0 / 1_000_000.0)
+    let kibibytes =
+        line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|text| text.trim().parse().ok());
+    kibibytes.ok_or_else(|| Error::Refused(format!("/proc/{pid}/status tells no VmRSS")))
 }
 
 fn read(pid: u32, file: &str) -> Result<String, Error> {

@@ -17,47 +17,47 @@ use crate::error::{Error, IoContext, Result};
 struct Blob {
     kind: &'static str,
     bytes: Vec<u8>,
+    /// Taken once: a layer is large.
+    digest: String,
 }
 
 impl Blob {
-    fn digest(&self) -> String {
-        hash(&self.bytes)
+    fn new(kind: &'static str, bytes: Vec<u8>) -> Self {
+        Self { kind, digest: hash(&bytes), bytes }
     }
 
     fn path(&self) -> String {
-        format!("blobs/sha256/{}", self.digest())
+        format!("blobs/sha256/{}", self.digest)
     }
 
     fn descriptor(&self) -> Value {
-        json!({ "mediaType": self.kind, "digest": format!("sha256:{}", self.digest()), "size": self.bytes.len() })
+        json!({ "mediaType": self.kind, "digest": format!("sha256:{}", self.digest), "size": self.bytes.len() })
     }
 }
 
 /// Writes the archive of an image.
 pub(super) fn write(image: &Image, out: &mut impl Write) -> Result<()> {
-    let plain = layer(image)?;
-    let content = format!("sha256:{}", hash(&plain));
+    let plain = Blob::new("application/vnd.oci.image.layer.v1.tar", layer(image)?);
+    let content = format!("sha256:{}", plain.digest);
     let layer = if image.is_compressed {
-        Blob { kind: "application/vnd.oci.image.layer.v1.tar+gzip", bytes: gzip(&plain)? }
+        Blob::new("application/vnd.oci.image.layer.v1.tar+gzip", gzip(&plain.bytes)?)
     } else {
-        Blob { kind: "application/vnd.oci.image.layer.v1.tar", bytes: plain }
+        plain
     };
     let (mut index, mut list, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for (name, entrypoint) in &image.names {
-        let config = Blob {
-            kind: "application/vnd.oci.image.config.v1+json",
-            bytes: configuration(image, entrypoint, &content)?.to_string().into_bytes(),
-        };
+        let config = Blob::new(
+            "application/vnd.oci.image.config.v1+json",
+            configuration(image, entrypoint, &content)?.to_string().into_bytes(),
+        );
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
             "config": config.descriptor(),
             "layers": [layer.descriptor()],
         });
-        let manifest = Blob {
-            kind: "application/vnd.oci.image.manifest.v1+json",
-            bytes: manifest.to_string().into_bytes(),
-        };
+        let manifest =
+            Blob::new("application/vnd.oci.image.manifest.v1+json", manifest.to_string().into_bytes());
         let tag = name.rsplit(':').next().unwrap_or_default();
         let mut entry = manifest.descriptor();
         entry["annotations"] =

@@ -6,6 +6,7 @@ mod libraries;
 use std::fs;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::binaries;
 use crate::error::{IoContext, Result};
@@ -13,6 +14,9 @@ use crate::parts::Part;
 
 /// Other names of our program, by which it is another.
 const NAMES: [(&str, &str); 2] = [("kube-rbac-proxy", "outrigger"), ("seictl", "outrigger")];
+
+/// Who writes an archive, so that nobody reads half of one.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// An image: names, each with the program that runs by default, files, and other names of programs. It holds nothing else.
 #[derive(Clone, Debug)]
@@ -69,6 +73,14 @@ impl Image {
         Ok(Self { links: Vec::new(), ..Self::of_ours(vec![(name, entrypoint)], programs, false) })
     }
 
+    /// The image of what stands in for the exporter of the chain's metrics: it listens where that does, and exports nothing.
+    pub fn cosmos_exporter() -> Result<Self> {
+        let name = "outrigger.dev/testbed-cosmos-exporter:dev".into();
+        let entrypoint = vec!["/bin/testbed-pod".into(), "exporter".into(), "--".into()];
+        let programs = [binaries::path("testbed-pod")?];
+        Ok(Self { links: Vec::new(), ..Self::of_ours(vec![(name, entrypoint)], programs, false) })
+    }
+
     /// The image of a real seid, under a tag of the caller's: seid and its libraries, and of this machine the shell and the two
     /// programs that the scripts of node pods use.
     pub fn seid(tag: &str) -> Result<Self> {
@@ -106,6 +118,19 @@ impl Image {
     /// All of its names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The image as one file in a folder, written by whoever asks first. A file of that name is of this very build: the folder is
+    /// that of a run.
+    pub(crate) fn archive(&self, folder: &Path) -> Result<PathBuf> {
+        let path = folder.join(format!("{}.tar", self.name().replace(['/', ':'], "_")));
+        let _turn = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        if !path.is_file() {
+            let part = path.with_extension("part");
+            self.write(&part)?;
+            fs::rename(&part, &path).context(|| format!("renaming {}", part.display()))?;
+        }
+        Ok(path)
     }
 
     /// Writes the image as one file, which every container runtime can load, and returns what it weighs.

@@ -1,14 +1,13 @@
 //! The container runtime of a node.
 
-use std::fs;
 use std::time::Duration;
 
 use super::machine::Machine;
 use super::{Place, cni};
-use crate::error::{IoContext, Result};
+use crate::error::Result;
 use crate::image::Image;
 use crate::process::{Process, Program};
-use crate::wait;
+use crate::{tool, wait};
 
 /// In the box's own /run.
 pub(super) const SOCKET: &str = "/run/containerd/containerd.sock";
@@ -33,14 +32,14 @@ pub(super) async fn start(place: &Place, machine: &Machine) -> Result<Process> {
     Ok(process)
 }
 
-/// Loads an image.
-pub(super) fn import(place: &Place, machine: &Machine, image: &Image) -> Result<()> {
-    let archive = place.dir().join("image.tar");
-    image.write(&archive)?;
-    let path = archive.display().to_string();
-    machine.run("ctr", ["--address", SOCKET, "--namespace", IMAGE_NAMESPACE, "images", "import", &path])?;
-    // As large as the image itself, and of no more use.
-    fs::remove_file(&archive).context(|| format!("removing {path}"))
+/// Loads an image. Its archive is the same for every node of the site. It takes seconds: others go on meanwhile, and none of them
+/// misses a deadline for it.
+pub(super) async fn import(place: &Place, machine: &Machine, image: &Image) -> Result<()> {
+    let (image, folder) = (image.clone(), place.site().dir().join("images"));
+    let archive = tool::aside(move || image.archive(&folder)).await?.display().to_string();
+    let args = ["--address", SOCKET, "--namespace", IMAGE_NAMESPACE, "images", "import", &archive];
+    let import = machine.command("ctr", args);
+    tool::aside(move || tool::output_of(import)).await.map(drop)
 }
 
 /// Gives an image that is loaded another name, such as one by a digest: an archive can hold only names with tags.

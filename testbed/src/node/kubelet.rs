@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use serde_json::json;
 
-use super::machine::Machine;
-use super::{Place, containerd};
+use super::machine::{Machine, RESOLVER};
+use super::{Place, Pool, containerd};
 use crate::cgroup;
 use crate::control_plane::ControlPlane;
 use crate::dns::CLUSTER_DOMAIN;
@@ -14,20 +14,28 @@ use crate::pki::ServerNames;
 use crate::process::{Process, Program};
 
 /// Starts it.
-pub(super) fn start(place: &Place, machine: &Machine, plane: &ControlPlane) -> Result<Process> {
+pub(super) fn start(
+    place: &Place,
+    machine: &Machine,
+    plane: &ControlPlane,
+    pool: Option<Pool>,
+) -> Result<Process> {
     let user = plane.user(&format!("system:node:{}", place.name), Some("system:nodes"))?;
     let names = ServerNames { dns: vec![place.name.clone()], addresses: vec![IpAddr::from(place.address)] };
     plane.authority().server(&place.name, &names)?.write(place.dir(), "kubelet")?;
     place.write("ca.crt", plane.authority().pem())?;
-    let dns = place.site().addresses().control_plane();
-    place.write("resolv.conf", &format!("nameserver {dns}\n"))?;
-    let program = Program::new(place.log_name("kubelet"), plane.kubernetes().program("kubelet"))
+    let mut program = Program::new(place.log_name("kubelet"), plane.kubernetes().program("kubelet"))
         .flag("config", place.write("kubelet.json", &configuration(place)?)?)
         .flag("kubeconfig", user.write_kubeconfig(place.dir())?)
         .flag("hostname-override", &place.name)
         .flag("node-ip", place.address.to_string())
         .flag("root-dir", place.folder("kubelet")?)
         .flag("cert-dir", place.folder("kubelet-certificates")?);
+    if let Some(Pool { name, label, taint }) = pool {
+        program = program
+            .flag("node-labels", format!("{label}={name}"))
+            .flag("register-with-taints", format!("{taint}={name}:NoSchedule"));
+    }
     machine.program(program).start(place.site())
 }
 
@@ -51,7 +59,7 @@ fn configuration(place: &Place) -> Result<String> {
         "clusterDomain": CLUSTER_DOMAIN,
         "clusterDNS": [dns],
         // Not the machine's: its servers are nobody that a test may ask.
-        "resolvConf": file("resolv.conf"),
+        "resolvConf": file(RESOLVER),
         "cgroupRoot": cgroup::root_of_node(place.site().number(), place.number()),
         "cgroupDriver": "cgroupfs",
         "failCgroupV1": false,

@@ -15,6 +15,9 @@ use crate::{binaries, cgroup, lan, tool, wait};
 /// How long the first process may take for its mounts.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
+/// The file, in the node's folder, that says who is asked for names.
+pub(super) const RESOLVER: &str = "resolv.conf";
+
 /// A running box; it and all within end when dropped.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -31,6 +34,8 @@ impl Machine {
         lan::attach_node(site.number(), number)?;
         cgroup::create_for_node(site.number(), number)?;
         let ready = place.dir().join("ready");
+        let dns = site.addresses().control_plane();
+        let resolver = place.write(RESOLVER, &format!("nameserver {dns}\n"))?;
         let init = Program::new(place.log_name("init"), "unshare")
             // Killed with its parent, which is how the whole box goes with one signal.
             .args(["--pid", "--mount", "--uts", "--fork", "--mount-proc", "--kill-child=KILL", "--"])
@@ -39,6 +44,7 @@ impl Machine {
             .flag("hostname", &place.name)
             .flag("state", place.folder("state")?)
             .flag("logs", &place.logs)
+            .flag("resolver", resolver)
             .flag("ready", &ready)
             .in_netns(lan::node_netns(site.number(), number))
             .forks()
@@ -66,6 +72,15 @@ impl Machine {
         program: &str,
         args: impl IntoIterator<Item = S>,
     ) -> Result<String> {
+        tool::output_of(self.command(program, args))
+    }
+
+    /// A program that is to run inside.
+    pub(super) fn command<S: AsRef<OsStr>>(
+        &self,
+        program: &str,
+        args: impl IntoIterator<Item = S>,
+    ) -> Command {
         let (marker, number) = self.site.marker();
         let mut command = Command::new("nsenter");
         command
@@ -73,7 +88,7 @@ impl Machine {
             .args(["--net", "--mount", "--pid", "--uts", "--", program])
             .args(args)
             .env(marker, number);
-        tool::output_of(command)
+        command
     }
 
     pub(super) fn check_alive(&self) -> Result<()> {

@@ -34,6 +34,18 @@ pub struct Builder<'a> {
     images: Vec<&'a Image>,
     names: Vec<(&'a Image, String)>,
     static_pods: Vec<Value>,
+    pool: Option<Pool>,
+}
+
+/// A pool of machines that are kept for some pods.
+#[derive(Clone, Copy, Debug)]
+pub struct Pool {
+    /// Its name.
+    pub name: &'static str,
+    /// The label that has it.
+    pub label: &'static str,
+    /// The taint that keeps away whoever does not tolerate it.
+    pub taint: &'static str,
 }
 
 impl<'a> Builder<'a> {
@@ -58,9 +70,16 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// It is one of a pool.
+    #[must_use]
+    pub fn pool(mut self, pool: Pool) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
     /// Starts it and returns when the cluster sees it as ready and its services are reachable.
     pub async fn start(self) -> Result<Node> {
-        let Self { plane, images, names, static_pods } = self;
+        let Self { plane, images, names, static_pods, pool } = self;
         let begin = Instant::now();
         let place = Place::new(plane)?;
         for (index, pod) in static_pods.iter().enumerate() {
@@ -69,15 +88,15 @@ impl<'a> Builder<'a> {
         }
         let machine = Machine::start(&place).await?;
         let containerd = containerd::start(&place, &machine).await?;
-        containerd::import(&place, &machine, &Image::pause()?)?;
+        containerd::import(&place, &machine, &Image::pause()?).await?;
         for image in images {
-            containerd::import(&place, &machine, image)?;
+            containerd::import(&place, &machine, image).await?;
         }
         for (image, name) in names {
             containerd::name(&machine, image, &name)?;
         }
         let kube_proxy = kube_proxy::start(&place, &machine, plane)?;
-        let kubelet = kubelet::start(&place, &machine, plane)?;
+        let kubelet = kubelet::start(&place, &machine, plane, pool)?;
         let mut node = Node { kubelet, kube_proxy, containerd, machine, place, started_in: Duration::ZERO };
         node.wait_until_ready(plane).await?;
         node.started_in = begin.elapsed();
@@ -102,7 +121,7 @@ impl Node {
     /// A node of a cluster.
     #[must_use]
     pub fn on(plane: &ControlPlane) -> Builder<'_> {
-        Builder { plane, images: Vec::new(), names: Vec::new(), static_pods: Vec::new() }
+        Builder { plane, images: Vec::new(), names: Vec::new(), static_pods: Vec::new(), pool: None }
     }
 
     /// Its name in the cluster.
@@ -127,6 +146,11 @@ impl Node {
     #[must_use]
     pub fn pod_logs(&self) -> PathBuf {
         self.place.logs.join("pods")
+    }
+
+    /// So many folders of its disk, for volumes of its pods. Those that are there already are the first of them.
+    pub fn volumes(&self, count: usize) -> Result<Vec<PathBuf>> {
+        (0..count).map(|number| self.place.folder(&format!("volumes/{number}"))).collect()
     }
 
     /// Fails when one of its programs has ended by itself.

@@ -15,6 +15,10 @@ const RUN: &str = "/run";
 const LOG: &str = "/var/log";
 const CNI_STATE: &str = "/var/lib/cni";
 
+/// Who is asked for names. Not whom the machine asks: those are nobody that a test may ask, and whoever asks them for the registry
+/// of an image waits for a minute.
+const RESOLVER: &str = "/etc/resolv.conf";
+
 /// Kernel settings that the kubelet changes, and that are the whole machine's: it gets files in their place.
 pub(crate) const KERNEL_SETTINGS: [&str; 6] = [
     "/proc/sys/kernel/keys/root_maxbytes",
@@ -37,6 +41,9 @@ pub(super) struct Box {
     /// The folder that becomes /var/log.
     #[arg(long)]
     logs: PathBuf,
+    /// The file that becomes /etc/resolv.conf.
+    #[arg(long)]
+    resolver: PathBuf,
     /// A file that is written when everything is in place.
     #[arg(long)]
     ready: PathBuf,
@@ -55,6 +62,7 @@ pub(super) fn run(node: &Box) -> Result<()> {
     let cni = node.state.join("cni-state");
     bind(&cni, Path::new(CNI_STATE))?;
     bind(&node.logs, Path::new(LOG))?;
+    bind_existing(&node.resolver, Path::new(RESOLVER))?;
     mount("outrigger-run", RUN, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=0755")
         .map_err(std::io::Error::from)
         .context(|| format!("mounting {RUN}"))?;

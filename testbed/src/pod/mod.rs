@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What runs inside pods and nodes of the test-bed.
 #[derive(Parser)]
@@ -39,6 +39,12 @@ enum Command {
         /// What the line begins with.
         #[arg(long, default_value = "hello from")]
         message: String,
+    },
+    /// Stand in for the exporter of the chain's metrics, started as it is: listen, and export nothing.
+    Exporter {
+        /// The arguments of the exporter.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
     },
     /// Be a KMS v2 plugin, as one of Vault is started.
     KmsPlugin {
@@ -68,6 +74,7 @@ pub fn run(Args { command }: Args) -> Result<()> {
         Command::Init(node) => init::run(&node),
         Command::Pause => reaper::run(),
         Command::Serve { port, message } => server::run(port, &message),
+        Command::Exporter { args } => server::run(listen_port(&args)?, "no metrics from"),
         Command::KmsPlugin { args } => kms_plugin::run(&args),
         Command::Get { url, authority, token, within } => {
             let body = client::get(&url, authority.as_deref(), token.as_deref(), within)?;
@@ -75,6 +82,13 @@ pub fn run(Args { command }: Args) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// The port in `--listen-address=HOST:PORT`.
+fn listen_port(args: &[String]) -> Result<u16> {
+    let address = args.iter().find_map(|arg| arg.strip_prefix("--listen-address="));
+    let port = address.and_then(|address| address.rsplit(':').next()?.parse().ok());
+    port.ok_or_else(|| Error::Refused(format!("--listen-address=HOST:PORT is missing in {args:?}")))
 }
 
 fn seconds(text: &str) -> std::result::Result<Duration, std::num::ParseIntError> {

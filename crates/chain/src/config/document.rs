@@ -1,9 +1,9 @@
 //! One of a node's files, changed without touching what was not asked for: order, comments and keys that nobody here
 //! knows stay as they are.
 
+use api::duration;
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value as Toml};
 
-use super::duration;
 use super::table::{File, Kind};
 use super::value::{Unfit, Value, list};
 

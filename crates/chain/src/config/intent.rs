@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::document::FileError;
+use super::error::ConfigError;
 use super::finding::{Finding, Findings, usable};
 use super::host::Host;
-use super::mode::{Mode, UnknownMode};
+use super::mode::Mode;
+use super::present::Present;
 use super::render::render;
 use super::rules;
-use super::settings::{CURRENT_VERSION, Files, MODE, Present, Settings, VERSION};
+use super::settings::{CURRENT_VERSION, Files, MODE, Settings, VERSION};
 use super::table;
-use super::value::{Unfit, Value};
+use super::value::Value;
 
 /// What somebody wants: the parameters of `config-apply`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,63 +41,6 @@ pub struct Resolved {
     pub mode: Mode,
     /// What somebody should look at: warnings only.
     pub findings: Vec<Finding>,
-}
-
-/// Why there is no configuration.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ConfigError {
-    /// An intent that is not incremental says no mode.
-    #[error("mode is missing; it is validator, full, seed or archive")]
-    NoMode,
-    /// The mode is none.
-    #[error(transparent)]
-    Mode(#[from] UnknownMode),
-    /// An override of a setting that does not exist.
-    #[error("override {0:?} is no setting; docs/node-config-fields.md lists them")]
-    UnknownKey(String),
-    /// An override whose value does not fit.
-    #[error("override {key:?}: {value:?} {why}")]
-    Value {
-        /// The key.
-        key: String,
-        /// What was given.
-        value: String,
-        /// What is wrong.
-        why: Unfit,
-    },
-    /// Nothing to reload.
-    #[error("fields is empty; name at least one setting")]
-    NothingToReload,
-    /// Settings that need a restart.
-    #[error("{0} cannot be changed on a running node; use config-apply and restart it")]
-    NotReloadable(String),
-    /// A change was asked for of files that are not there.
-    #[error("there are no files to change; apply a whole configuration first")]
-    NoFiles,
-    /// A file that cannot be read.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The configuration must not be used.
-    #[error("config validation failed: {}", json(.0))]
-    Invalid(Vec<Finding>),
-}
-
-impl ConfigError {
-    /// A word for metrics.
-    #[must_use]
-    pub fn category(&self) -> &'static str {
-        match self {
-            Self::NoMode | Self::Mode(_) => "mode",
-            Self::UnknownKey(_) | Self::NothingToReload | Self::NotReloadable(_) => "key",
-            Self::Value { .. } => "value",
-            Self::NoFiles | Self::File(_) => "file",
-            Self::Invalid(_) => "invalid",
-        }
-    }
-}
-
-fn json(findings: &[Finding]) -> String {
-    serde_json::to_string(findings).unwrap_or_default()
 }
 
 /// What was found in the files that are there: what `config-validate` tells.
@@ -145,7 +90,7 @@ pub fn resolve(intent: &Intent, current: Option<&Files>, host: &Host) -> Result<
         return Err(ConfigError::NoMode);
     }
     let mut settings = Settings::of_mode(intent.mode.parse()?, host);
-    put(&mut settings, VERSION, Value::Int(wanted_version(intent)));
+    settings.set(VERSION, Value::Int(wanted_version(intent)));
     override_with(&mut settings, &intent.overrides)?;
     let findings = judged(&settings, intent)?;
     resolved(&settings, render(&settings), findings)
@@ -155,7 +100,7 @@ fn change(intent: &Intent, current: &Files, host: &Host) -> Result<Resolved, Con
     let present = Present::read(current, host)?;
     let mut settings = present.settings.clone();
     if !intent.mode.is_empty() {
-        put(&mut settings, MODE, Value::Text(intent.mode.clone()));
+        settings.set(MODE, Value::Text(intent.mode.clone()));
     }
     override_with(&mut settings, &intent.overrides)?;
     let findings = judged(&settings, intent)?;
@@ -223,12 +168,6 @@ fn wanted_version(intent: &Intent) -> i64 {
     if intent.target_version > 0 { intent.target_version } else { CURRENT_VERSION }
 }
 
-fn put(settings: &mut Settings, key: &str, value: Value) {
-    if let Some(field) = table::find(key) {
-        settings.set(field, value);
-    }
-}
-
 fn parse_override(key: &str, text: &str) -> Result<(&'static table::Field, Value), ConfigError> {
     let field = table::find(key).ok_or_else(|| ConfigError::UnknownKey(key.into()))?;
     let value = Value::parse(field.kind, text).map_err(|why| ConfigError::Value {
@@ -242,7 +181,7 @@ fn parse_override(key: &str, text: &str) -> Result<(&'static table::Field, Value
 fn override_with(settings: &mut Settings, overrides: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     for (key, text) in overrides {
         let (field, value) = parse_override(key, text)?;
-        settings.set(field, value);
+        settings.set(field.key, value);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Values of settings: as overrides give them, and as the files hold them.
 
-use super::duration;
+use api::duration;
+
 use super::table::Kind;
 
 /// The value of one setting.

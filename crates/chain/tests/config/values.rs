@@ -1,9 +1,9 @@
 //! Values of overrides.
 
+use chain::config::table::{self, File};
 use chain::config::{ConfigError, Intent};
 
 use crate::node::{app, config, errors, full, refused, value};
-use chain::config::table::File;
 
 /// Why an override's value is refused, or nothing.
 fn why(key: &str, text: &str) -> Option<String> {
@@ -65,7 +65,7 @@ fn s11_each_cell_of_the_table_of_values() {
     ] {
         let files =
             full("full", &[(key, given)]).unwrap_or_else(|error| panic!("{key}={given}: {error}")).files;
-        let place = chain::config::place(key).unwrap();
+        let place = table::fields().find(|(field, _)| field.key == key).and_then(|(_, place)| place).unwrap();
         assert_eq!(place.file, path);
         assert_eq!(value(&files, place.file, place.path).unwrap(), written, "{key}={given}");
     }

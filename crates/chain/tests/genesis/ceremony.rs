@@ -35,17 +35,24 @@ pub fn account_key(seed: u8) -> AccountKey {
     AccountKey::from_bytes(&Zeroizing::new([seed; 32])).unwrap()
 }
 
+/// What a validator declares, as the vector has it.
+pub fn declaration<'a>(node_id: &'a str, stake: &'a Coin) -> Declaration<'a> {
+    Declaration {
+        chain_id: CHAIN,
+        moniker: "val-0",
+        node_id,
+        address: "192.0.2.1",
+        consensus_key: consensus_key(2).public(),
+        stake,
+        gas_limit: 0,
+    }
+}
+
 /// A gentx of keys from seeds, with a stake, for a chain.
 pub fn gentx_of(account: &AccountKey, consensus: u8, stake: &str, chain_id: &str) -> Gentx {
-    let declaration = Declaration {
-        chain_id,
-        moniker: "val-0",
-        node_id: &node_key(1).id(),
-        address: "192.0.2.1",
-        consensus_key: consensus_key(consensus).public(),
-        stake: &Coin::parse(stake).unwrap(),
-        gas_limit: 0,
-    };
+    let (node, stake) = (node_key(1).id(), Coin::parse(stake).unwrap());
+    let consensus_key = consensus_key(consensus).public();
+    let declaration = Declaration { chain_id, consensus_key, ..declaration(&node, &stake) };
     Gentx::sign(&declaration, account).unwrap()
 }
 

@@ -5,18 +5,11 @@ use chain::coin::Coin;
 use chain::gentx::{Declaration, Gentx, GentxError};
 use chain::sha256;
 
-use crate::ceremony::{CHAIN, consensus_key, gentx_of, node_key, vector_key};
+use crate::ceremony::{CHAIN, consensus_key, declaration, gentx_of, node_key, vector_key};
 
 fn vector(gas_limit: u64) -> Gentx {
-    let declaration = Declaration {
-        chain_id: CHAIN,
-        moniker: "val-0",
-        node_id: &node_key(1).id(),
-        address: "192.0.2.1",
-        consensus_key: consensus_key(2).public(),
-        stake: &Coin::parse("10000000usei").unwrap(),
-        gas_limit,
-    };
+    let (node, stake) = (node_key(1).id(), Coin::parse("10000000usei").unwrap());
+    let declaration = Declaration { gas_limit, ..declaration(&node, &stake) };
     Gentx::sign(&declaration, &vector_key()).unwrap()
 }
 
@@ -52,15 +45,8 @@ fn what_was_signed_is_read_again() {
 /// Markup in a name is escaped in the file and signed as it is.
 #[test]
 fn a_name_with_markup_is_escaped_as_go_does() {
-    let declaration = Declaration {
-        chain_id: CHAIN,
-        moniker: "<a>&\"b\"",
-        node_id: &node_key(1).id(),
-        address: "192.0.2.1",
-        consensus_key: consensus_key(2).public(),
-        stake: &Coin::parse("10000000usei").unwrap(),
-        gas_limit: 0,
-    };
+    let (node, stake) = (node_key(1).id(), Coin::parse("10000000usei").unwrap());
+    let declaration = Declaration { moniker: "<a>&\"b\"", ..declaration(&node, &stake) };
     let file = Gentx::sign(&declaration, &vector_key()).unwrap().file();
     assert!(file.contains(r#""moniker":"\u003ca\u003e\u0026\"b\"""#), "{file}");
     Gentx::parse(file.as_bytes(), CHAIN).unwrap();

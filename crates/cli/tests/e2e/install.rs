@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams};
 use operator::install::{ACCOUNT, NAMESPACE};
 use serde_json::json;
-use testbed::{Context, Error, TestResult, wait};
+use testbed::{Context, Error, TestResult, kubectl, wait};
 
-use crate::ground::{self, SOON, kubectl};
+use crate::ground::SOON;
 
 /// The pod that leads. Its name is the beginning of what it calls itself.
 async fn leader(leases: &Api<Lease>, unlike: &str) -> Result<String, Error> {
@@ -27,8 +27,8 @@ async fn leader(leases: &Api<Lease>, unlike: &str) -> Result<String, Error> {
 
 /// The namespace enforces the strictest of the standards, so that pods that run there keep to it.
 pub async fn the_manifests_install_an_operator_of_which_another_takes_over(cx: Context) -> TestResult {
-    let plane = cx.cluster().await?.plane();
-    ground::install(plane)?;
+    let platform = cx.platform().await?;
+    let plane = platform.plane();
     let client = plane.client().await?;
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
     wait::until("both operators to be ready", SOON, || async {
@@ -48,16 +48,24 @@ pub async fn the_manifests_install_an_operator_of_which_another_takes_over(cx: C
     assert!(requests.iter().any(|one| one.resource == "seinodes"), "it watches nodes");
     let refused: Vec<_> = requests.iter().filter(|one| one.code == 403).collect();
     assert!(refused.is_empty(), "{refused:?}");
+    // Named after the namespace: one name for all of them would take the rights of the first away with the second.
+    let binding = [
+        "get",
+        "clusterrolebinding",
+        "outrigger:node-proxy:sei",
+        "--output=jsonpath={.subjects[*].namespace}",
+    ];
+    assert_eq!(kubectl::run(plane, &binding, None)?, "sei");
     // Applied once more, nothing changes.
     let before = deployments.get(ACCOUNT).await?.metadata.generation;
-    ground::install(plane)?;
+    platform.install()?;
     assert_eq!(deployments.get(ACCOUNT).await?.metadata.generation, before);
     Ok(())
 }
 
 /// `kubectl describe pod` shows the message of a container that has ended.
 pub async fn an_operator_without_settings_says_what_is_missing_where_people_look(cx: Context) -> TestResult {
-    let plane = cx.cluster().await?.plane();
+    let plane = cx.platform().await?.plane();
     let ns = plane.namespace(cx.name()).await?;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "forgetful", "namespace": ns },
@@ -66,7 +74,7 @@ pub async fn an_operator_without_settings_says_what_is_missing_where_people_look
             "terminationMessagePolicy": "FallbackToLogsOnError",
         }] },
     });
-    kubectl(plane, &["apply", "--server-side", "-f", "-"], Some(&pod.to_string()))?;
+    kubectl::apply(plane, &pod.to_string())?;
     let pods: Api<Pod> = Api::namespaced(plane.client().await?, &ns);
     let (code, message) = wait::until("its end", SOON, || async {
         let status =

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use testbed::bench::float;
 use testbed::bench::usage::{cpu, memory};
+use testbed::bench::{Build, float};
 use testbed::{Error, openshift, wait};
 
-use crate::contender::Contender;
+use crate::contender;
 use crate::world::{Object, World};
 use crate::writes::Log;
 
@@ -33,10 +33,10 @@ pub struct Measured {
 }
 
 /// Measures one reporter.
-pub async fn play(contender: &Contender) -> Result<Measured, Error> {
+pub async fn play(contender: &Build) -> Result<Measured, Error> {
     let object = Object::KubeApiServer;
     let world = World::new(contender, "alone", object).await?;
-    let reporter = contender.start(&world, "node-000", INTERVAL, object, openshift::NAME)?;
+    let reporter = contender::start(contender, &world, "node-000", INTERVAL, object, openshift::NAME)?;
     if world.reported(object, 1, LIMIT).await? == 0 {
         return Err(Error::Refused(format!(
             "nothing was reported within {LIMIT:?}: see {}",

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use testbed::bench::usage::{cpu, memory};
-use testbed::bench::{float, quantile};
+use testbed::bench::{Build, float, quantile};
 use testbed::process::Process;
 use testbed::{Error, wait};
 
-use crate::contender::Contender;
+use crate::contender;
 use crate::watchers::{self, Watchers};
 use crate::world::{Object, World};
 use crate::writes::Log;
@@ -112,7 +112,7 @@ pub struct Measured {
 }
 
 /// Measures a crowd.
-pub async fn play(crowd: &Crowd, contender: &Contender) -> Result<Measured, Error> {
+pub async fn play(crowd: &Crowd, contender: &Build) -> Result<Measured, Error> {
     let name = format!("{}-reporters-on-{}", crowd.reporters, crowd.objects);
     let world = World::with(contender, &name, crowd.object, crowd.objects).await?;
     let mut watchers = Watchers::start(&world, crowd.object).await?;
@@ -177,14 +177,14 @@ pub async fn play(crowd: &Crowd, contender: &Contender) -> Result<Measured, Erro
     Ok(measured)
 }
 
-async fn start(world: &World, crowd: &Crowd, contender: &Contender) -> Result<Vec<Process>, Error> {
+async fn start(world: &World, crowd: &Crowd, contender: &Build) -> Result<Vec<Process>, Error> {
     let mut reporters = Vec::with_capacity(crowd.reporters);
     while reporters.len() < crowd.reporters {
         let next = (reporters.len() + STARTED_AT_ONCE).min(crowd.reporters);
         for number in reporters.len()..next {
             let node = format!("node-{number:03}");
             let on = world.object(number % crowd.objects);
-            reporters.push(contender.start(world, &node, crowd.interval, crowd.object, &on)?);
+            reporters.push(contender::start(contender, world, &node, crowd.interval, crowd.object, &on)?);
         }
         wait::until(format!("a cycle of {next} reporters"), crowd.reported_within, || async {
             let cycles = world.cycles();

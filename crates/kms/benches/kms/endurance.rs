@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use testbed::bench::float;
 use testbed::bench::usage::memory;
+use testbed::bench::{Build, float};
 use testbed::{Error, openshift, wait};
 
-use crate::contender::Contender;
+use crate::contender;
 use crate::world::{Object, World};
 
 /// As short as the API server allows: a cycle that overruns is followed at once.
@@ -39,10 +39,10 @@ impl Measured {
 }
 
 /// Measures one reporter.
-pub async fn play(contender: &Contender, cycles: usize) -> Result<Measured, Error> {
+pub async fn play(contender: &Build, cycles: usize) -> Result<Measured, Error> {
     let object = Object::KubeApiServer;
     let world = World::new(contender, "endurance", object).await?;
-    let reporter = contender.start(&world, "node-000", INTERVAL, object, openshift::NAME)?;
+    let reporter = contender::start(contender, &world, "node-000", INTERVAL, object, openshift::NAME)?;
     let mut points = Vec::new();
     for part in 1..=PARTS {
         let wanted = cycles * part / PARTS;

@@ -13,55 +13,39 @@ mod writes;
 
 use std::process::ExitCode;
 
-use testbed::bench::Circumstances;
-use testbed::{Error, signals};
-use tokio::runtime::Runtime;
+use testbed::Error;
+use testbed::bench::{self, Build, Circumstances};
 
-use crate::contender::Contender;
 use crate::report::Report;
 use crate::settings::{Part, Settings};
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench-kms: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::main("kms", run)
 }
 
-fn run() -> Result<(), Error> {
-    signals::remove_on_signal(|signal| 128 + signal)?;
+async fn run() -> Result<(), Error> {
     let settings = Settings::from_environment()?;
-    let ours = Contender::ours()?;
-    let peer = Contender::peer()?;
-    if peer.is_none() {
-        println!(
-            "No peer: set OUTRIGGER_PEER_REPORTER to a binary of the upstream operator to see its figures beside ours."
-        );
-    }
-    let runtime = Runtime::new().map_err(|source| Error::Io { what: "starting a runtime".into(), source })?;
-    let circumstances =
-        Circumstances::of(&ours.version, peer.as_ref().map(|peer| peer.version.as_str()), settings.sizes())?;
+    let ours = Build::ours()?;
+    let peer = Build::peer("OUTRIGGER_PEER_REPORTER", "a binary of the upstream operator")?;
+    let circumstances = Circumstances::of(&ours, peer.as_ref(), settings.sizes())?;
     let mut report = Report::default();
     for number in 1..=settings.rounds {
         println!("round {number} of {}", settings.rounds);
         for contender in [Some(&ours), peer.as_ref()].into_iter().flatten() {
             if settings.has(Part::Alone) {
-                report.alone(contender, runtime.block_on(alone::play(contender))?);
+                report.alone(contender, alone::play(contender).await?);
             }
             for crowd in crowd::OF_BOTH.iter().filter(|_| settings.has(Part::Crowds)) {
-                report.crowd(contender, crowd, runtime.block_on(crowd::play(crowd, contender))?);
+                report.crowd(contender, crowd, crowd::play(crowd, contender).await?);
             }
         }
     }
     // Once: they take long. The peer's reports have no room for so many nodes.
     for crowd in crowd::largest(settings.largest).iter().filter(|_| settings.has(Part::Largest)) {
-        report.crowd(&ours, crowd, runtime.block_on(crowd::play(crowd, &ours))?);
+        report.crowd(&ours, crowd, crowd::play(crowd, &ours).await?);
     }
     if settings.has(Part::Endurance) {
-        report.endurance(runtime.block_on(endurance::play(&ours, settings.cycles))?);
+        report.endurance(endurance::play(&ours, settings.cycles).await?);
     }
     report.finish(&settings, circumstances)
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use testbed::Error;
-use testbed::bench::{Circumstances, Figure, finish, float};
+use testbed::bench::{Build, Circumstances, Figure, finish, float};
 
-use crate::contender::Contender;
 use crate::crowd::{self, Crowd};
 use crate::settings::Settings;
 use crate::{alone, endurance};
@@ -29,12 +28,12 @@ pub struct Report {
 
 impl Report {
     /// One reporter was measured.
-    pub fn alone(&mut self, contender: &Contender, measured: alone::Measured) {
+    pub fn alone(&mut self, contender: &Build, measured: alone::Measured) {
         self.of(contender).alone.push(measured);
     }
 
     /// A crowd was measured.
-    pub fn crowd(&mut self, contender: &Contender, crowd: &Crowd, measured: crowd::Measured) {
+    pub fn crowd(&mut self, contender: &Build, crowd: &Crowd, measured: crowd::Measured) {
         let which = (crowd.reporters, crowd.objects);
         self.crowds.insert(which, *crowd);
         self.of(contender).crowds.entry(which).or_default().push(measured);
@@ -45,7 +44,7 @@ impl Report {
         self.endurance.push(measured);
     }
 
-    fn of(&mut self, contender: &Contender) -> &mut Measured {
+    fn of(&mut self, contender: &Build) -> &mut Measured {
         if contender.name == "ours" { &mut self.ours } else { &mut self.peer }
     }
 

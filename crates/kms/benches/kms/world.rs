@@ -8,11 +8,10 @@ use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
+use testbed::bench::Build;
 use testbed::kms_plugin::KmsPlugin;
 use testbed::openshift::{self, FeatureSet};
 use testbed::{ControlPlane, Error, Site, logs, wait};
-
-use crate::contender::Contender;
 
 /// As whom reporters ask the API server.
 pub const USER: &str = "reporter";
@@ -87,13 +86,13 @@ pub struct World {
 
 impl World {
     /// A world without reporters, and with one object.
-    pub async fn new(contender: &Contender, measurement: &str, object: Object) -> Result<Self, Error> {
+    pub async fn new(contender: &Build, measurement: &str, object: Object) -> Result<Self, Error> {
         Self::with(contender, measurement, object, 1).await
     }
 
     /// The same with several objects, of our own kind only.
     pub async fn with(
-        contender: &Contender,
+        contender: &Build,
         measurement: &str,
         object: Object,
         objects: usize,

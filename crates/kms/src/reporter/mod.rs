@@ -1,7 +1,6 @@
 //! `outrigger kms-reporter`: says how the KMS plugins beside an API server are.
 
 mod args;
-mod duration;
 mod metrics;
 mod publish;
 mod round;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use plan::kms::publication::{Form, Publication, manager};
 use plan::kms::target::Target;
+use runtime::settings::text::duration_or_none;
 use runtime::telemetry::Format;
 
 use super::args::{Args, ProcessArgs, PublishArgs, UpstreamArgs};
-use super::duration;
 use crate::socket::Socket;
 
 /// Everything that the reporter was told, checked.
@@ -92,8 +92,8 @@ fn read(args: Args) -> Result<Settings, String> {
     let write_timeout = positive("--write-timeout", &write_timeout)?;
     let node = node(node_name)?;
     // From here on: what the reporter before does not know.
-    let deep =
-        duration::parse(&deep_probe_interval).map_err(|error| format!("--deep-probe-interval: {error}"))?;
+    let deep_probe_interval =
+        duration_or_none(&deep_probe_interval).map_err(|error| format!("--deep-probe-interval: {error}"))?;
     let PublishArgs { publish, target, target_name, fallback_servers, instance } = publish;
     let (form, target) = form(publish.as_deref(), target.as_deref())?;
     if !is_subdomain(&target_name) {
@@ -119,7 +119,7 @@ fn read(args: Args) -> Result<Settings, String> {
         sockets,
         read_timeout,
         write_timeout,
-        deep_probe_interval: (!deep.is_zero()).then_some(deep),
+        deep_probe_interval,
         manager: manager(&node, instance.as_deref().filter(|instance| !instance.is_empty())),
         publication: Publication { target, name: target_name, form, node, interval },
         servers,
@@ -149,11 +149,8 @@ fn sockets(addresses: &[String], folder: &Path) -> Result<Vec<Socket>, String> {
 }
 
 fn positive(flag: &str, text: &str) -> Result<Duration, String> {
-    let time = duration::parse(text).map_err(|error| format!("{flag}: {error}"))?;
-    if time.is_zero() {
-        return Err(format!("{flag} must be greater than 0, and is {text}: use one like 30s"));
-    }
-    Ok(time)
+    let time = duration_or_none(text).map_err(|error| format!("{flag}: {error}"))?;
+    time.ok_or_else(|| format!("{flag} must be greater than 0, and is {text}: use one like 30s"))
 }
 
 fn node(name: String) -> Result<String, String> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use testbed::Error;
-use testbed::bench::{digest, released, version};
+use testbed::bench::Build;
 use testbed::process::{Process, Program};
 
 use crate::platform::PLATFORM;
@@ -14,80 +14,50 @@ use crate::world::World;
 const WITH_A_TOKEN: &str = "mount -t tmpfs tmpfs /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount \
     && echo a-token >/run/secrets/kubernetes.io/serviceaccount/token && exec \"$0\" \"$@\"";
 
-/// An operator that is measured.
-pub struct Contender {
-    /// Whose it is: `ours` or `peer`.
-    pub name: &'static str,
-    /// Its version, or what else tells one build from another.
-    pub version: String,
-    /// The folder with the kinds that it works on.
-    pub kinds: PathBuf,
-    program: PathBuf,
+/// The folder with the kinds that it works on: ours, unless `OUTRIGGER_PEER_OPERATOR_CRDS` names another for the peer.
+pub fn kinds(contender: &Build) -> PathBuf {
+    let of_peer = std::env::var_os("OUTRIGGER_PEER_OPERATOR_CRDS").filter(|_| contender.name == "peer");
+    let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+    of_peer.map_or_else(ours, PathBuf::from)
 }
 
-impl Contender {
-    /// Ours, as it is released: figures of another build would be those of a program that nobody runs.
-    pub fn ours() -> Result<Self, Error> {
-        let program = released()?;
-        Ok(Self {
-            name: "ours",
-            version: version(&program)?,
-            kinds: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds"),
-            program,
-        })
-    }
+/// The user as whom it asks the API server.
+pub fn user(contender: &Build) -> String {
+    format!("operator-{}", contender.name)
+}
 
-    /// The one that `OUTRIGGER_PEER_OPERATOR` names, if it does. `OUTRIGGER_PEER_OPERATOR_CRDS` is the folder with its
-    /// kinds; without it, it works on ours.
-    pub fn peer() -> Result<Option<Self>, Error> {
-        let Some(program) = std::env::var_os("OUTRIGGER_PEER_OPERATOR").map(PathBuf::from) else {
-            return Ok(None);
-        };
-        let kinds = match std::env::var_os("OUTRIGGER_PEER_OPERATOR_CRDS") {
-            Some(folder) => folder.into(),
-            None => Self::ours()?.kinds,
-        };
-        Ok(Some(Self { name: "peer", version: digest(&program)?, kinds, program }))
+/// Starts it.
+pub fn start(contender: &Build, world: &World) -> Result<Process, Error> {
+    let kubeconfig =
+        world.plane.user(&user(contender), Some("system:masters"))?.write_kubeconfig(world.site.dir())?;
+    let sidecars = world.sidecars.address();
+    let mut program = if contender.name == "ours" {
+        let token = world.site.dir().join("token");
+        std::fs::write(&token, "a-token")
+            .map_err(|source| Error::Io { what: "writing a token".into(), source })?;
+        Program::new("operator", &contender.program)
+            .arg("operator")
+            .flag("kubeconfig", &kubeconfig)
+            .flag("pod-namespace", &world.namespace)
+            .flag("sidecar-address-template", sidecars.to_string())
+            .flag("sidecar-token-file", &token)
+    } else {
+        Program::new("operator", "/usr/bin/unshare")
+            .args(["--mount", "--", "/bin/sh", "-c", WITH_A_TOKEN])
+            .arg(&contender.program)
+            .env("KUBECONFIG", &kubeconfig)
+            // Sidecars have no addresses here. Asked as a proxy, the server that plays them sees whom a request is for.
+            .env("HTTP_PROXY", format!("http://{sidecars}"))
+    };
+    // The same for both.
+    for (name, value) in PLATFORM.into_iter().chain(OF_THE_PEER) {
+        program = program.env(name, value);
     }
-
-    /// The user as whom it asks the API server.
-    pub fn user(&self) -> String {
-        format!("operator-{}", self.name)
-    }
-
-    /// Starts it.
-    pub fn start(&self, world: &World) -> Result<Process, Error> {
-        let kubeconfig =
-            world.plane.user(&self.user(), Some("system:masters"))?.write_kubeconfig(world.site.dir())?;
-        let sidecars = world.sidecars.address();
-        let mut program = if self.name == "ours" {
-            let token = world.site.dir().join("token");
-            std::fs::write(&token, "a-token")
-                .map_err(|source| Error::Io { what: "writing a token".into(), source })?;
-            Program::new("operator", &self.program)
-                .arg("operator")
-                .flag("kubeconfig", &kubeconfig)
-                .flag("pod-namespace", &world.namespace)
-                .flag("sidecar-address-template", sidecars.to_string())
-                .flag("sidecar-token-file", &token)
-        } else {
-            Program::new("operator", "/usr/bin/unshare")
-                .args(["--mount", "--", "/bin/sh", "-c", WITH_A_TOKEN])
-                .arg(&self.program)
-                .env("KUBECONFIG", &kubeconfig)
-                // Sidecars have no addresses here. Asked as a proxy, the server that plays them sees whom a request is for.
-                .env("HTTP_PROXY", format!("http://{sidecars}"))
-        };
-        // The same for both.
-        for (name, value) in PLATFORM.into_iter().chain(OF_THE_PEER) {
-            program = program.env(name, value);
-        }
-        program
-            .flag("leader-elect", "false")
-            .flag("metrics-bind-address", "0")
-            .flag("health-probe-bind-address", "0")
-            .start(&world.site)
-    }
+    program
+        .flag("leader-elect", "false")
+        .flag("metrics-bind-address", "0")
+        .flag("health-probe-bind-address", "0")
+        .start(&world.site)
 }
 
 /// Settings that the peer does not start without, and ours says to have no effect.

@@ -12,42 +12,26 @@ mod world;
 
 use std::process::ExitCode;
 
-use testbed::bench::Circumstances;
-use testbed::{Error, signals};
-use tokio::runtime::Runtime;
+use testbed::Error;
+use testbed::bench::{self, Build, Circumstances};
 
-use crate::contender::Contender;
 use crate::report::Report;
 use crate::settings::Settings;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench-operator: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::main("operator", run)
 }
 
-fn run() -> Result<(), Error> {
-    signals::remove_on_signal(|signal| 128 + signal)?;
+async fn run() -> Result<(), Error> {
     let settings = Settings::from_environment()?;
-    let ours = Contender::ours()?;
-    let peer = Contender::peer()?;
-    if peer.is_none() {
-        println!(
-            "No peer: set OUTRIGGER_PEER_OPERATOR to a binary of the upstream operator to see its figures beside ours."
-        );
-    }
-    let runtime = Runtime::new().map_err(|source| Error::Io { what: "starting a runtime".into(), source })?;
+    let ours = Build::ours()?;
+    let peer = Build::peer("OUTRIGGER_PEER_OPERATOR", "a binary of the upstream operator")?;
     let mut report = Report::default();
-    let circumstances =
-        Circumstances::of(&ours.version, peer.as_ref().map(|peer| peer.version.as_str()), settings.sizes())?;
+    let circumstances = Circumstances::of(&ours, peer.as_ref(), settings.sizes())?;
     for number in 1..=settings.rounds {
-        report.ours.push(runtime.block_on(round::play(number, &ours, &settings))?);
+        report.ours.push(round::play(number, &ours, &settings).await?);
         if let Some(peer) = &peer {
-            report.peer.push(runtime.block_on(round::play(number, peer, &settings))?);
+            report.peer.push(round::play(number, peer, &settings).await?);
         }
     }
     report.finish(&settings, circumstances)

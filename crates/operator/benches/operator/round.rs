@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use testbed::Error;
+use testbed::bench::Build;
 use testbed::bench::usage::{cpu, memory};
 use testbed::control_plane::{AuditReader, AuditedRequest};
 use testbed::process::Process;
 
-use crate::contender::Contender;
-use crate::nodes;
 use crate::settings::Settings;
 use crate::world::World;
+use crate::{contender, nodes};
 
 /// An operator that has written nothing for so long has nothing left to do.
 const CALM: Duration = Duration::from_secs(5);
@@ -46,10 +46,10 @@ pub struct Measured {
 }
 
 /// Plays one round.
-pub async fn play(number: usize, contender: &Contender, settings: &Settings) -> Result<Measured, Error> {
+pub async fn play(number: usize, contender: &Build, settings: &Settings) -> Result<Measured, Error> {
     let say = |what: &str| println!("round {number} of {}, {}: {what}", settings.rounds, contender.name);
     let world = World::new(contender).await?;
-    let operator = contender.start(&world)?;
+    let operator = contender::start(contender, &world)?;
     let pid = operator.pid()?;
     let mut log = Log::of(&world, contender);
     log.until_watching(&operator).await?;
@@ -118,10 +118,10 @@ struct Log {
 }
 
 impl Log {
-    fn of(world: &World, contender: &Contender) -> Self {
+    fn of(world: &World, contender: &Build) -> Self {
         Self {
             reader: world.plane.audit().reader(),
-            user: contender.user(),
+            user: contender::user(contender),
             all: Vec::new(),
             edits: Vec::new(),
         }

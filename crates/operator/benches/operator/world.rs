@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{ListParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::{Api, Client};
+use testbed::bench::Build;
 use testbed::kubelet_player::KubeletPlayer;
 use testbed::sidecars::Sidecars;
 use testbed::{ControlPlane, Error, Site, logs, wait};
 
-use crate::contender::Contender;
-use crate::nodes;
+use crate::{contender, nodes};
 
 /// Controllers that are asked to keep up with a thousand nodes: what is measured must not be their patience.
 const PATIENCE: [&str; 5] = [
@@ -40,14 +40,14 @@ pub struct World {
 
 impl World {
     /// A world without an operator.
-    pub async fn new(contender: &Contender) -> Result<Self, Error> {
+    pub async fn new(contender: &Build) -> Result<Self, Error> {
         let site = Site::claim(logs::folder("bench-operator", contender.name))?;
         let mut plane = ControlPlane::on(&site).controllers();
         for flag in PATIENCE {
             plane = plane.controller_flag(flag);
         }
         let plane = plane.start().await?;
-        install(&plane, &contender.kinds).await?;
+        install(&plane, &contender::kinds(contender)).await?;
         let namespace = plane.namespace("bench").await?;
         let client = plane.client().await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);

@@ -57,7 +57,7 @@ pub(super) fn nodes() -> Vec<Value> {
         service_account(NODE_ACCOUNT, namespace),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-            "metadata": { "name": "outrigger-node-proxy" },
+            "metadata": { "name": "outrigger:node-proxy:default" },
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:auth-delegator" },
             "subjects": [account(NODE_ACCOUNT, namespace)],
         }),

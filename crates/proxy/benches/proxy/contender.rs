@@ -1,49 +1,42 @@
 //! Those who are measured: ours, the program that it stands in for, and nginx, which authorizes nothing.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
-use testbed::bench::{digest, released, usage, version};
+use testbed::bench::{Build, usage};
 use testbed::process::Process;
 use testbed::wire::Wire;
 use testbed::{Error, process, wait};
 
 use crate::load::Protocol;
 use crate::nginx;
-use crate::tools::Tools;
 use crate::world::{OPEN, SOON, World};
 
-/// A program that is measured.
-pub struct Program {
-    /// Whose it is: `ours`, `peer` or `nginx`.
+/// A running one; ended when dropped.
+pub struct Contender {
+    /// Whose it is.
     pub name: &'static str,
-    /// Its version, or what else tells one build from another.
-    pub version: String,
-    path: PathBuf,
+    process: Option<Process>,
+    plain: SocketAddr,
+    http2: SocketAddr,
 }
 
-impl Program {
-    /// Ours as it is released, the one that `OUTRIGGER_PEER_PROXY` names, if it does, and the ceiling.
-    pub fn all(tools: &Tools) -> Result<Vec<Self>, Error> {
-        let path = released()?;
-        let mut all = vec![Self { name: "ours", version: version(&path)?, path }];
-        if let Some(path) = std::env::var_os("OUTRIGGER_PEER_PROXY").map(PathBuf::from) {
-            all.push(Self { name: "peer", version: digest(&path)?, path });
-        }
-        all.push(Self { name: "nginx", version: tools.nginx_version()?, path: tools.nginx.clone() });
-        Ok(all)
-    }
-
+impl Contender {
     /// Starts it. Ours and the peer are given the same flags: those of a node's pod, and no limit of questions to the API server,
     /// which would be measured otherwise.
-    pub async fn start(&self, world: &World) -> Result<Contender, Error> {
+    pub async fn start(build: &Build, world: &World) -> Result<Self, Error> {
         let [plain, http2] = world.addresses();
-        let process = if self.name == "nginx" {
-            nginx::ceiling(&world.site, &self.path, &plain.to_string(), &http2.to_string(), &world.upstream)?
+        let process = if build.name == "nginx" {
+            nginx::ceiling(
+                &world.site,
+                &build.program,
+                &plain.to_string(),
+                &http2.to_string(),
+                &world.upstream,
+            )?
         } else {
-            let user = world.plane.user(self.name, Some("system:masters"))?;
-            let program = process::Program::new(self.name, &self.path);
-            let program = if self.name == "ours" { program.arg("proxy") } else { program };
+            let user = world.plane.user(build.name, Some("system:masters"))?;
+            let program = process::Program::new(build.name, &build.program);
+            let program = if build.name == "ours" { program.arg("proxy") } else { program };
             program
                 .flag("insecure-listen-address", plain.to_string())
                 .flag("upstream", format!("http://{}/", world.upstream))
@@ -56,26 +49,15 @@ impl Program {
                 .flag("v", "0")
                 .start(&world.site)?
         };
-        wait::until(format!("{} to listen", self.name), SOON, || async {
+        wait::until(format!("{} to listen", build.name), SOON, || async {
             process.check_alive()?;
             Wire::connect(plain).await.map(drop)
         })
         .await?;
-        let http2 = if self.name == "nginx" { http2 } else { plain };
-        Ok(Contender { name: self.name, process: Some(process), plain, http2 })
+        let http2 = if build.name == "nginx" { http2 } else { plain };
+        Ok(Self { name: build.name, process: Some(process), plain, http2 })
     }
-}
 
-/// A running one; ended when dropped.
-pub struct Contender {
-    /// Whose it is.
-    pub name: &'static str,
-    process: Option<Process>,
-    plain: SocketAddr,
-    http2: SocketAddr,
-}
-
-impl Contender {
     /// Nobody between client and upstream.
     pub fn nobody(world: &World) -> Self {
         let [plain, http2] = world.of_upstream;

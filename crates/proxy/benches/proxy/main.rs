@@ -14,11 +14,10 @@ mod world;
 
 use std::process::ExitCode;
 
-use testbed::bench::Circumstances;
-use testbed::{Error, signals};
-use tokio::runtime::Runtime;
+use testbed::Error;
+use testbed::bench::{self, Build, Circumstances};
 
-use crate::contender::{Contender, Program};
+use crate::contender::Contender;
 use crate::load::{Cell, Protocol};
 use crate::report::Report;
 use crate::settings::Settings;
@@ -26,45 +25,34 @@ use crate::tools::Tools;
 use crate::world::World;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench-proxy: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::main("proxy", run)
 }
 
-fn run() -> Result<(), Error> {
-    signals::remove_on_signal(|signal| 128 + signal)?;
+async fn run() -> Result<(), Error> {
     let settings = Settings::from_environment()?;
     let tools = Tools::find()?;
-    let programs = Program::all(&tools)?;
-    let version = |name| programs.iter().find(|one| one.name == name).map(|one| one.version.as_str());
-    if version("peer").is_none() {
-        println!("No peer: set OUTRIGGER_PEER_PROXY to kube-rbac-proxy to see its figures beside ours.");
-    }
-    let circumstances =
-        Circumstances::of(version("ours").unwrap_or_default(), version("peer"), settings.sizes())?;
-    let runtime = Runtime::new().map_err(|source| Error::Io { what: "starting a runtime".into(), source })?;
-    let report = runtime.block_on(play(&settings, &tools, &programs))?;
+    let ours = Build::ours()?;
+    let peer = Build::peer("OUTRIGGER_PEER_PROXY", "kube-rbac-proxy")?;
+    let circumstances = Circumstances::of(&ours, peer.as_ref(), settings.sizes())?;
+    let builds: Vec<Build> = [Some(ours), peer, Some(tools.ceiling()?)].into_iter().flatten().collect();
+    let report = play(&settings, &tools, &builds).await?;
     report.finish(&settings, circumstances)
 }
 
-async fn play(settings: &Settings, tools: &Tools, programs: &[Program]) -> Result<Report, Error> {
+async fn play(settings: &Settings, tools: &Tools, builds: &[Build]) -> Result<Report, Error> {
     let world = World::new(settings, tools).await?;
     let mut report = Report::default();
     for number in 1..=settings.rounds {
         println!("round {number} of {}", settings.rounds);
-        for program in programs {
-            let fresh = program.start(&world).await?;
+        for build in builds {
+            let fresh = Contender::start(build, &world).await?;
             crowds::play(&world, &fresh, settings, &mut report).await?;
             calls::play(&world, &fresh, tools, &mut report).await?;
             crowds::users(&world, &fresh, &mut report).await?;
         }
         let mut contenders = Vec::new();
-        for program in programs {
-            contenders.push(program.start(&world).await?);
+        for build in builds {
+            contenders.push(Contender::start(build, &world).await?);
         }
         for cell in Cell::all() {
             for contender in &contenders {

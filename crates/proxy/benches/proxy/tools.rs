@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use testbed::Error;
+use testbed::bench::Build;
 
 /// Where programs are looked for.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
@@ -34,12 +35,13 @@ impl Tools {
         }
     }
 
-    /// What nginx says of itself.
-    pub fn nginx_version(&self) -> Result<String, Error> {
+    /// nginx, as one who is measured.
+    pub fn ceiling(&self) -> Result<Build, Error> {
         let output = Command::new(&self.nginx)
             .arg("-v")
             .output()
             .map_err(|source| Error::Io { what: "starting nginx".into(), source })?;
-        Ok(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        let version = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Ok(Build { name: "nginx", version, program: self.nginx.clone() })
     }
 }

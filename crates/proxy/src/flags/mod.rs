@@ -3,7 +3,6 @@
 mod args;
 mod csv;
 mod dead;
-mod duration;
 mod words;
 
 pub use self::args::Args;
@@ -12,7 +11,6 @@ pub(crate) use self::args::{
 };
 pub(crate) use self::csv::split_all;
 pub(crate) use self::dead::{Given, Kind};
-pub(crate) use self::duration::parse as parse_duration;
 pub use self::words::{called_as_upstream, normalized};
 
 #[cfg(test)]

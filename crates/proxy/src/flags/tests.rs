@@ -1,5 +1,4 @@
 use std::ffi::OsString;
-use std::time::Duration;
 
 use clap::{Command, FromArgMatches as _};
 
@@ -70,16 +69,6 @@ fn lists_are_split_by_commas_protected_by_quotes_and_added_up() {
     is(&["/a,"], &["/a", ""]);
     assert_eq!(lists(&["\"/a"]), None);
     assert_eq!(lists(&["/a\"b"]), None);
-}
-
-#[test]
-fn durations_are_read_as_go_writes_them() {
-    for (text, seconds) in [("1m", 60.0), ("1m30s", 90.0), ("1.5h", 5_400.0), ("250ms", 0.25), ("0", 0.0)] {
-        assert_eq!(parse_duration(text), Some(Duration::from_secs_f64(seconds)), "{text}");
-    }
-    for text in ["", "5", "s", "-1s", "1d", "1 s", "1s "] {
-        assert_eq!(parse_duration(text), None, "{text:?}");
-    }
 }
 
 #[test]

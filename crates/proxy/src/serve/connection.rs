@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -15,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::activity::{Activity, Verdict, Watched};
 use super::handler;
@@ -45,7 +47,8 @@ const LARGEST_WINDOW: u32 = 4 << 20;
 /// What HTTP/2 holds back per stream until it can be written.
 const SEND_BUFFER: usize = 64 * 1024;
 
-/// Serves one connection to its end.
+/// Serves one connection to its end. Each way of that is in a box of its own: a connection would else take as much memory as the
+/// largest of all ways, as long as it stands.
 pub(crate) async fn run(worker: Arc<Worker>, accepted: Accepted, open: Open) {
     let Accepted { stream, address, purpose, place } = accepted;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
@@ -62,17 +65,10 @@ pub(crate) async fn run(worker: Arc<Worker>, accepted: Accepted, open: Open) {
             } else {
                 false
             };
-            serve(worker, Watched::new(stream, &activity), peer(Vec::new()), is_http2).await;
+            Box::pin(serve(worker, Watched::new(stream, &activity), peer(Vec::new()), is_http2)).await;
         }
         Purpose::Tls | Purpose::Endpoints(_) => {
-            let Some(tls) = worker.tls.clone() else { return };
-            // In its own task and with a deadline: a client that says nothing holds up nobody.
-            let handshake = timeout(worker.limits.head, TlsAcceptor::from(tls).accept(stream)).await;
-            let stream = match handshake {
-                Ok(Ok(stream)) => stream,
-                Ok(Err(error)) => return tracing::debug!(client = %address, %error, "no TLS"),
-                Err(_) => return tracing::debug!(client = %address, "no TLS in time"),
-            };
+            let Some(stream) = Box::pin(secured(&worker, stream, address)).await else { return };
             let session = stream.get_ref().1;
             let is_http2 = session.alpn_protocol() == Some(b"h2");
             let shown = session.peer_certificates().unwrap_or_default();
@@ -80,13 +76,24 @@ pub(crate) async fn run(worker: Arc<Worker>, accepted: Accepted, open: Open) {
             let peer = peer(certificates);
             match purpose {
                 Purpose::Endpoints(endpoints) => {
-                    endpoints.serve(stream, is_http2, &worker.stop, worker.limits.head).await
+                    Box::pin(endpoints.serve(stream, is_http2, &worker.stop, worker.limits.head)).await;
                 }
-                _ => serve(worker, Watched::new(stream, &activity), peer, is_http2).await,
+                _ => Box::pin(serve(worker, Watched::new(stream, &activity), peer, is_http2)).await,
             }
         }
     }
     drop(open);
+}
+
+/// The connection, once TLS is agreed on. In its own task and with a deadline: a client that says nothing holds up nobody.
+async fn secured(worker: &Worker, stream: TcpStream, address: IpAddr) -> Option<TlsStream<TcpStream>> {
+    let tls = TlsAcceptor::from(worker.tls.clone()?);
+    match timeout(worker.limits.head, tls.accept(stream)).await {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => tracing::debug!(client = %address, %error, "no TLS"),
+        Err(_) => tracing::debug!(client = %address, "no TLS in time"),
+    }
+    None
 }
 
 /// Whether the first bytes are those of HTTP/2. They stay where they are.
@@ -120,12 +127,12 @@ where
         activity.share();
         let connection = http2(&worker).serve_connection(io, service);
         let graceful = |connection: Pin<&mut http2::Connection<_, _, _>>| connection.graceful_shutdown();
-        drive(&worker, &activity, connection, graceful).await;
+        Box::pin(drive(&worker, &activity, connection, graceful)).await;
     } else {
         let connection = http1(&worker).serve_connection(io, service).with_upgrades();
         let graceful =
             |connection: Pin<&mut http1::UpgradeableConnection<_, _>>| connection.graceful_shutdown();
-        drive(&worker, &activity, connection, graceful).await;
+        Box::pin(drive(&worker, &activity, connection, graceful)).await;
     }
 }
 

@@ -4,10 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use runtime::settings::text::boolean;
+use runtime::settings::text::{boolean, duration_or_none};
 
 use super::Settings;
-use crate::flags::{Given, Kind, parse_duration, split_all};
+use crate::flags::{Given, Kind, split_all};
 
 /// All that is wrong, one line each.
 #[derive(Debug)]
@@ -59,18 +59,24 @@ impl Check {
     }
 
     pub(super) fn duration(&mut self, flag: &str, text: &str) -> Duration {
-        parse_duration(text).unwrap_or_else(|| {
-            self.problem(format!("--{flag}: {text:?} is no duration: use one like 500ms, 90s or 1m30s"));
-            Duration::ZERO
-        })
+        self.time(flag, text).unwrap_or_default()
     }
 
     pub(super) fn positive(&mut self, flag: &str, text: &str) -> Duration {
-        let duration = self.duration(flag, text);
-        if parse_duration(text) == Some(Duration::ZERO) {
+        let time = self.time(flag, text);
+        if time == Some(Duration::ZERO) {
             self.problem(format!("--{flag}: must be longer than nothing"));
         }
-        duration
+        time.unwrap_or_default()
+    }
+
+    /// No time at all where it says so: manifests say `0` to kube-rbac-proxy.
+    fn time(&mut self, flag: &str, text: &str) -> Option<Duration> {
+        let read = match text.strip_prefix('-') {
+            Some(_) => Err(format!("{text:?} is less than no time: use one like 500ms, 90s or 1m30s")),
+            None => duration_or_none(text),
+        };
+        read.map_err(|why| self.problem(format!("--{flag}: {why}"))).ok().map(Option::unwrap_or_default)
     }
 
     pub(super) fn list(&mut self, flag: &str, given: &[String]) -> Vec<String> {

@@ -90,6 +90,20 @@ fn everything_that_is_wrong_is_told_at_once() {
     assert_eq!(problems.len(), 16, "{problems:#?}");
 }
 
+#[test]
+fn durations_are_read_as_go_writes_them() {
+    let reload = |text: &str| {
+        let flag = format!("--tls-reload-interval={text}");
+        settings(&["--insecure-listen-address=:1", &flag]).map(|settings| settings.tls.reload)
+    };
+    for (text, seconds) in [("1m", 60.0), ("1m30s", 90.0), ("1.5h", 5_400.0), ("250ms", 0.25), ("0", 0.0)] {
+        assert_eq!(reload(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+    }
+    for text in ["", "5", "s", "-1s", "1d", "1 s", "1s "] {
+        assert!(reload(text).is_err(), "{text:?}");
+    }
+}
+
 /// TLS-02.
 #[test]
 fn suites_that_are_not_safe_are_dropped_and_an_empty_list_is_refused() {

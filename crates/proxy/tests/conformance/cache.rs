@@ -1,6 +1,6 @@
 //! CACHE: what is asked how often.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testbed::fault_proxy::{Fault, Times};
 use testbed::{TestResult, wait};
@@ -13,6 +13,26 @@ use crate::program::{Proxy, code};
 
 /// How long an access decision may take to be seen, behind its time.
 const SLACK: Duration = Duration::from_secs(20);
+
+/// What is seen again and again up to a moment, or when it was something else.
+async fn stays(what: &str, up_to: Instant, look: impl AsyncFn() -> String) -> String {
+    let time = up_to.saturating_duration_since(Instant::now());
+    let seen = wait::throughout(what, time, || async {
+        let seen = look().await;
+        if seen == what { Ok(()) } else { Err(seen) }
+    });
+    seen.await.map_or_else(|error| error.to_string(), |()| what.to_owned())
+}
+
+/// What is seen at some time up to a moment, or what was seen instead.
+async fn becomes(what: &str, up_to: Instant, look: impl AsyncFn() -> String) -> String {
+    let time = up_to.saturating_duration_since(Instant::now());
+    let seen = wait::until(what, time, || async {
+        let seen = look().await;
+        if seen == what { Ok(()) } else { Err(seen) }
+    });
+    seen.await.map_or_else(|error| error.to_string(), |()| what.to_owned())
+}
 
 /// CACHE-01: a token that is used again is asked about once.
 pub async fn one_question(case: &Case<'_>) -> TestResult {
@@ -31,13 +51,16 @@ pub async fn one_question(case: &Case<'_>) -> TestResult {
 pub async fn tokens_for_two_minutes(case: &Case<'_>) -> TestResult {
     let token = case.ground.caller().await?;
     let proxy = case.proxy().start().await?;
-    assert_eq!(proxy.code(&Ask::get("/ok").token(token)).await, "200");
-    tokio::time::sleep(Duration::from_secs(105)).await;
-    assert_eq!(proxy.code(&Ask::get("/ok").token(token)).await, "200");
-    case.check("after 105 s", 1, case.ground.calls(1, 1).await?.token_reviews);
-    tokio::time::sleep(Duration::from_secs(20)).await;
-    assert_eq!(proxy.code(&Ask::get("/ok").token(token)).await, "200");
-    case.check("after 125 s", 2, case.ground.calls(2, 1).await?.token_reviews);
+    let begin = Instant::now();
+    let questions = async || {
+        assert_eq!(proxy.code(&Ask::get("/ok").token(token)).await, "200");
+        case.ground
+            .calls(1, 1)
+            .await
+            .map_or_else(|error| error.to_string(), |calls| calls.token_reviews.to_string())
+    };
+    case.check("for 105 s", 1, stays("1", begin + Duration::from_secs(105), &questions).await);
+    case.check("by 125 s", 2, becomes("2", begin + Duration::from_secs(125), &questions).await);
     Ok(())
 }
 
@@ -45,13 +68,12 @@ pub async fn tokens_for_two_minutes(case: &Case<'_>) -> TestResult {
 pub async fn refusals_for_half_a_minute(case: &Case<'_>) -> TestResult {
     let token = case.ground.stranger().await?;
     let proxy = case.proxy().start().await?;
-    let begin = tokio::time::Instant::now();
-    assert_eq!(proxy.code(&Ask::get("/late").token(&token)).await, "403");
+    let begin = Instant::now();
+    let answer = async || proxy.code(&Ask::get("/late").token(&token)).await;
+    assert_eq!(answer().await, "403");
     case.ground.grant_paths(&case.ground.name_of("stranger"), &["/late"], &["get"]).await?;
-    tokio::time::sleep_until(begin + Duration::from_secs(20)).await;
-    case.check("after 20 s", 403, proxy.code(&Ask::get("/late").token(&token)).await);
-    tokio::time::sleep_until(begin + Duration::from_secs(32)).await;
-    case.check("after 32 s", 200, proxy.code(&Ask::get("/late").token(&token)).await);
+    case.check("for 20 s", 403, stays("403", begin + Duration::from_secs(20), &answer).await);
+    case.check("by 32 s", 200, becomes("200", begin + Duration::from_secs(32), &answer).await);
     Ok(())
 }
 
@@ -59,18 +81,17 @@ pub async fn refusals_for_half_a_minute(case: &Case<'_>) -> TestResult {
 pub async fn permissions_for_five_minutes(case: &Case<'_>) -> TestResult {
     let token = case.ground.caller().await?;
     let proxy = case.proxy().start().await?;
-    let begin = tokio::time::Instant::now();
-    assert_eq!(proxy.code(&Ask::get("/ok").token(token)).await, "200");
+    let begin = Instant::now();
+    let answer = async || proxy.code(&Ask::get("/ok").token(token)).await;
+    assert_eq!(answer().await, "200");
     case.ground.revoke_all().await?;
     wait::until("the end of the permission", SLACK, || async {
         let seen = proxy.code(&Ask::get("/ok/other").token(token)).await;
         if seen == "403" { Ok(()) } else { Err(seen) }
     })
     .await?;
-    tokio::time::sleep_until(begin + Duration::from_secs(285)).await;
-    case.check("after 285 s", 200, proxy.code(&Ask::get("/ok").token(token)).await);
-    tokio::time::sleep_until(begin + Duration::from_secs(303)).await;
-    case.check("after 303 s", 403, proxy.code(&Ask::get("/ok").token(token)).await);
+    case.check("for 285 s", 200, stays("200", begin + Duration::from_secs(285), &answer).await);
+    case.check("by 303 s", 403, becomes("403", begin + Duration::from_secs(303), &answer).await);
     Ok(())
 }
 

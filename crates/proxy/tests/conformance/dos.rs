@@ -5,11 +5,14 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use testbed::wire::{Trust, Wire, frames};
-use testbed::{Result, TestResult};
+use testbed::{Error, Result, TestResult, wait};
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::ask::Ask;
 use crate::case::Case;
@@ -21,6 +24,9 @@ const MALLORY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 /// How often quiet and attack take turns, and how long each is.
 const ROUNDS: usize = 5;
 const TURN: Duration = Duration::from_millis(1200);
+
+/// The longest that an attacker takes for one act: longer than he waits for an answer.
+const ACT: Duration = Duration::from_secs(60);
 
 /// What nobody notices: below this, a ratio is one of noise.
 const UNNOTICED: Duration = Duration::from_millis(20);
@@ -37,7 +43,7 @@ async fn waits(proxy: &Proxy, ask: &Ask) -> Result<Duration> {
         wire.send(&bytes).await?;
         let answer = wire.answer(&ask.method).await?;
         if answer.status != 200 {
-            return Err(testbed::Error::Refused(format!("a good client was answered {}", answer.status)));
+            return Err(Error::Refused(format!("a good client was answered {}", answer.status)));
         }
         times.push(sent.elapsed());
     }
@@ -45,54 +51,75 @@ async fn waits(proxy: &Proxy, ask: &Ask) -> Result<Duration> {
     Ok(times[times.len() * 99 / 100])
 }
 
-/// An attack that can be told to pause. It is over when this is dropped.
+/// An attack that pauses now and then. It is over when this is dropped.
 struct Attack {
-    on: Arc<AtomicBool>,
+    /// Held by attackers while they act, and alone while there is peace.
+    ground: Arc<RwLock<()>>,
+    peace: Option<OwnedRwLockWriteGuard<()>>,
     done: Arc<AtomicU64>,
-    tasks: tokio::task::JoinSet<()>,
+    attackers: JoinSet<()>,
 }
 
 impl Attack {
-    /// So many attackers, each of whom does something again and again while the attack is on.
+    /// So many attackers, each of whom does something again and again, but for times of peace.
     fn by<F, Fut>(count: usize, act: F) -> Self
     where
         F: Fn() -> Fut + Clone + Send + 'static,
         Fut: Future<Output = ()> + Send,
     {
-        let (on, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let mut tasks = tokio::task::JoinSet::new();
+        let (ground, done) = (Arc::new(RwLock::new(())), Arc::new(AtomicU64::new(0)));
+        let mut attackers = JoinSet::new();
         for _ in 0..count {
-            let (on, done, act) = (on.clone(), done.clone(), act.clone());
-            tasks.spawn(async move {
+            let (ground, done, act) = (ground.clone(), done.clone(), act.clone());
+            attackers.spawn(async move {
                 loop {
-                    if on.load(Ordering::SeqCst) {
-                        act().await;
-                        done.fetch_add(1, Ordering::SeqCst);
-                    } else {
-                        tokio::time::sleep(Duration::from_millis(20)).await;
-                    }
+                    let _acts = ground.read().await;
+                    act().await;
+                    done.fetch_add(1, Ordering::SeqCst);
                 }
             });
         }
-        Self { on, done, tasks }
+        Self { ground, peace: None, done, attackers }
+    }
+
+    /// Waits until nobody acts any more, and lets nobody.
+    async fn pause(&mut self) -> Result<()> {
+        let late = |_| Error::Refused("an attacker does not come to an end".into());
+        self.peace = Some(timeout(ACT, self.ground.clone().write_owned()).await.map_err(late)?);
+        Ok(())
+    }
+
+    /// Goes on, and waits until as much was done as there are attackers.
+    async fn resume(&mut self) -> Result<()> {
+        let before = self.done();
+        self.peace = None;
+        wait::until("an attack by all", ACT, || async {
+            let done = self.done() - before;
+            if done >= self.attackers.len() as u64 { Ok(()) } else { Err(format!("{done} acts")) }
+        })
+        .await
+    }
+
+    /// How often somebody has acted.
+    fn done(&self) -> u64 {
+        self.done.load(Ordering::SeqCst)
     }
 }
 
 /// Compares what a good client waits with and without the attack, in turns; the middle one of the ratios counts.
-async fn undisturbed(case: &Case<'_>, proxy: &Proxy, ask: &Ask, attack: &Attack) -> TestResult {
+async fn undisturbed(case: &Case<'_>, proxy: &Proxy, ask: &Ask, attack: &mut Attack) -> TestResult {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        attack.on.store(false, Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        attack.pause().await?;
         let quiet = waits(proxy, ask).await?;
-        attack.on.store(true, Ordering::SeqCst);
-        let before = attack.done.load(Ordering::SeqCst);
+        attack.resume().await?;
+        let before = attack.done();
         let under_attack = waits(proxy, ask).await?;
-        let acts = attack.done.load(Ordering::SeqCst) - before;
-        println!("quiet {quiet:?}, under attack {under_attack:?} ({acts} acts by {})", attack.tasks.len());
+        let (acts, by) = (attack.done() - before, attack.attackers.len());
+        println!("quiet {quiet:?}, under attack {under_attack:?} ({acts} acts by {by})");
         rounds.push(under_attack.as_secs_f64() / quiet.max(UNNOTICED / 2).as_secs_f64());
     }
-    attack.on.store(false, Ordering::SeqCst);
+    attack.pause().await?;
     rounds.sort_by(f64::total_cmp);
     case.check("a good client waits at most twice as long", true, rounds[ROUNDS / 2] <= 2.0);
     Ok(())
@@ -120,7 +147,7 @@ pub async fn slow_heads(case: &Case<'_>) -> TestResult {
     }
     let crowd = Arc::new(tokio::sync::Mutex::new(crowd));
     let slow = crowd.clone();
-    let attack = Attack::by(1, move || {
+    let mut attack = Attack::by(1, move || {
         let slow = slow.clone();
         async move {
             for wire in slow.lock().await.iter_mut() {
@@ -129,7 +156,7 @@ pub async fn slow_heads(case: &Case<'_>) -> TestResult {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     });
-    undisturbed(case, &proxy, &Ask::get("/ok").token(token), &attack).await?;
+    undisturbed(case, &proxy, &Ask::get("/ok").token(token), &mut attack).await?;
     Ok(())
 }
 
@@ -193,7 +220,7 @@ pub async fn rapid_reset(case: &Case<'_>) -> TestResult {
         flood.extend(frames::reset(2 * number + 1));
     }
     let (address, flood) = (proxy.plain(), Arc::new(flood));
-    let attack = Attack::by(2, move || {
+    let mut attack = Attack::by(2, move || {
         let flood = flood.clone();
         async move {
             if let Ok(mut wire) = Wire::connect_from(MALLORY, address).await {
@@ -202,7 +229,7 @@ pub async fn rapid_reset(case: &Case<'_>) -> TestResult {
             }
         }
     });
-    undisturbed(case, &proxy, &ask, &attack).await?;
+    undisturbed(case, &proxy, &ask, &mut attack).await?;
     case.check("it still runs", "yes", proxy.runs());
     Ok(())
 }
@@ -240,7 +267,7 @@ pub async fn bad_tokens(case: &Case<'_>) -> TestResult {
     let number = Arc::new(AtomicU64::new(0));
     let (address, body) =
         (proxy.plain(), token.rsplit_once('.').map(|(body, _)| body.to_owned()).unwrap_or_default());
-    let attack = Attack::by(20, move || {
+    let mut attack = Attack::by(20, move || {
         // Of a token's form, so that it cannot be refused by its looks.
         let garbage = format!("{body}.{:086x}", number.fetch_add(1, Ordering::SeqCst));
         async move {
@@ -250,13 +277,12 @@ pub async fn bad_tokens(case: &Case<'_>) -> TestResult {
             }
         }
     });
-    undisturbed(case, &proxy, &ask, &attack).await?;
-    attack.on.store(true, Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    undisturbed(case, &proxy, &ask, &mut attack).await?;
+    attack.resume().await?;
     let new = case.ground.token("caller", &[]).await?;
     let begin = Instant::now();
     let answer = proxy.code(&Ask::get("/ok").token(&new)).await;
-    println!("a new caller waited {:?}, {} bad tokens", begin.elapsed(), attack.done.load(Ordering::SeqCst));
+    println!("a new caller waited {:?}, {} bad tokens", begin.elapsed(), attack.done());
     case.check("a new caller", 200, answer);
     case.check("is served within 2 s", true, begin.elapsed() < Duration::from_secs(2));
     drop(attack);
@@ -351,7 +377,7 @@ pub async fn floods_of_headers(case: &Case<'_>) -> TestResult {
     }
     let (address, floods) = (proxy.plain(), Arc::new([head(90), head(2_000), endless]));
     let number = Arc::new(AtomicU64::new(0));
-    let attack = Attack::by(3, move || {
+    let mut attack = Attack::by(3, move || {
         let floods = floods.clone();
         let which = number.fetch_add(1, Ordering::SeqCst) as usize % floods.len();
         async move {
@@ -362,7 +388,7 @@ pub async fn floods_of_headers(case: &Case<'_>) -> TestResult {
             }
         }
     });
-    undisturbed(case, &proxy, &ask, &attack).await?;
+    undisturbed(case, &proxy, &ask, &mut attack).await?;
     case.check("it still runs", "yes", proxy.runs());
     Ok(())
 }

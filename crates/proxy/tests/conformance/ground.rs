@@ -17,6 +17,9 @@ use tokio::sync::{Mutex, OnceCell};
 /// How long things that take a moment may take.
 pub const SOON: Duration = Duration::from_secs(20);
 
+/// How long a call may take to be in the log.
+const LOGGED: Duration = Duration::from_secs(3);
+
 /// Who is allowed to review tokens and access.
 const REVIEWERS: &str = "reviewers";
 
@@ -199,22 +202,28 @@ impl Ground<'_> {
     /// What the proxy has asked so far. Waits for so many of each at least, for a while: a call is logged a moment after its
     /// answer.
     pub async fn calls(&self, token_reviews: usize, access_reviews: usize) -> Result<Calls> {
-        let mut audit = self.audit.lock().await;
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(3);
-        loop {
-            let (reader, calls) = &mut *audit;
-            for request in reader.news()?.into_iter().filter(|one| one.user == self.user.name()) {
-                match request.resource.as_str() {
-                    "tokenreviews" => calls.token_reviews += 1,
-                    "subjectaccessreviews" => calls.access_reviews.extend(request.body),
-                    _ => {}
-                }
-            }
+        let enough = wait::until("as many calls", LOGGED, || async {
+            let calls = self.logged().await?;
             let enough = calls.token_reviews >= token_reviews && calls.access_reviews.len() >= access_reviews;
-            if enough || tokio::time::Instant::now() > deadline {
-                return Ok(calls.clone());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            if enough { Ok(calls) } else { Err(Error::Refused(format!("{calls:?}"))) }
+        });
+        // Too few are an observation like others.
+        match enough.await {
+            Ok(calls) => Ok(calls),
+            Err(_) => self.logged().await,
         }
+    }
+
+    /// What is in the log by now.
+    async fn logged(&self) -> Result<Calls> {
+        let (reader, calls) = &mut *self.audit.lock().await;
+        for request in reader.news()?.into_iter().filter(|one| one.user == self.user.name()) {
+            match request.resource.as_str() {
+                "tokenreviews" => calls.token_reviews += 1,
+                "subjectaccessreviews" => calls.access_reviews.extend(request.body),
+                _ => {}
+            }
+        }
+        Ok(calls.clone())
     }
 }

@@ -16,16 +16,8 @@ use crate::program::{ENDPOINTS, Proxy, code};
 
 /// How it ended, as `exit 0`, or `runs` after a time.
 async fn ended(proxy: &Proxy, within: Duration) -> String {
-    let begin = Instant::now();
-    loop {
-        match proxy.process.check_alive() {
-            Err(testbed::Error::Died { status, .. }) => {
-                return status.code().map_or_else(|| "killed".into(), |code| format!("exit {code}"));
-            }
-            _ if begin.elapsed() > within => return "runs".into(),
-            _ => tokio::time::sleep(Duration::from_millis(20)).await,
-        }
-    }
+    let ended = wait::until("an end", within, || async { proxy.ended().ok_or("it runs") });
+    ended.await.unwrap_or_else(|_| "runs".into())
 }
 
 /// OPS-01: the port of its own endpoints.
@@ -187,6 +179,9 @@ async fn rotated(case: &Case<'_>, token_only: bool) -> TestResult {
     Ok(())
 }
 
+/// How long a process that could spin is looked at.
+const LOOKED_AT: Duration = Duration::from_secs(3);
+
 /// OPS-08: a process without a free descriptor waits for one, and neither ends nor spins.
 pub async fn no_descriptors(case: &Case<'_>) -> TestResult {
     let token = case.ground.caller().await?;
@@ -197,11 +192,10 @@ pub async fn no_descriptors(case: &Case<'_>) -> TestResult {
         crowd.push(Wire::connect(proxy.plain()).await?);
     }
     let before = proxy.processor_time()?;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let spent = proxy.processor_time()? - before;
-    // Of three hundred; a process that spins takes nearly all of them.
-    case.check("it does not spin", true, spent < 150);
-    case.check("it still runs", "yes", proxy.runs());
+    let runs = wait::throughout("it runs", LOOKED_AT, || async { proxy.process.check_alive() });
+    case.check("it still runs", "yes", runs.await.map_or("no", |()| "yes"));
+    // One that spins takes nearly all of that time.
+    case.check("it does not spin", true, proxy.processor_time()? - before < LOOKED_AT / 2);
     drop(crowd);
     let healed = wait::until("an answer", SOON, || async {
         let seen = code(&proxy.ask(&Ask::get("/ok").token(token)).await);

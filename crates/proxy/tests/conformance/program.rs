@@ -3,8 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use testbed::bench::usage;
 use testbed::process::{Process, Program};
 use testbed::wire::{Answer, Trust, Wire};
 use testbed::{Error, Result, binaries, wait};
@@ -172,26 +173,21 @@ impl<'g> Orders<'g> {
 
     /// Starts it and waits until it listens, which it may not come to: then how it ended, as `exit 1`, and what it said.
     pub async fn outcome(self) -> Result<(String, String)> {
-        let process = self.spawn()?;
-        let begin = Instant::now();
-        let outcome = loop {
-            if let Err(Error::Died { status, .. }) = process.check_alive() {
-                break status.code().map_or_else(|| "killed".into(), |code| format!("exit {code}"));
+        let proxy = Proxy { process: self.spawn()?, address: self.address };
+        let outcome = wait::until("an end, or a listener on every port", SOON, || async {
+            if let Some(end) = proxy.ended() {
+                return Ok(end);
             }
-            let mut listening = 0;
+            if self.listens.is_empty() {
+                return Err(Error::Refused("nothing is listened on".into()));
+            }
             for port in &self.listens {
-                let address = SocketAddr::from((self.address, *port));
-                listening += usize::from(Wire::connect(address).await.is_ok());
+                Wire::connect((self.address, *port).into()).await?;
             }
-            if !self.listens.is_empty() && listening == self.listens.len() {
-                break "serves".into();
-            }
-            if begin.elapsed() > SOON {
-                break "neither serves nor ends".into();
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
-        Ok((outcome, std::fs::read_to_string(process.log()).unwrap_or_default()))
+            Ok("serves".into())
+        });
+        let outcome = outcome.await.unwrap_or_else(|_| "neither serves nor ends".into());
+        Ok((outcome, proxy.log()))
     }
 }
 
@@ -233,28 +229,27 @@ impl Proxy {
 
     /// The process's memory in KiB.
     pub fn memory(&self) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.process.pid()?);
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| Error::Io { what: format!("reading {path}"), source })?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let number = line.and_then(|line| line.split_whitespace().next()).and_then(|word| word.parse().ok());
-        number.ok_or_else(|| Error::Refused(format!("no VmRSS in {path}")))
+        usage::kibibytes(self.process.pid()?)
     }
 
-    /// The processor time it has taken, in hundredths of a second.
-    pub fn processor_time(&self) -> Result<u64> {
-        let path = format!("/proc/{}/stat", self.process.pid()?);
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| Error::Io { what: format!("reading {path}"), source })?;
-        // Behind the name, which may hold anything: the twelfth and thirteenth fields are user and system time.
-        let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let times: Vec<u64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
-        Ok(times.iter().sum())
+    /// The processor time it has taken.
+    pub fn processor_time(&self) -> Result<Duration> {
+        usage::cpu(self.process.pid()?)
     }
 
     /// What it said so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.process.log()).unwrap_or_default()
+    }
+
+    /// How it ended, as `exit 1`, if it did: an observation.
+    pub fn ended(&self) -> Option<String> {
+        match self.process.check_alive() {
+            Err(Error::Died { status, .. }) => {
+                Some(status.code().map_or_else(|| "killed".into(), |code| format!("exit {code}")))
+            }
+            _ => None,
+        }
     }
 
     /// `yes` while it runs: an observation.

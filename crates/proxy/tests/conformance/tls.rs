@@ -7,7 +7,7 @@ use rustls::CipherSuite;
 use rustls::version::{TLS12, TLS13};
 use testbed::pki::{Authority, Identity};
 use testbed::wire::{Trust, Wire, frames};
-use testbed::{Result, TestResult, wait};
+use testbed::{Error, Result, TestResult, wait};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::ask::Ask;
@@ -202,11 +202,21 @@ pub async fn mismatched(case: &Case<'_>) -> TestResult {
     let served = served(case, &[QUICKLY]).await?;
     let before = shown(&served.proxy).await?;
     std::fs::write(&served.certificate, another(&served)?.certificate)?;
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    let kept = async || {
+        wait::throughout("the old one is served", Duration::from_secs(4), || async {
+            if shown(&served.proxy).await? == before {
+                Ok(())
+            } else {
+                Err(Error::Refused("it is not".into()))
+            }
+        })
+        .await
+        .is_ok()
+    };
+    case.check("the old one is served", true, before.is_some() && kept().await);
     case.check("it still runs", "yes", served.proxy.runs());
-    case.check("the old one is served", true, before.is_some() && shown(&served.proxy).await? == before);
     std::fs::remove_file(&served.key)?;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    case.check("without a key the old one is served", true, kept().await);
     case.check("without a key it still runs", "yes", served.proxy.runs());
     another(&served)?.write(case.ground.folder.path(), "whole")?;
     std::fs::rename(case.ground.folder.path().join("whole.key"), &served.key)?;

@@ -162,8 +162,15 @@ pub async fn another_authority(case: &Case<'_>) -> TestResult {
     let shows = trust.show(&third.client(&user, None)?);
     case.check("the third, by a rename", "believed", believed(&proxy, &shows).await);
     std::fs::write(&plain, "no certificate")?;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    case.check("with a broken file", 200, code(&proxy.ask_secure(&Ask::get("/ok"), &shows).await));
+    let served = wait::throughout("200", Duration::from_secs(3), || async {
+        let seen = code(&proxy.ask_secure(&Ask::get("/ok"), &shows).await);
+        if seen == "200" { Ok(()) } else { Err(seen) }
+    });
+    case.check(
+        "with a broken file",
+        200,
+        served.await.map_or_else(|seen| seen.to_string(), |()| "200".into()),
+    );
     Ok(())
 }
 

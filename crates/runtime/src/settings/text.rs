@@ -3,29 +3,19 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// A duration as Go programs take it: `90s`, `1m30s`, `500ms`.
+/// A time that passes, as Go programs take it: `90s`, `1m30s`, `500ms`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let refused = || format!("{text:?} is no duration: use one like 500ms, 90s or 1m30s");
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(refused)?;
-        let (number, after) = rest.split_at(digits);
-        let unit_ends = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit_ends);
-        let number: u64 = number.parse().map_err(|_| refused())?;
-        let milliseconds = match unit {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            _ => return Err(refused()),
-        };
-        let part = number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(refused)?;
-        total = total.checked_add(part).ok_or_else(refused)?;
-        rest = after;
-    }
-    if total.is_zero() { Err(refused()) } else { Ok(total) }
+    duration_or_none(text)?.ok_or_else(|| no_duration(text))
+}
+
+/// The same, where programs that we replace take zero and less for no time at all: `0`, `-5s`.
+pub fn duration_or_none(text: &str) -> Result<Option<Duration>, String> {
+    let nanoseconds = api::duration::parse(text).ok_or_else(|| no_duration(text))?;
+    Ok(u64::try_from(nanoseconds).ok().filter(|time| *time > 0).map(Duration::from_nanos))
+}
+
+fn no_duration(text: &str) -> String {
+    format!("{text:?} is no duration: use one like 500ms, 90s or 1m30s")
 }
 
 /// A boolean as Go programs take it.
@@ -92,8 +82,12 @@ mod tests {
         let read = |text| duration(text).unwrap();
         assert_eq!(read("1m30s"), Duration::from_secs(90));
         assert_eq!((read("500ms"), read("2h")), (Duration::from_millis(500), Duration::from_secs(7200)));
-        for bad in ["", "5", "s", "0s", "5 s", "-5s", "5d", "99999999999999999999h", "1.5s"] {
-            assert!(duration(bad).is_err(), "{bad:?}");
+        assert_eq!(read("1.5h"), Duration::from_secs(5400));
+        for none in ["0", "0s", "-5s"] {
+            assert_eq!(duration_or_none(none), Ok(None), "{none}");
+        }
+        for bad in ["", "5", "s", "0s", "5 s", "-5s", "5d", "99999999999999999999h"] {
+            assert!(duration(bad).is_err_and(|error| error.contains("use one like")), "{bad:?}");
         }
     }
 

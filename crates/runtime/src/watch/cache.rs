@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use super::kept::Kept;
+use super::kept::Store;
 use crate::key::Key;
 
 /// A cache, shared by all who read it.
@@ -26,7 +26,7 @@ struct Inner<K> {
 
 #[derive(Debug)]
 struct Objects<K> {
-    good: HashMap<Key, Kept<K>>,
+    good: Store<K>,
     /// Objects that cannot be read, and why.
     broken: BTreeMap<Key, String>,
 }
@@ -73,14 +73,14 @@ impl<K> Clone for Cache<K> {
 
 impl<K: Resource> Cache<K> {
     pub(super) fn new() -> Self {
-        let objects = RwLock::new(Objects { good: HashMap::new(), broken: BTreeMap::new() });
+        let objects = RwLock::new(Objects { good: Store::default(), broken: BTreeMap::new() });
         Self { inner: Arc::new(Inner { objects, synced: watch::Sender::new(false) }) }
     }
 
     /// An object in its newest known state.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.write(|objects| objects.good.get_mut(key)?.wake())
+        self.write(|objects| objects.good.wake(key))
     }
 
     /// All objects, in no order.
@@ -93,15 +93,15 @@ impl<K: Resource> Cache<K> {
     #[must_use]
     pub fn all_of(&self, is_wanted: impl Fn(&Key) -> bool) -> Vec<Arc<K>> {
         self.read(|objects| {
-            let wanted = objects.good.iter().filter(|(key, _)| is_wanted(key));
-            wanted.filter_map(|(_, kept)| kept.look()).collect()
+            let wanted = objects.good.keys().filter(|key| is_wanted(key));
+            wanted.filter_map(|key| objects.good.look(key)).collect()
         })
     }
 
     /// Shows all objects, one after the other, in no order. Those at rest are not all read at once.
     pub fn each(&self, mut show: impl FnMut(&K)) {
         let keys: Vec<Key> = self.read(|objects| objects.good.keys().cloned().collect());
-        for object in keys.iter().filter_map(|key| self.read(|objects| objects.good.get(key)?.look())) {
+        for object in keys.iter().filter_map(|key| self.read(|objects| objects.good.look(key))) {
             show(&object);
         }
     }
@@ -111,7 +111,7 @@ impl<K: Resource> Cache<K> {
     where
         K: PartialEq + Serialize + DeserializeOwned,
     {
-        self.write(|objects| objects.good.get_mut(key).map(Kept::rest));
+        self.write(|objects| objects.good.rest(key));
     }
 
     /// How many objects can be read, and how many cannot.
@@ -143,9 +143,8 @@ impl<K: Resource> Cache<K> {
         let object = Arc::new(object);
         let before = self.write(|objects| {
             objects.broken.remove(&key);
-            objects.good.insert(key, Kept::new(object.clone()))
+            objects.good.insert(key, object.clone())
         });
-        let before = before.and_then(|before| before.look());
         // A watch that is resumed may tell again what is known.
         let news = before.as_ref().is_none_or(|before| version(&**before) != version(&*object));
         news.then_some(Change::Changed(object, before))
@@ -156,7 +155,6 @@ impl<K: Resource> Cache<K> {
             objects.broken.remove(key);
             objects.good.remove(key)
         })
-        .and_then(|gone| gone.look())
         .map(Change::Gone)
     }
 
@@ -164,7 +162,7 @@ impl<K: Resource> Cache<K> {
     /// whatever its author has just written.
     pub(super) fn cannot_read(&self, key: Key, why: String) -> (bool, Option<Change<K>>) {
         self.write(|objects| {
-            let gone = objects.good.remove(&key).and_then(|gone| gone.look()).map(Change::Gone);
+            let gone = objects.good.remove(&key).map(Change::Gone);
             (objects.broken.insert(key, why.clone()).as_ref() != Some(&why), gone)
         })
     }
@@ -175,20 +173,20 @@ impl<K: Resource> Cache<K> {
         let first = !self.is_synced();
         let before = self.write(|objects| {
             objects.broken = broken;
-            let good = good.iter().map(|(key, object)| (key.clone(), Kept::new(object.clone())));
+            let good = good.iter().map(|(key, object)| (key.clone(), object.clone()));
             std::mem::replace(&mut objects.good, good.collect())
         });
         let mut changes = Vec::new();
         for (key, object) in good {
-            match before.get(&key).and_then(Kept::look) {
+            match before.look(&key) {
                 None if first => changes.push(Change::Listed(object)),
                 Some(known) if version(&*known) == version(&*object) => {}
                 known => changes.push(Change::Changed(object, known)),
             }
         }
         let now = self.read(|objects| objects.good.keys().cloned().collect::<std::collections::HashSet<_>>());
-        let gone = before.into_iter().filter(|(key, _)| !now.contains(key));
-        changes.extend(gone.filter_map(|(_, gone)| gone.look()).map(Change::Gone));
+        let gone = before.keys().filter(|key| !now.contains(*key));
+        changes.extend(gone.filter_map(|key| before.look(key)).map(Change::Gone));
         self.inner.synced.send_replace(true);
         changes
     }

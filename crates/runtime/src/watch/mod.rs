@@ -4,6 +4,7 @@ mod cache;
 mod cause;
 mod guarded;
 mod kept;
+mod shelf;
 
 use std::fmt::Debug;
 use std::future::Future;

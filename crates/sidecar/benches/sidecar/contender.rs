@@ -1,14 +1,13 @@
 //! The sidecars that are measured: ours, and the one that it stands in for.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use testbed::bench::{digest, released, version};
+use testbed::Error;
+use testbed::bench::Build;
 use testbed::process::{Process, Program};
 use testbed::site::Site;
-use testbed::{Error, wait};
 
 use crate::load;
 
@@ -18,15 +17,6 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// Between two looks whether it serves: a start is measured by them.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// A sidecar that is measured.
-pub struct Contender {
-    /// Whose it is: `ours` or `peer`.
-    pub name: &'static str,
-    /// Its version, or what else tells one build from another.
-    pub version: String,
-    program: PathBuf,
-}
-
 /// A process of one of them.
 pub struct Running {
     process: Process,
@@ -35,60 +25,43 @@ pub struct Running {
     _site: Arc<Site>,
 }
 
-impl Contender {
-    /// Ours, as it is released.
-    pub fn ours() -> Result<Self, Error> {
-        let program = released()?;
-        Ok(Self { name: "ours", version: version(&program)?, program })
-    }
-
-    /// The one that `OUTRIGGER_PEER_SIDECAR` names, if it does.
-    pub fn peer() -> Result<Option<Self>, Error> {
-        let Some(program) = std::env::var_os("OUTRIGGER_PEER_SIDECAR").map(PathBuf::from) else {
-            return Ok(None);
-        };
-        Ok(Some(Self { name: "peer", version: digest(&program)?, program }))
-    }
-
-    /// Starts it on the home of a site, and returns when it serves. Both are given the same variables.
-    pub async fn start(&self, site: &Arc<Site>) -> Result<Running, Error> {
-        let io = |what: &str| {
-            let what = what.to_owned();
-            move |source| Error::Io { what, source }
-        };
-        let home = site.dir().join("home");
-        std::fs::create_dir_all(&home).map_err(io("making a home"))?;
-        let port = TcpListener::bind(("127.0.0.1", 0))
-            .and_then(|listener| listener.local_addr())
-            .map_err(io("finding a port"))?
-            .port();
-        let process = Program::new("sidecar", &self.program)
-            .arg(if self.name == "ours" { "sidecar" } else { "serve" })
-            .env("SEI_HOME", &home)
-            .env("SEI_CHAIN_ID", "bench-1")
-            .env("SEI_GENESIS_BUCKET", "genesis")
-            .env("SEI_GENESIS_REGION", "us-east-1")
-            .env("SEI_SNAPSHOT_BUCKET", "snapshots")
-            .env("SEI_SNAPSHOT_REGION", "us-east-1")
-            .env("SEI_SIDECAR_PORT", port.to_string())
-            .start(site)?;
-        let running = Running { process, port, _site: site.clone() };
-        let serves = async {
-            while !load::serves(port).await {
-                running.process.check_alive()?;
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-            Ok::<_, Error>(())
-        };
-        match tokio::time::timeout(STARTS_WITHIN, serves).await {
-            Ok(served) => served.map(|()| running),
-            Err(_) => {
-                wait::until("a sidecar that serves", Duration::ZERO, || async { Err::<(), _>("it does not") })
-                    .await
-                    .map(|()| running)
-            }
+/// Starts it on the home of a site, and returns when it serves. Both are given the same variables.
+pub async fn start(contender: &Build, site: &Arc<Site>) -> Result<Running, Error> {
+    let io = |what: &str| {
+        let what = what.to_owned();
+        move |source| Error::Io { what, source }
+    };
+    let home = site.dir().join("home");
+    std::fs::create_dir_all(&home).map_err(io("making a home"))?;
+    let port = TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map_err(io("finding a port"))?
+        .port();
+    let process = Program::new("sidecar", &contender.program)
+        .arg(if contender.name == "ours" { "sidecar" } else { "serve" })
+        .env("SEI_HOME", &home)
+        .env("SEI_CHAIN_ID", "bench-1")
+        .env("SEI_GENESIS_BUCKET", "genesis")
+        .env("SEI_GENESIS_REGION", "us-east-1")
+        .env("SEI_SNAPSHOT_BUCKET", "snapshots")
+        .env("SEI_SNAPSHOT_REGION", "us-east-1")
+        .env("SEI_SIDECAR_PORT", port.to_string())
+        .start(site)?;
+    let running = Running { process, port, _site: site.clone() };
+    let serves = async {
+        while !load::serves(port).await {
+            running.process.check_alive()?;
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-    }
+        Ok::<_, Error>(())
+    };
+    let late = |_| Error::Deadline {
+        what: "a sidecar that serves".into(),
+        limit: STARTS_WITHIN,
+        last: "it does not".into(),
+    };
+    tokio::time::timeout(STARTS_WITHIN, serves).await.map_err(late)??;
+    Ok(running)
 }
 
 impl Running {

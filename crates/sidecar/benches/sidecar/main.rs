@@ -7,12 +7,9 @@ mod load;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use testbed::bench::{Circumstances, Figure, finish, float, number, quantile, usage};
+use testbed::bench::{self, Build, Circumstances, Figure, finish, float, number, quantile, usage};
 use testbed::site::Site;
-use testbed::{Error, logs, signals};
-use tokio::runtime::Runtime;
-
-use crate::contender::{Contender, Running};
+use testbed::{Error, logs};
 
 /// Connections that submit at once, as a proxy would for a busy operator.
 const CONNECTIONS: usize = 32;
@@ -38,33 +35,22 @@ struct Measured {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench-sidecar: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::main("sidecar", run)
 }
 
-fn run() -> Result<(), Error> {
-    signals::remove_on_signal(|signal| 128 + signal)?;
+async fn run() -> Result<(), Error> {
     let rounds = number("OUTRIGGER_BENCH_ROUNDS", 5)?;
     let tasks = number("OUTRIGGER_BENCH_TASKS", 10_000)?;
-    let ours = Contender::ours()?;
-    let peer = Contender::peer()?;
-    if peer.is_none() {
-        println!("No peer: set OUTRIGGER_PEER_SIDECAR to a binary of seictl to see its figures beside ours.");
-    }
-    let runtime = Runtime::new().map_err(|source| Error::Io { what: "starting a runtime".into(), source })?;
+    let ours = Build::ours()?;
+    let peer = Build::peer("OUTRIGGER_PEER_SIDECAR", "a binary of seictl")?;
     let sizes = [("rounds", rounds), ("tasks", tasks), ("connections", CONNECTIONS)];
-    let under = Circumstances::of(&ours.version, peer.as_ref().map(|peer| peer.version.as_str()), sizes)?;
+    let under = Circumstances::of(&ours, peer.as_ref(), sizes)?;
     let (mut of_ours, mut of_peer) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
         println!("round {round} of {rounds}");
-        of_ours.push(runtime.block_on(play(&ours, tasks))?);
+        of_ours.push(play(&ours, tasks).await?);
         if let Some(peer) = &peer {
-            of_peer.push(runtime.block_on(play(peer, tasks))?);
+            of_peer.push(play(peer, tasks).await?);
         }
     }
     let figure = |name: &str, unit: &'static str, of: fn(&Measured) -> f64| {
@@ -84,9 +70,9 @@ fn run() -> Result<(), Error> {
     finish("sidecar", &format!("Median of {rounds} rounds (range)"), &figures, under)
 }
 
-async fn play(contender: &Contender, tasks: usize) -> Result<Measured, Error> {
+async fn play(contender: &Build, tasks: usize) -> Result<Measured, Error> {
     let site = Site::claim(logs::folder("bench-sidecar", contender.name))?;
-    let running = contender.start(&site).await?;
+    let running = contender::start(contender, &site).await?;
     tokio::time::sleep(REST).await;
     let idle = usage::memory(running.pid()?)?;
     let (begin, cpu) = (Instant::now(), usage::cpu(running.pid()?)?);
@@ -98,7 +84,7 @@ async fn play(contender: &Contender, tasks: usize) -> Result<Measured, Error> {
     let after = usage::memory(running.pid()?)?;
     running.kill()?;
     let begin = Instant::now();
-    let again: Running = contender.start(&site).await?;
+    let again = contender::start(contender, &site).await?;
     let restart = begin.elapsed();
     load::nothing_lost(&again).await?;
     Ok(Measured {

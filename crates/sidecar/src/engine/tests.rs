@@ -1,6 +1,6 @@
 //! The engine with tasks that do not keep their part. The kinds of this build are tried in `tests/sidecar`.
 
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 
 use api::sidecar_wire::{TaskState, TaskType};
@@ -159,17 +159,21 @@ async fn an_error_under_cancellation_is_not_stored_and_a_success_is() {
     assert!(ground.get(&deleted).await.is_none(), "what was deleted stays deleted");
 }
 
+/// Waits for the work of a task to come as far as this, or lets it go on.
+async fn meet(barrier: &'static Barrier) {
+    tokio::task::spawn_blocking(|| barrier.wait()).await.unwrap();
+}
+
 #[tokio::test]
 async fn what_is_left_of_a_deleted_task_ends_nothing_and_holds_its_lock_until_it_is_over() {
     static ORDER: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    static HAS_BEGUN: Barrier = Barrier::new(2);
+    static MAY_END: Barrier = Barrier::new(2);
     const LINGERS: Kind = kind(LONG, |work| {
         Box::pin(async move {
-            let on_thread = work.clone();
-            work.blocking(move || {
-                while on_thread.check().is_ok() {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                std::thread::sleep(Duration::from_millis(200));
+            work.blocking(|| {
+                HAS_BEGUN.wait();
+                MAY_END.wait();
                 ORDER.lock().unwrap().push("the first is over");
                 Ok(None)
             })
@@ -184,9 +188,15 @@ async fn what_is_left_of_a_deleted_task_ends_nothing_and_holds_its_lock_until_it
     });
     let ground = ground();
     let id = ground.begin(&LINGERS).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    meet(&HAS_BEGUN).await;
     assert!(ground.engine.delete(&id).await.unwrap());
     ground.begin_as(&id, &FOLLOWS).await;
+    let nothing_yet = || async {
+        let order = ORDER.lock().unwrap().clone();
+        if order.is_empty() { Ok(()) } else { Err(format!("{order:?}")) }
+    };
+    testbed::wait::throughout("the second waits", Duration::from_millis(200), nothing_yet).await.unwrap();
+    meet(&MAY_END).await;
     let task = ground.ended(&id).await;
     assert_eq!((task.run, task.result.map(|json| json.get().to_owned()).as_deref()), (1, Some("\"second\"")));
     assert_eq!(*ORDER.lock().unwrap(), ["the first is over", "the second begins"]);
@@ -194,10 +204,11 @@ async fn what_is_left_of_a_deleted_task_ends_nothing_and_holds_its_lock_until_it
 
 #[tokio::test]
 async fn work_that_does_not_end_is_told_by_livez_until_it_does() {
+    static MAY_END: Barrier = Barrier::new(2);
     const DEAF: Kind = kind(Limit::Within(Duration::from_millis(10)), |work| {
         Box::pin(async move {
             let slow = || {
-                std::thread::sleep(Duration::from_secs(3));
+                MAY_END.wait();
                 Ok(None)
             };
             work.blocking(slow).await
@@ -207,6 +218,7 @@ async fn work_that_does_not_end_is_told_by_livez_until_it_does() {
     let id = ground.begin(&DEAF).await;
     assert!(ground.ended(&id).await.error.starts_with("deadline exceeded"));
     assert_eq!(ground.engine.hung().await.as_deref(), Some("a task's work does not end"));
+    meet(&MAY_END).await;
     testbed::wait::until("its end", Duration::from_secs(10), || async {
         ground.engine.hung().await.map_or(Ok(()), Err)
     })

@@ -6,13 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use api::sidecar_wire::TaskType;
+use chain::identity::UNUSED_VALIDATOR_STATE;
 use serde_json::json;
 
 use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
 use crate::node::{files, home, marker, rpc};
-
-/// A validator that has signed nothing yet.
-const NOTHING_SIGNED: &str = "{\n  \"height\": \"0\",\n  \"round\": 0,\n  \"step\": 0\n}\n";
 
 pub(super) const KIND: Kind = Kind {
     task: TaskType::ResetData,
@@ -37,20 +35,13 @@ fn wipe(work: &Work) -> Result<i64, Failure> {
     let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", data.display()));
     // What it held is only told; that it cannot be measured stops nothing.
     let held = size(&data).map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-    for entry in entries(&data).map_err(failed)? {
+    for entry in files::entries(&data).map_err(failed)? {
         work.check()?;
-        let path = entry.path();
-        let removed = match entry.file_type() {
-            Ok(kind) if kind.is_dir() => fs::remove_dir_all(&path),
-            _ => fs::remove_file(&path),
-        };
-        match removed {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
+        files::clear(&entry.path()).map_err(failed)?;
     }
     make(&data).map_err(failed)?;
-    files::write(&home.join(home::VALIDATOR_STATE), NOTHING_SIGNED.as_bytes(), 0o600).map_err(failed)?;
+    files::write(&home.join(home::VALIDATOR_STATE), UNUSED_VALIDATOR_STATE.as_bytes(), 0o600)
+        .map_err(failed)?;
     marker::STATE_SYNC.remove(home).map_err(failed)?;
     Ok(held)
 }
@@ -60,18 +51,10 @@ fn make(data: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o750).create(data)
 }
 
-fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
-    match fs::read_dir(folder) {
-        Ok(entries) => Ok(entries.flatten().collect()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
-}
-
 /// The bytes of all files; links are not followed.
 fn size(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
-    for entry in entries(folder)? {
+    for entry in files::entries(folder)? {
         let about = entry.metadata()?;
         bytes += if about.is_dir() {
             size(&entry.path())?

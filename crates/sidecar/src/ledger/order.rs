@@ -199,7 +199,8 @@ fn submit(
         "INSERT OR REPLACE INTO task_results (id, type, status, run, params, error, submitted_at, caller)
          VALUES (?1, ?2, 'running', ?3, ?4, '', ?5, ?6)",
     )?;
-    let params = given.params.as_ref().map(|params| params.get());
+    // The program that we replace cannot read a row without any, and would do the task again.
+    let params = given.params.as_ref().map_or("null", |params| params.get());
     insert.execute((&given.id, given.kind.as_str(), run, params, submitted_at.as_str(), &given.caller))?;
     Ok(Submitted::Begun(Execution {
         id: given.id.clone(),

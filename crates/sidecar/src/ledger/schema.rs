@@ -14,14 +14,15 @@ const OURS: i64 = 6;
 /// Marks a ledger of ours ("OUTR"): a schema 6 of others would be another one.
 const APPLICATION_ID: i64 = 0x4f55_5452;
 
+/// Also for a new ledger, columns that the next step drops: a crash may leave any of the steps to the next start, which cannot know
+/// whose they are.
 const TO_1: &str = "
     CREATE TABLE task_results (
-        id TEXT PRIMARY KEY, type TEXT NOT NULL, status TEXT NOT NULL, params TEXT, error TEXT NOT NULL DEFAULT '',
-        submitted_at TEXT NOT NULL, completed_at TEXT
+        id TEXT PRIMARY KEY, type TEXT NOT NULL, status TEXT NOT NULL, params TEXT, schedule TEXT,
+        error TEXT NOT NULL DEFAULT '', submitted_at TEXT NOT NULL, completed_at TEXT, next_run_at TEXT
     );
     CREATE INDEX idx_task_results_submitted_at ON task_results (submitted_at DESC);";
 
-/// An unfinished version 1 has these columns; a new ledger never had them.
 const TO_2: &str = "
     DROP INDEX IF EXISTS idx_task_results_schedule;
     ALTER TABLE task_results DROP COLUMN schedule;
@@ -40,7 +41,14 @@ const TO_5: &str = "
 const TO_6: &str = "
     ALTER TABLE task_results ADD COLUMN caller TEXT;
     CREATE INDEX idx_task_results_status ON task_results (status, type);
-    CREATE INDEX idx_task_results_completed_at ON task_results (completed_at) WHERE completed_at IS NOT NULL;";
+    CREATE INDEX idx_task_results_completed_at ON task_results (completed_at) WHERE completed_at IS NOT NULL;
+    PRAGMA application_id = 0x4f555452;";
+
+/// What makes each schema of the one before. The last carries our mark.
+const STEPS: [&str; OURS as usize] = [TO_1, TO_2, TO_3, TO_4, TO_5, TO_6];
+
+/// Times as ours are.
+const TIME: &str = "????-??-??T??:??:??.?????????Z";
 
 /// Opens the ledger of a node, makes it if there is none, and takes older ones over.
 pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
@@ -60,6 +68,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
         .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -512; PRAGMA journal_size_limit = 4194304;")
         .map_err(unusable)?;
     migrate(&mut connection, found).map_err(unusable)?;
+    settle(&mut connection).map_err(unusable)?;
     Ok(connection)
 }
 
@@ -86,32 +95,35 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// One transaction for each step: a crash leaves one of the schemas, never something between two.
 fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
-    for step in from + 1..=OURS {
+    for (version, step) in (1..).zip(STEPS).skip_while(|(version, _)| *version <= from) {
         let transaction = connection.transaction()?;
-        match step {
-            1 => transaction.execute_batch(TO_1)?,
-            2 if from == 1 => transaction.execute_batch(TO_2)?,
-            2 => {}
-            3 => transaction.execute_batch(TO_3)?,
-            4 => transaction.execute_batch(TO_4)?,
-            5 => transaction.execute_batch(TO_5)?,
-            _ => {
-                transaction.execute_batch(&format!("{TO_6} PRAGMA application_id = {APPLICATION_ID};"))?;
-                rewrite(&transaction)?;
-            }
-        }
-        transaction.execute_batch(&format!("PRAGMA user_version = {step}"))?;
+        transaction.execute_batch(&format!("{step} PRAGMA user_version = {version}"))?;
         transaction.commit()?;
     }
     Ok(())
 }
 
+/// Something is written at every start: a volume that has turned read-only can be opened, and its tasks would be done again at
+/// each start, since no end can be stored.
+fn settle(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(&format!(
+        "PRAGMA user_version = {OURS}; UPDATE task_results SET params = 'null' WHERE params IS NULL"
+    ))?;
+    rewrite(&transaction)?;
+    transaction.commit()
+}
+
 /// Gives every row times that sort, and its id the one spelling that clients are answered with. A row whose id is there already
-/// in that spelling keeps its own.
+/// in that spelling keeps its own. Programs before ours write such rows also into a ledger of ours, when somebody goes back to
+/// one of them for a while: an execution that is named otherwise than its row could never end.
 fn rewrite(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    let mut rows = transaction.prepare("SELECT rowid, id, submitted_at, completed_at FROM task_results")?;
+    let mut rows = transaction.prepare(
+        "SELECT rowid, id, submitted_at, completed_at FROM task_results
+         WHERE submitted_at NOT GLOB ?1 OR completed_at NOT GLOB ?1 OR length(id) != 36 OR id != lower(id)",
+    )?;
     let found = rows
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
+        .query_map([TIME], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
         .collect::<rusqlite::Result<Vec<(i64, String, String, Option<String>)>>>()?;
     let mut times = transaction
         .prepare("UPDATE task_results SET submitted_at = ?2, completed_at = ?3 WHERE rowid = ?1")?;
@@ -144,6 +156,22 @@ mod tests {
             let connection = open(&path).unwrap();
             assert_eq!(version(&connection).unwrap(), OURS);
             assert_eq!(pragma(&connection, "application_id").unwrap(), APPLICATION_ID);
+        }
+    }
+
+    #[test]
+    fn a_start_that_was_cut_off_after_any_step_is_finished_by_the_next() {
+        for cut_off in 0..=STEPS.len() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("sidecar.db");
+            let connection = Connection::open(&path).unwrap();
+            for (version, step) in (1..).zip(&STEPS[..cut_off]) {
+                connection.execute_batch(&format!("{step} PRAGMA user_version = {version}")).unwrap();
+            }
+            drop(connection);
+            let connection = open(&path).unwrap_or_else(|error| panic!("after step {cut_off}: {error}"));
+            assert_eq!(version(&connection).unwrap(), OURS, "{cut_off}");
+            assert_eq!(pragma(&connection, "application_id").unwrap(), APPLICATION_ID, "{cut_off}");
         }
     }
 

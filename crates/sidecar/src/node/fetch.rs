@@ -9,6 +9,8 @@ use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use crate::roots;
+
 /// The longest answer.
 const LONGEST: usize = 32 << 20;
 
@@ -83,8 +85,10 @@ async fn plain(rest: &str) -> Result<Bytes, FetchError> {
 fn client() -> Result<&'static reqwest::Client, FetchError> {
     static CLIENT: OnceLock<Result<reqwest::Client, String>> = OnceLock::new();
     let made = CLIENT.get_or_init(|| {
+        let authorities = roots::built_in().map(reqwest::Certificate::from_der);
+        let authorities: Vec<_> = authorities.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
         let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
-        builder.build().map_err(|error| error.to_string())
+        builder.tls_certs_merge(authorities).build().map_err(|error| error.to_string())
     });
     made.as_ref().map_err(unreachable)
 }

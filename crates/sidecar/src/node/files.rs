@@ -72,45 +72,53 @@ pub fn hash(path: &Path) -> io::Result<String> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(super::hex(&hash.finalize())),
+            0 => return Ok(chain::hex(&hash.finalize())),
             length => hash.update(&buffer[..length]),
         }
     }
 }
 
+/// What was done to a file or folder that may be missing; none if it is.
+pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
+    }
+}
+
 /// Removes a file that may be gone already.
 pub fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
+    if_there(fs::remove_file(path)).map(drop)
+}
+
+/// Removes a file or a folder that may be gone already.
+pub fn clear(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(about) if about.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    if_there(removed).map(drop)
+}
+
+/// What is in a folder that may be missing.
+pub fn entries(folder: &Path) -> io::Result<impl Iterator<Item = fs::DirEntry>> {
+    Ok(if_there(fs::read_dir(folder))?.into_iter().flatten().flatten())
 }
 
 /// Reads a file that may be missing, whatever it holds.
 pub fn read_bytes(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    if_there(fs::read(path))
 }
 
 /// Reads a text file that may be missing.
 pub fn read(path: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    if_there(fs::read_to_string(path))
 }
 
 /// Removes files of a folder that were staged and never placed. Nobody may write there meanwhile.
 pub fn sweep(folder: &Path) -> io::Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries.flatten().filter(|entry| is_staged(&entry.file_name().to_string_lossy())) {
+    for entry in entries(folder)?.filter(|entry| is_staged(&entry.file_name().to_string_lossy())) {
         remove(&entry.path())?;
     }
     Ok(())

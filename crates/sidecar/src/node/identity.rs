@@ -4,15 +4,18 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use chain::address::Address;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
-use super::home;
+use super::{files, home};
 
 /// Why the node's id is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// There is no key yet, or it cannot be read.
+    /// There is no key yet.
+    #[error("there is no node_key.json: generate-identity makes it")]
+    Missing,
+    /// It cannot be read.
     #[error("failed to read node_key.json: {0}")]
     Unread(std::io::Error),
     /// The file is not what it should be.
@@ -35,16 +38,12 @@ struct Key {
 
 /// The id is made from the public half of the key: SHA-256, the first twenty bytes.
 pub(super) fn read(home: &Path) -> Result<String, IdentityError> {
-    let text = std::fs::read(home.join(home::NODE_KEY)).map_err(IdentityError::Unread)?;
+    let text = files::read_bytes(&home.join(home::NODE_KEY)).map_err(IdentityError::Unread)?;
+    let text = text.ok_or(IdentityError::Missing)?;
     let file: KeyFile = serde_json::from_slice(&text).map_err(|_| IdentityError::Unparsed)?;
     let key = STANDARD.decode(&file.priv_key.value).map_err(|_| IdentityError::NoKey)?;
-    let public = key.get(32..).filter(|_| key.len() == 64).ok_or(IdentityError::NoKey)?;
-    Ok(hex(&Sha256::digest(public)[..20]))
-}
-
-/// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |text, byte| text + &format!("{byte:02x}"))
+    let public = key.get(32..).and_then(|public| public.try_into().ok()).ok_or(IdentityError::NoKey)?;
+    Ok(Address::of_ed25519(public).to_hex())
 }
 
 #[cfg(test)]
@@ -75,6 +74,6 @@ mod tests {
         let short = format!(r#"{{"priv_key": {{"value": "{}"}}}}"#, STANDARD.encode([1; 32]));
         assert_eq!(id(&short), Err("invalid Ed25519 key in node_key.json".into()));
         let missing = read(Path::new("/nonexistent")).unwrap_err().to_string();
-        assert!(missing.starts_with("failed to read node_key.json"), "{missing}");
+        assert_eq!(missing, "there is no node_key.json: generate-identity makes it");
     }
 }

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::identity::IdentityError;
-pub(crate) use self::identity::hex;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 

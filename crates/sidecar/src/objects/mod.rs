@@ -15,7 +15,9 @@ use futures_util::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{Attribute, ClientOptions, ObjectStore, ObjectStoreExt, PutOptions, PutPayload};
+use object_store::{
+    Attribute, Certificate, ClientOptions, ObjectStore, ObjectStoreExt, PutOptions, PutPayload,
+};
 use tokio_util::task::TaskTracker;
 
 pub use self::download::{Tag, Wanted};
@@ -24,6 +26,7 @@ pub use self::upload::Upload;
 
 use self::error::classify;
 use self::writer::Writer;
+use crate::roots;
 use crate::settings::Bucket;
 
 /// One request: a part of a few megabytes, on a slow line.
@@ -137,7 +140,10 @@ impl Objects {
 }
 
 fn s3(bucket: &Bucket) -> object_store::Result<object_store::aws::AmazonS3> {
-    let options = ClientOptions::new().with_timeout(REQUEST_WITHIN).with_connect_timeout(CONNECT_WITHIN);
+    let mut options = ClientOptions::new().with_timeout(REQUEST_WITHIN).with_connect_timeout(CONNECT_WITHIN);
+    for authority in roots::built_in() {
+        options = options.with_root_certificate(Certificate::from_der(authority)?);
+    }
     let given = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].iter().find_map(given);
     let is_plain = endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testbed::{Context, TestResult};
+use testbed::{Context, TestResult, wait};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -173,7 +173,13 @@ pub async fn connections_are_kept_open(cx: Context) -> TestResult {
         assert!(text.starts_with("HTTP/1.1 200"), "{round}: {text}");
         // Longer than a head may take: between requests another limit holds.
         if round == 0 {
-            tokio::time::sleep(Duration::from_secs(6)).await;
+            let still_open = || async {
+                match stream.try_read(&mut [0]) {
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(()),
+                    other => Err(format!("{other:?}")),
+                }
+            };
+            wait::throughout("an open connection", Duration::from_secs(6), still_open).await?;
         }
     }
     Ok(())

@@ -238,7 +238,7 @@ pub async fn a_ceremony_refuses_what_cannot_be(cx: Context) -> TestResult {
             json!({"accountBalance": "1usei", "namespace": "n", "nodes": [{"name": "val-0"}]}),
             "there is no such object",
         ),
-        ("set-genesis-peers", json!({}), "failed to read node_key.json"),
+        ("set-genesis-peers", json!({}), "there is no node_key.json"),
     ] {
         refused(&sidecar, kind, &params, why).await?;
     }

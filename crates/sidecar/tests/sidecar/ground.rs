@@ -257,7 +257,24 @@ pub async fn exchange(address: (&str, u16), request: &[u8]) -> Result<Answer, Er
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let line = head.lines().next().unwrap_or_default().to_owned();
     let code = line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
-    Ok(Answer { line, code, head: head.to_owned(), body: body.to_owned() })
+    let answer = Answer { line, code, head: head.to_owned(), body: body.to_owned() };
+    Ok(if answer.header("transfer-encoding").is_some() {
+        Answer { body: whole(body), ..answer }
+    } else {
+        answer
+    })
+}
+
+/// A body without the lengths of its chunks: the program that we replace sends long ones so.
+fn whole(mut chunks: &str) -> String {
+    let mut body = String::new();
+    while let Some((length, rest)) = chunks.split_once("\r\n") {
+        let chunk = usize::from_str_radix(length, 16).ok().and_then(|length| rest.split_at_checked(length));
+        let Some((chunk, rest)) = chunk else { break };
+        body.push_str(chunk);
+        chunks = rest.trim_start_matches("\r\n");
+    }
+    body
 }
 
 /// A new id.

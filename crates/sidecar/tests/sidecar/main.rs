@@ -11,14 +11,17 @@ mod authn;
 mod ceremony;
 mod config;
 mod crash;
+mod disk;
 mod engine;
 mod ground;
 mod hold;
 mod judge;
+mod node;
 mod peer;
 mod snapshot;
 mod tasks;
 mod upgrade;
+mod volume;
 
 use std::process::ExitCode;
 
@@ -59,8 +62,11 @@ fn main() -> ExitCode {
         crash::a_crash_before_any_write_restores_and_resets_data_whole,
         crash::a_crash_before_any_write_of_a_release_or_hold_tears_nothing,
         crash::a_crash_that_tears_the_log_anywhere_leaves_a_beginning,
-        crash::a_full_disk_fails_tasks_that_change_nothing,
-        crash::a_read_only_volume_is_told_at_the_start_and_nothing_is_lost,
+        disk::a_full_disk_refuses_and_loses_nothing,
+        disk::a_full_disk_fails_tasks_that_change_nothing,
+        disk::a_read_only_volume_is_told_at_the_start_and_nothing_is_lost,
+        disk::a_read_only_volume_under_a_running_sidecar_is_told_and_nothing_is_lost,
+        disk::livez_tells_a_disk_that_hangs,
         engine::the_same_id_is_the_same_task_and_only_what_failed_is_begun_again,
         engine::a_hundred_submissions_of_one_id_run_once,
         engine::the_newest_hundred_are_listed_the_newest_first,
@@ -69,11 +75,9 @@ fn main() -> ExitCode {
         engine::a_deleted_task_ends_and_its_id_is_free,
         engine::who_hangs_up_leaves_the_task,
         engine::s07_a_ledger_that_fails_is_503_everywhere,
-        engine::a_full_disk_refuses_and_loses_nothing,
         engine::a_damaged_ledger_is_told_with_its_cure,
         engine::a_torn_log_loses_only_what_was_not_answered,
         engine::s08_tasks_under_way_are_bounded,
-        engine::livez_tells_a_disk_that_hangs,
         hold::a_stranded_release_never_ends_a_hold_that_is_not_older,
         hold::s17_a_live_race_leaves_no_torn_state,
         hold::every_process_begins_with_a_hold,
@@ -81,9 +85,11 @@ fn main() -> ExitCode {
         judge::seid_starts_with_the_settings_of_every_mode,
         peer::we_answer_as_the_program_that_we_replace,
         peer::tasks_become_what_they_become_with_the_program_that_we_replace,
+        peer::a_home_goes_to_the_program_that_we_replace_and_back,
         snapshot::a_snapshot_is_restored_once,
         snapshot::s02_archives_that_lead_outside_are_refused,
         snapshot::s02_bombs_and_broken_archives_are_refused,
+        snapshot::an_image_without_authorities_reaches_its_store,
         snapshot::a_killed_restore_from_s3_goes_on_where_it_was_with_little_memory,
         snapshot::snapshots_are_uploaded_to_s3_and_can_be_restored_from_there,
         snapshot::failures_of_s3_say_what_to_do,
@@ -95,6 +101,7 @@ fn main() -> ExitCode {
         tasks::what_this_build_does_not_do_is_refused_at_submission,
         tasks::seid_is_stopped_and_never_killed_by_stop_seid,
         upgrade::ledgers_of_schema_3_and_5_are_taken_over_in_place,
+        upgrade::what_the_program_before_wrote_in_between_is_taken_over_too,
         upgrade::a_newer_ledger_is_refused_and_left_as_it_is,
         upgrade::s08_old_rows_are_forgotten_but_for_the_newest_hold,
     ]

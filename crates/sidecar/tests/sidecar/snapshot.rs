@@ -14,8 +14,8 @@ use tar::{Builder, EntryType, Header};
 use testbed::s3::S3;
 use testbed::{Context, TestResult, wait};
 
-use crate::crash::Volume;
 use crate::ground::{Ground, SOON};
+use crate::volume::Volume;
 
 /// An entry of an archive: kind, name, link target, content.
 type Entry<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
@@ -217,6 +217,19 @@ fn on_s3(ground: Ground, s3: &S3) -> Ground {
         .env("AWS_ENDPOINT_URL", s3.endpoint())
         .env("AWS_ACCESS_KEY_ID", S3::ACCESS_KEY_ID)
         .env("AWS_SECRET_ACCESS_KEY", S3::SECRET_ACCESS_KEY)
+}
+
+/// Our image holds our program and nothing else: nobody there names an authority to trust.
+pub async fn an_image_without_authorities_reaches_its_store(cx: Context) -> TestResult {
+    let s3 = S3::on(&cx.site()?).await?;
+    s3.bucket("snapshots")?;
+    let ground = on_s3(Ground::new(&cx)?, &s3)
+        .env("SSL_CERT_FILE", "/nonexistent/file")
+        .env("SSL_CERT_DIR", "/nonexistent/folder");
+    let task = ground.start().await?.done("snapshot-restore", &json!({})).await?;
+    let error = task["error"].as_str().unwrap_or_default();
+    assert!(error.contains("no snapshot in s3://snapshots/"), "{task}");
+    Ok(())
 }
 
 /// The most memory that a process has had, in MiB.

@@ -7,39 +7,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use testbed::process::Program;
 use testbed::{Context, TestResult, wait};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 
 use crate::ground::{Ground, SOON};
-
-/// A node's RPC that answers what it is told; it ends with the test.
-async fn rpc(port: u16, answer: fn(&str) -> Value) -> std::io::Result<tokio::task::JoinHandle<()>> {
-    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
-    Ok(tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut buffer = vec![0; 4096];
-            let length = stream.read(&mut buffer).await.unwrap_or_default();
-            let request = String::from_utf8_lossy(&buffer[..length]).into_owned();
-            let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
-            let body = answer(&path).to_string();
-            let head =
-                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-            let _ = stream.write_all((head + &body).as_bytes()).await;
-        }
-    }))
-}
-
-fn node(path: &str) -> Value {
-    match path {
-        "/status" => {
-            json!({"node_info": {"id": "ab".repeat(20)}, "sync_info": {"latest_block_height": "5000", "catching_up": false}})
-        }
-        path if path.starts_with("/block?") => {
-            json!({"jsonrpc": "2.0", "id": -1, "result": {"block_id": {"hash": "CD".repeat(32)}}})
-        }
-        _ => json!({}),
-    }
-}
+use crate::node;
 
 pub async fn a_condition_is_awaited(cx: Context) -> TestResult {
     let ground = Ground::new(&cx)?;
@@ -52,7 +22,7 @@ pub async fn a_condition_is_awaited(cx: Context) -> TestResult {
         .await?;
     let caught = sidecar.submit(None, "await-condition", &json!({"condition": "catchingUp"})).await?;
     assert_eq!(sidecar.task(&height).await?["status"], "running", "nobody answers yet");
-    let _rpc = rpc(ground.rpc, node).await?;
+    let _rpc = node::rpc(ground.rpc, node::status).await?;
     for id in [&height, &caught] {
         assert_eq!(sidecar.ended(id).await?["status"], "completed");
     }
@@ -79,7 +49,7 @@ pub async fn data_is_reset_only_when_the_node_is_stopped(cx: Context) -> TestRes
     fs::write(data.join("cs.wal"), vec![0; 234])?;
     fs::write(ground.home.join(".sei-sidecar-statesync-done"), "")?;
     fs::write(ground.home.join(".sei-sidecar-snapshot-done"), "")?;
-    let running = rpc(ground.rpc, node).await?;
+    let running = node::rpc(ground.rpc, node::status).await?;
     let refused = sidecar.done("reset-data", &json!({})).await?;
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("seid runs")), "{refused}");
     assert!(data.join("blockstore.db/1").exists());
@@ -178,7 +148,7 @@ pub async fn state_sync_trusts_what_witnesses_say(cx: Context) -> TestResult {
     // S5: nothing but hosts.
     let odd = sidecar.done("configure-state-sync", &json!({"rpcServers": ["file:///etc/passwd"]})).await?;
     assert!(odd["error"].as_str().is_some_and(|error| error.contains("is no host:port")), "{odd}");
-    let _rpc = rpc(ground.rpc, node).await?;
+    let _rpc = node::rpc(ground.rpc, node::status).await?;
     let params = json!({"rpcServers": [witness], "trustPeriod": "168h0m0s", "backfillBlocks": 9});
     let done = sidecar.done("configure-state-sync", &params).await?;
     assert_eq!(done["status"], "completed", "{done}");
@@ -266,7 +236,7 @@ pub async fn seid_is_stopped_and_never_killed_by_stop_seid(cx: Context) -> TestR
     noted("terminated").await?;
     let again = sidecar.done("stop-seid", &json!({})).await?;
     assert_eq!(again["status"], "completed", "nothing to stop: {again}");
-    let _rpc = rpc(ground.rpc, node).await?;
+    let _rpc = node::rpc(ground.rpc, node::status).await?;
     let unseen = sidecar.done("stop-seid", &json!({})).await?;
     assert!(unseen["error"].as_str().is_some_and(|error| error.contains("yet its RPC answers")), "{unseen}");
     let missing = sidecar

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use serde_json::json;
 use testbed::{Context, TestResult};
 
-use crate::ground::{Ground, SOON};
+use crate::ground::{Ground, SOON, new_id};
 
 /// A ledger as schema 3 and schema 5 have it.
 fn written(ground: &Ground, schema: u32) -> rusqlite::Result<()> {
@@ -78,6 +78,28 @@ pub async fn ledgers_of_schema_3_and_5_are_taken_over_in_place(cx: Context) -> T
             assert_eq!(kept, "AB");
         }
     }
+    Ok(())
+}
+
+/// Somebody goes back to the program that we replace for a while: it takes our ledger, and writes rows of its own form into it.
+pub async fn what_the_program_before_wrote_in_between_is_taken_over_too(cx: Context) -> TestResult {
+    let ground = Ground::new(&cx)?;
+    ground.start().await?.stop(SOON)?;
+    let id = new_id();
+    let ledger = Connection::open(ground.home.join("sidecar.db"))?;
+    ledger.execute(
+        "INSERT INTO task_results (id, type, status, params, submitted_at)
+         VALUES (?1, 'await-condition', 'running', '{\"condition\":\"x\"}', '2026-05-18T10:00:05.1Z')",
+        [id.to_uppercase()],
+    )?;
+    drop(ledger);
+    let sidecar = ground.start().await?;
+    let ended = sidecar.ended(&id).await?;
+    assert_eq!((&ended["status"], &ended["run"]), (&json!("failed"), &json!(1)), "{ended}");
+    sidecar.submit(Some(&id), "mark-ready", &json!({})).await?;
+    let again = sidecar.ended(&id).await?;
+    assert_eq!((&again["status"], &again["run"]), (&json!("completed"), &json!(2)), "{again}");
+    assert_eq!(sidecar.get("/v0/tasks").await?.json().as_array().map(Vec::len), Some(1), "one task, one row");
     Ok(())
 }
 

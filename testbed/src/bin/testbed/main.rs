@@ -39,8 +39,11 @@ enum Command {
         /// The file to write.
         file: PathBuf,
     },
-    /// A real cluster with pods of our image, shown with kubectl.
+    /// The product on a real cluster, shown with kubectl.
     Demo {
+        /// End, or wait, once the operator is up.
+        #[arg(long)]
+        quick: bool,
         /// End when everything is shown, instead of waiting for Ctrl-C.
         #[arg(long)]
         exit: bool,
@@ -70,7 +73,7 @@ fn run(command: Command) -> Result<()> {
             }
         }
         Command::Image { file } => image::write(&file)?,
-        Command::Demo { exit } => demo::run_demo(exit)?,
+        Command::Demo { quick, exit } => demo::run_demo(demo::Ways { quick, exit })?,
         Command::Suites { at_once } => suites::run_suites(at_once.max(1))?,
         Command::Clean => {
             for number in site::sweep_abandoned()? {

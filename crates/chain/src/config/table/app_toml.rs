@@ -1,9 +1,10 @@
 //! The lines of `app.toml`, in the order in which they are written.
 
+use api::duration::{MINUTE, SECOND};
+
 use super::Default::{Each, Pool, Same, Workers};
 use super::Literal::{Absent, Flag, Number, Real, Span, Text, Texts};
 use super::{INT, Kind, Line, UINT, UINT32, field};
-use crate::config::duration::{MINUTE, SECOND};
 
 /// One line for each key.
 #[rustfmt::skip] // A table: one key on one line.

@@ -1,9 +1,10 @@
 //! The lines of `config.toml`, in the order in which they are written.
 
+use api::duration::{HOUR, MILLISECOND, MINUTE, SECOND};
+
 use super::Default::{Each, Moniker, Same};
 use super::Literal::{Absent, Flag, Number, Real, Span, Text, Texts};
 use super::{INT, INT32, Kind, Line, UINT, UINT16, constant, copy, field};
-use crate::config::duration::{HOUR, MILLISECOND, MINUTE, SECOND};
 
 /// One line for each key.
 #[rustfmt::skip] // A table: one key on one line.

@@ -44,6 +44,10 @@ pub(super) fn of_the_node(node: &SeiNode, platform: &Platform) -> Result<PodTemp
     let mut annotations = undisturbed();
     annotations.insert(annotation::PROXY_CONFIG_HASH.into(), proxy_config_hash(node, platform));
     annotations.insert(annotation::CONFIG_HASH.into(), config_hash(node, kind));
+    // A proxy takes up another certificate by itself, and keeps the connections that it has by the old one.
+    if let (Some(issuer), Some(kind)) = (&tls.issuer_name, &tls.issuer_kind) {
+        annotations.insert(annotation::TLS_ISSUER.into(), format!("{issuer}/{kind:?}"));
+    }
     Ok(template(meta::labels(node), annotations, pod))
 }
 

@@ -1,5 +1,6 @@
 //! Snapshots: which there are on the node, and what their objects are called.
 
+mod index;
 pub(super) mod restore;
 pub(super) mod round;
 pub(super) mod upload;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::index;
 use crate::archive::{self, Limits, UnpackError};
 use crate::node::{files, home, marker};
 use crate::objects::{self, Objects, Tag, Wanted};
@@ -31,6 +32,9 @@ const RESERVE: u64 = 64 << 20;
 
 /// Where an archive is unpacked before its content is put in its place.
 const STAGING: &str = "data/.snapshot-restore";
+
+/// The list of snapshots in an archive.
+const LIST: &str = "metadata.db";
 
 /// How far it is.
 #[derive(Clone, Debug, Serialize)]
@@ -98,12 +102,8 @@ fn download_file(home: &Path, height: u64) -> io::Result<Wanted> {
 
 /// Removes downloads, but for those of one height.
 fn forget(folder: &Path, keep: Option<u64>) -> io::Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
     let kept = keep.map(|height| format!("snapshot-{height}."));
-    for entry in entries.flatten() {
+    for entry in files::entries(folder)? {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_kept = kept.as_ref().is_some_and(|kept| name.starts_with(kept));
         if name.starts_with("snapshot-") && !is_kept {
@@ -150,7 +150,7 @@ fn unpack(
 ) -> Result<archive::Unpacked, Failure> {
     let staging = home.join(STAGING);
     let io = |error: io::Error| Failure::new(format_args!("snapshot-restore: {error}"));
-    clear(&staging).map_err(io)?;
+    files::clear(&staging).map_err(io)?;
     fs::create_dir_all(&staging).map_err(io)?;
     let limits = Limits {
         bytes: room(&staging, work.node.settings().snapshot_max_bytes).map_err(io)?,
@@ -170,7 +170,7 @@ fn unpack(
     let unpacked = match unpacked {
         Ok(unpacked) => unpacked,
         Err(error) => {
-            clear(&staging).map_err(io)?;
+            files::clear(&staging).map_err(io)?;
             if matches!(error, UnpackError::Damaged(_)) {
                 // What was fetched is not what was uploaded: the next try fetches it anew.
                 from.remove().map_err(io)?;
@@ -178,6 +178,10 @@ fn unpack(
             return Err(Failure::new(format_args!("snapshot-restore: {}: {error}", progress.key)));
         }
     };
+    let struck = index::strike_missing(&staging.join(LIST), &staging).map_err(io)?;
+    if struck > 0 {
+        tracing::info!(struck, key = progress.key, "its list named snapshots that are not in the archive");
+    }
     place(&staging, &home.join(home::SNAPSHOTS)).map_err(io)?;
     Ok(unpacked)
 }
@@ -194,22 +198,9 @@ fn place(staging: &Path, snapshots: &Path) -> io::Result<()> {
     for entry in fs::read_dir(staging)? {
         let entry = entry?;
         let to: PathBuf = snapshots.join(entry.file_name());
-        clear(&to)?;
+        files::clear(&to)?;
         fs::rename(entry.path(), &to)?;
     }
     files::sync_folder(snapshots)?;
-    clear(staging)
-}
-
-/// Removes a file or folder that may be gone already.
-fn clear(path: &Path) -> io::Result<()> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(about) if about.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
+    files::clear(staging)
 }

@@ -1,5 +1,4 @@
-//! The crash matrix: killed before each of its writes, a task is done once or told honestly. In `make test` some points of every
-//! kind; `make crash-sidecar` tries all.
+//! One task, killed before each of its writes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,13 +12,13 @@ use testbed::{Context, TestResult, wait};
 use crate::ground::{Ground, SOON, Sidecar};
 
 /// The id of the task that is watched.
-const ID: &str = "3f6f2f0e-6a57-4c4e-9d4e-0f1a2b3c4d5e";
+pub const ID: &str = "3f6f2f0e-6a57-4c4e-9d4e-0f1a2b3c4d5e";
 
 /// A matrix that was not tried to its end would be one that never ends.
 const MOST_POINTS: usize = 400;
 
 /// What a task is killed in the middle of.
-struct Workload {
+pub struct Workload {
     kind: &'static str,
     params: Value,
     /// Tasks that come before it.
@@ -29,28 +28,28 @@ struct Workload {
 }
 
 impl Workload {
-    fn new(kind: &'static str, params: Value) -> Self {
+    pub fn new(kind: &'static str, params: Value) -> Self {
         Self { kind, params, before: Vec::new(), random: false }
     }
 
-    fn after(mut self, before: &[(&'static str, Value)]) -> Self {
+    pub fn after(mut self, before: &[(&'static str, Value)]) -> Self {
         self.before = before.to_vec();
         self
     }
 
-    fn random(mut self) -> Self {
+    pub fn random(mut self) -> Self {
         self.random = true;
         self
     }
 }
 
 /// Which points are tried: all, or one in so many.
-fn stride() -> usize {
+pub fn stride() -> usize {
     if std::env::var_os("OUTRIGGER_CRASH_EVERYWHERE").is_some() { 1 } else { 9 }
 }
 
 /// Every file of a node and of the objects, but for the ledger: its content, or that it is there.
-fn state(ground: &Ground, random: bool) -> BTreeMap<String, Option<Vec<u8>>> {
+pub fn state(ground: &Ground, random: bool) -> BTreeMap<String, Option<Vec<u8>>> {
     fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Option<Vec<u8>>>, random: bool) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -83,7 +82,7 @@ fn without_random(name: &str) -> String {
     shown
 }
 
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     if to.exists() {
         fs::remove_dir_all(to)?;
     }
@@ -255,203 +254,13 @@ fn seed(ground: &Ground) -> std::io::Result<()> {
     fs::write(folder.join("5.tar.gz"), archive.into_inner()?.finish()?)
 }
 
-async fn all(cx: &Context, workloads: &[Workload]) -> TestResult {
+/// Tries all points of all workloads.
+pub async fn all(cx: &Context, workloads: &[Workload]) -> TestResult {
     let mut tried = 0;
     for workload in workloads {
         tried += matrix(cx, workload).await?;
     }
     assert!(tried >= workloads.len(), "hardly anything was tried");
     println!("crash points tried: {tried}");
-    Ok(())
-}
-
-pub async fn a_crash_before_any_write_leaves_settings_whole(cx: Context) -> TestResult {
-    let full = || ("config-apply", json!({"mode": "full"}));
-    all(
-        &cx,
-        &[
-            Workload::new("config-apply", json!({"mode": "archive"})).after(&[full()]),
-            Workload::new(
-                "config-patch",
-                json!({"files": {"config.toml": {"moniker": "m"}, "app.toml": {"pruning": "nothing"}}}),
-            )
-            .after(&[full()]),
-            Workload::new("config-reload", json!({"fields": {"logging.level": "debug"}})).after(&[full()]),
-        ],
-    )
-    .await
-}
-
-pub async fn a_crash_before_any_write_of_a_ceremony_makes_one_identity(cx: Context) -> TestResult {
-    let balance = "1000000000000usei";
-    let identity = || ("generate-identity", json!({"chainId": "test-1", "moniker": "val-0"}));
-    let gentx = || {
-        (
-            "generate-gentx",
-            json!({"chainId": "test-1", "stakingAmount": "10000000usei", "accountBalance": balance}),
-        )
-    };
-    let artifacts = || ("upload-genesis-artifacts", json!({"nodeName": "val-0"}));
-    let assemble = || {
-        let params = json!({"accountBalance": balance, "namespace": "sei", "nodes": [{"name": "val-0"}]});
-        ("assemble-and-upload-genesis", params)
-    };
-    let workload = |(kind, params): (&'static str, Value)| Workload::new(kind, params);
-    all(
-        &cx,
-        &[
-            workload(identity()).random(),
-            workload(gentx()).after(&[identity()]).random(),
-            workload(artifacts()).after(&[identity(), gentx()]),
-            workload(assemble()).after(&[identity(), gentx(), artifacts()]),
-            Workload::new("configure-genesis", json!({})).after(&[
-                identity(),
-                gentx(),
-                artifacts(),
-                assemble(),
-            ]),
-            Workload::new("set-genesis-peers", json!({})).after(&[
-                identity(),
-                gentx(),
-                artifacts(),
-                assemble(),
-            ]),
-        ],
-    )
-    .await
-}
-
-pub async fn a_crash_before_any_write_restores_and_resets_data_whole(cx: Context) -> TestResult {
-    all(
-        &cx,
-        &[
-            Workload::new("snapshot-restore", json!({})),
-            Workload::new("reset-data", json!({})).after(&[("snapshot-restore", json!({}))]),
-        ],
-    )
-    .await
-}
-
-pub async fn a_crash_before_any_write_of_a_release_or_hold_tears_nothing(cx: Context) -> TestResult {
-    all(
-        &cx,
-        &[
-            Workload::new("mark-ready", json!({})),
-            Workload::new("mark-not-ready", json!({})).after(&[("mark-ready", json!({}))]),
-        ],
-    )
-    .await
-}
-
-/// Torn logs: cut anywhere, or with a byte that is another one: the ledger opens, and holds the beginning of what was answered.
-pub async fn a_crash_that_tears_the_log_anywhere_leaves_a_beginning(cx: Context) -> TestResult {
-    let ground = Ground::new(&cx)?;
-    let sidecar = ground.start().await?;
-    let mut given = Vec::new();
-    for _ in 0..12 {
-        given.push(sidecar.submit(None, "await-condition", &json!({"condition": "x"})).await?);
-        let last = given.last().cloned().unwrap_or_default();
-        sidecar.ended(&last).await?;
-    }
-    sidecar.kill()?;
-    drop(sidecar);
-    let keep = ground.site.dir().join("kept");
-    copy(&ground.home, &keep)?;
-    let log = fs::read(keep.join("sidecar.db-wal"))?;
-    assert!(log.len() > 8192, "the log holds {} bytes", log.len());
-    let points: usize = if stride() == 1 { 120 } else { 12 };
-    for point in 0..points {
-        copy(&keep, &ground.home)?;
-        let at = log.len() * (point + 1) / (points + 1);
-        let torn: Vec<u8> = match point % 2 {
-            0 => log[..at].to_vec(),
-            _ => log
-                .iter()
-                .enumerate()
-                .map(|(index, byte)| if index == at { byte ^ 0x40 } else { *byte })
-                .collect(),
-        };
-        fs::write(ground.home.join("sidecar.db-wal"), torn)?;
-        let sidecar = ground.start().await?;
-        let listed = sidecar.get("/v0/tasks").await?.json();
-        let listed: Vec<&str> =
-            listed.as_array().into_iter().flatten().rev().filter_map(|task| task["id"].as_str()).collect();
-        assert!(
-            given.iter().map(String::as_str).collect::<Vec<_>>().starts_with(&listed),
-            "torn at {at}: {listed:?}"
-        );
-        // Whatever is missing can be given again.
-        let task = sidecar.done("mark-ready", &json!({})).await?;
-        assert_eq!(task["status"], "completed", "torn at {at}");
-        sidecar.kill()?;
-    }
-    println!("torn logs tried: {points}");
-    Ok(())
-}
-
-/// A small volume of its own.
-pub struct Volume(PathBuf);
-
-impl Volume {
-    pub fn of(folder: &Path, size: &str) -> std::io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        mount(&["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"], folder)?;
-        Ok(Self(folder.to_owned()))
-    }
-}
-
-impl Drop for Volume {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
-fn mount(args: &[&str], folder: &Path) -> std::io::Result<()> {
-    let status = Command::new("mount").args(args).arg(folder).status()?;
-    assert!(status.success(), "mount {args:?} {}", folder.display());
-    Ok(())
-}
-
-/// Scenario 32 and ENG-21: tasks on a full disk fail with what is wrong, change nothing, and are done when there is room.
-pub async fn a_full_disk_fails_tasks_that_change_nothing(cx: Context) -> TestResult {
-    let ground = Ground::new(&cx)?;
-    // Of the settings alone: what a ledger does on a full disk is another test.
-    let _volume = Volume::of(&ground.home.join("config"), "256k")?;
-    let sidecar = ground.start().await?;
-    assert_eq!(sidecar.done("config-apply", &json!({"mode": "full"})).await?["status"], "completed");
-    let before = state(&ground, false);
-    let ballast = ground.home.join("config/ballast");
-    fs::write(&ballast, vec![1; 1 << 20]).expect_err("the disk is full");
-    let (apply, id) = (json!({"mode": "archive"}), ID);
-    sidecar.submit(Some(id), "config-apply", &apply).await?;
-    let failed = sidecar.ended(id).await?;
-    let error = failed["error"].as_str().unwrap_or_default();
-    assert!(failed["status"] == "failed" && error.contains("No space left"), "{failed}");
-    fs::remove_file(&ballast)?;
-    assert_eq!(state(&ground, false), before, "nothing changed");
-    sidecar.submit(Some(id), "config-apply", &apply).await?;
-    let done = sidecar.ended(id).await?;
-    assert_eq!((&done["status"], &done["run"]), (&json!("completed"), &json!(2)), "{done}");
-    Ok(())
-}
-
-/// ENG-20: a start on a volume that is read-only says so in one line.
-pub async fn a_read_only_volume_is_told_at_the_start_and_nothing_is_lost(cx: Context) -> TestResult {
-    let ground = Ground::new(&cx)?;
-    let _volume = Volume::of(&ground.home, "3m")?;
-    let sidecar = ground.start().await?;
-    let done = sidecar.submit(None, "mark-ready", &json!({})).await?;
-    sidecar.ended(&done).await?;
-    sidecar.stop(SOON)?;
-    drop(sidecar);
-    mount(&["-o", "remount,ro"], &ground.home)?;
-    let (code, said) = ground.ended().await?;
-    let line = said.lines().last().unwrap_or_default();
-    assert!(code == 1 && (line.contains("SEI_HOME") || line.contains("sidecar.db")), "{code}: {said}");
-    mount(&["-o", "remount,rw"], &ground.home)?;
-    let sidecar = ground.start().await?;
-    assert_eq!(sidecar.task(&done).await?["status"], "completed", "it is there as it was");
-    let again = sidecar.done("mark-ready", &json!({})).await?;
-    assert_eq!(again["status"], "completed");
     Ok(())
 }

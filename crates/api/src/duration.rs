@@ -1,18 +1,19 @@
-//! Lengths of time as Go reads and writes them, in nanoseconds.
+//! Lengths of time as Go reads and writes them, in nanoseconds: manifests of what we replace, and the files of a node, hold such.
 
 /// Nanoseconds in a microsecond.
 const MICROSECOND: i64 = 1_000;
 /// Nanoseconds in a millisecond.
-pub(crate) const MILLISECOND: i64 = 1_000_000;
+pub const MILLISECOND: i64 = 1_000_000;
 /// Nanoseconds in a second.
-pub(crate) const SECOND: i64 = 1_000_000_000;
+pub const SECOND: i64 = 1_000_000_000;
 /// Nanoseconds in a minute.
-pub(crate) const MINUTE: i64 = 60 * SECOND;
+pub const MINUTE: i64 = 60 * SECOND;
 /// Nanoseconds in an hour.
-pub(crate) const HOUR: i64 = 60 * MINUTE;
+pub const HOUR: i64 = 60 * MINUTE;
 
 /// Reads a signed sum such as `1h30m` or `1.5ms`, or a bare 0.
-pub(crate) fn parse(text: &str) -> Option<i64> {
+#[must_use]
+pub fn parse(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -64,7 +65,8 @@ fn term(text: &str) -> Option<(i128, &str)> {
 }
 
 /// Writes nanoseconds: below a second in one unit, else in hours, minutes and seconds with every lower one.
-pub(crate) fn format(nanoseconds: i64) -> String {
+#[must_use]
+pub fn format(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let total = nanoseconds.unsigned_abs();
     let (second, minute) = (SECOND.unsigned_abs(), MINUTE.unsigned_abs());

@@ -1,0 +1,35 @@
+//! What a node answers.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+/// A node's RPC that answers what it is told; it ends with the test.
+pub async fn rpc(port: u16, answer: fn(&str) -> Value) -> std::io::Result<tokio::task::JoinHandle<()>> {
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    Ok(tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut buffer = vec![0; 4096];
+            let length = stream.read(&mut buffer).await.unwrap_or_default();
+            let request = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+            let body = answer(&path).to_string();
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let _ = stream.write_all((head + &body).as_bytes()).await;
+        }
+    }))
+}
+
+/// One that has caught up, at height 5000.
+pub fn status(path: &str) -> Value {
+    match path {
+        "/status" => {
+            json!({"node_info": {"id": "ab".repeat(20)}, "sync_info": {"latest_block_height": "5000", "catching_up": false}})
+        }
+        path if path.starts_with("/block?") => {
+            json!({"jsonrpc": "2.0", "id": -1, "result": {"block_id": {"hash": "CD".repeat(32)}}})
+        }
+        _ => json!({}),
+    }
+}
