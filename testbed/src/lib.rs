@@ -28,6 +28,7 @@
 pub mod address;
 pub mod bench;
 pub mod binaries;
+pub mod caller;
 pub mod cert_manager;
 mod cgroup;
 pub mod cluster;
@@ -58,6 +59,7 @@ pub mod recorder;
 pub mod rights;
 pub mod rpc;
 pub mod s3;
+pub mod sei_nodes;
 pub mod sidecars;
 pub mod signals;
 pub mod site;

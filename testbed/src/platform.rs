@@ -39,6 +39,12 @@ pub const PUBLISHER: &str = "publisher";
 /// A node that begins with one of them.
 pub const RESTORED: &str = "restored";
 
+/// The namespace and the name of the operator's account, installed as `examples` does it.
+pub const OPERATOR: (&str, &str) = ("outrigger-system", "outrigger-operator");
+
+/// Who the operator is to the API server.
+pub const OPERATOR_USER: &str = "system:serviceaccount:outrigger-system:outrigger-operator";
+
 /// The bucket of genesis files, as the example of a platform names it.
 pub const GENESIS_BUCKET: &str = "sei-genesis";
 

@@ -1,6 +1,7 @@
 //! A node of a cluster: a machine in a box, with real containerd, kubelet and kube-proxy in it.
 
 mod cni;
+mod container;
 mod containerd;
 mod kube_proxy;
 mod kubelet;
@@ -9,7 +10,7 @@ mod machine;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Node as NodeObject, NodeCondition};
@@ -22,6 +23,7 @@ use crate::image::Image;
 use crate::process::Process;
 use crate::site::{NodeNumber, Site};
 use crate::wait;
+pub use container::kill as kill_container;
 use machine::Machine;
 
 /// How long a node may take to become ready; it takes a few seconds.
@@ -97,7 +99,9 @@ impl<'a> Builder<'a> {
         }
         let kube_proxy = kube_proxy::start(&place, &machine, plane)?;
         let kubelet = kubelet::start(&place, &machine, plane, pool)?;
-        let mut node = Node { kubelet, kube_proxy, containerd, machine, place, started_in: Duration::ZERO };
+        let (kubelet, containerd) = (Mutex::new(kubelet), Mutex::new(containerd));
+        let mut node =
+            Node { kubelet, kube_proxy, containerd, machine, place, pool, started_in: Duration::ZERO };
         node.wait_until_ready(plane).await?;
         node.started_in = begin.elapsed();
         Ok(node)
@@ -109,11 +113,12 @@ impl<'a> Builder<'a> {
 #[derive(Debug)]
 pub struct Node {
     // Dropped in this order: who depends on the next ends first.
-    kubelet: Process,
+    kubelet: Mutex<Process>,
     kube_proxy: Process,
-    containerd: Process,
+    containerd: Mutex<Process>,
     machine: Machine,
     place: Place,
+    pool: Option<Pool>,
     started_in: Duration,
 }
 
@@ -156,9 +161,26 @@ impl Node {
     /// Fails when one of its programs has ended by itself.
     pub fn check_alive(&self) -> Result<()> {
         self.machine.check_alive()?;
-        for process in [&self.containerd, &self.kube_proxy, &self.kubelet] {
-            process.check_alive()?;
+        self.kube_proxy.check_alive()?;
+        for process in [&self.containerd, &self.kubelet] {
+            process.lock().unwrap_or_else(PoisonError::into_inner).check_alive()?;
         }
+        Ok(())
+    }
+
+    /// Kills its kubelet, and starts it again. Containers go on meanwhile.
+    pub fn restart_kubelet(&self, plane: &ControlPlane) -> Result<()> {
+        let mut kubelet = self.kubelet.lock().unwrap_or_else(PoisonError::into_inner);
+        kubelet.kill()?;
+        *kubelet = kubelet::start(&self.place, &self.machine, plane, self.pool)?;
+        Ok(())
+    }
+
+    /// Kills its containerd, starts it again, and returns when it serves. Containers go on meanwhile.
+    pub async fn restart_containerd(&self) -> Result<()> {
+        self.containerd.lock().unwrap_or_else(PoisonError::into_inner).kill()?;
+        let started = containerd::start(&self.place, &self.machine).await?;
+        *self.containerd.lock().unwrap_or_else(PoisonError::into_inner) = started;
         Ok(())
     }
 

@@ -6,11 +6,12 @@ use api::names::{container, port};
 use api::sidecar_wire::path;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
+use testbed::caller::Caller;
 use testbed::platform::{NAMESPACE, PUBLISHER, VALIDATOR};
+use testbed::sei_nodes::{SOON, is_ready};
 use testbed::{Context, Error, TestResult, kubectl, wait};
 
-use crate::ground::{Ground, SOON, is_ready, since};
-use crate::sidecar::Caller;
+use crate::ground::{self, since};
 
 /// Kills the sidecar from beside it. The image has bash and little else.
 const KILL: &str = r#"
@@ -21,7 +22,7 @@ done 2>/dev/null"#;
 
 /// Loopback of the sidecar is seen from another pod: its own port refuses, that of the proxy answers.
 pub async fn a_sidecar_is_reached_through_its_proxy_only(cx: Context) -> TestResult {
-    let ground = Ground::with_publisher(&cx).await?;
+    let nodes = ground::with_publisher(&cx).await?;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "stranger", "namespace": NAMESPACE },
         "spec": { "containers": [{
@@ -29,13 +30,13 @@ pub async fn a_sidecar_is_reached_through_its_proxy_only(cx: Context) -> TestRes
             "command": ["testbed-pod", "serve", "--port=8080"],
         }] },
     });
-    kubectl::apply(ground.plane(), &pod.to_string())?;
+    kubectl::apply(nodes.plane(), &pod.to_string())?;
     let wait = ["wait", "--for=condition=Ready", "--timeout=120s", "--namespace", NAMESPACE, "pod/stranger"];
-    kubectl::run(ground.plane(), &wait, None)?;
+    kubectl::run(nodes.plane(), &wait, None)?;
     let get = |port: i32, path: &str| {
         let url = format!("http://{PUBLISHER}-0.{PUBLISHER}.{NAMESPACE}.svc:{port}{path}");
         let exec = ["exec", "--namespace", NAMESPACE, "stranger", "--", "testbed-pod", "get", &url];
-        kubectl::run(ground.plane(), &exec, None)
+        kubectl::run(nodes.plane(), &exec, None)
     };
     get(port::PROXY, path::HEALTHZ)?;
     let refused = get(port::PROXY, path::STATUS).expect_err("without a token").to_string();
@@ -47,15 +48,15 @@ pub async fn a_sidecar_is_reached_through_its_proxy_only(cx: Context) -> TestRes
 
 /// The right to one node's tasks is the right to that node's tasks.
 pub async fn an_account_drives_the_node_that_it_may_and_no_other(cx: Context) -> TestResult {
-    let ground = Ground::with_publisher(&cx).await?;
-    let uploader = ground.uploader()?;
+    let nodes = ground::with_publisher(&cx).await?;
+    let uploader = Caller::account(&nodes, "uploader")?;
     let task = json!({ "type": "config-validate" });
-    let publisher = ground.address(PUBLISHER).await?;
+    let publisher = nodes.address(PUBLISHER).await?;
     let (code, body) = uploader.ask(publisher, path::TASKS, Some(&task)).await?;
     assert_eq!(code, 201, "{body}");
     let (code, body) = Caller::NOBODY.ask(publisher, path::TASKS, Some(&task)).await?;
     assert_eq!(code, 401, "{body}");
-    let validator = ground.address(VALIDATOR).await?;
+    let validator = nodes.address(VALIDATOR).await?;
     let (code, body) = uploader.ask(validator, path::TASKS, Some(&task)).await?;
     assert_eq!(code, 403, "{body}");
     let forged = uploader.ask(validator, path::STATUS, None).await?;
@@ -65,25 +66,25 @@ pub async fn an_account_drives_the_node_that_it_may_and_no_other(cx: Context) ->
 
 /// Two deaths: after the second, the kubelet waits before it starts the sidecar again.
 pub async fn a_dead_sidecar_is_502_and_is_taken_up_again(cx: Context) -> TestResult {
-    let ground = Ground::with_validator(&cx).await?;
-    let before = ground.pod(VALIDATOR).await?;
+    let nodes = ground::with_validator(&cx).await?;
+    let before = nodes.pod(VALIDATOR).await?;
     let pod = format!("{VALIDATOR}-0");
     let exec = ["exec", "--namespace", NAMESPACE, &pod, "-c", container::SEID, "--", "bash", "-c", KILL];
     let begin = Instant::now();
-    let address = ground.address(VALIDATOR).await?;
+    let address = nodes.address(VALIDATOR).await?;
     wait::until("502", SOON, || async {
-        kubectl::run(ground.plane(), &exec, None)?;
+        kubectl::run(nodes.plane(), &exec, None)?;
         match Caller::NOBODY.ask(address, path::HEALTHZ, None).await? {
             (502, _) => Ok(()),
             (code, body) => Err(Error::Refused(format!("{code} {body}"))),
         }
     })
     .await?;
-    ground.until(VALIDATOR, "it is ready again", is_ready).await?;
+    nodes.until(VALIDATOR, "it is ready again", is_ready).await?;
     println!("a dead sidecar: ready again {} after its death", since(begin));
-    let after = ground.pod(VALIDATOR).await?;
+    let after = nodes.pod(VALIDATOR).await?;
     assert_eq!(seid_started(&before), seid_started(&after), "seid went on");
-    ground.grows(VALIDATOR).await?;
+    nodes.grows(VALIDATOR).await?;
     Ok(())
 }
 

@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams};
 use operator::install::{ACCOUNT, NAMESPACE};
 use serde_json::json;
+use testbed::platform::{OPERATOR, OPERATOR_USER};
+use testbed::sei_nodes::SOON;
 use testbed::{Context, Error, TestResult, kubectl, wait};
-
-use crate::ground::SOON;
 
 /// The pod that leads. Its name is the beginning of what it calls itself.
 async fn leader(leases: &Api<Lease>, unlike: &str) -> Result<String, Error> {
@@ -43,8 +43,9 @@ pub async fn the_manifests_install_an_operator_of_which_another_takes_over(cx: C
     pods.delete(&first, &DeleteParams::default()).await?;
     let second = leader(&leases, &first).await?;
     assert_ne!(first, second);
-    let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
-    let requests = plane.audit().requests(|one| one.user == user)?;
+    assert_eq!(OPERATOR, (NAMESPACE, ACCOUNT));
+    assert_eq!(OPERATOR_USER, format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}"));
+    let requests = plane.audit().requests(|one| one.user == OPERATOR_USER)?;
     assert!(requests.iter().any(|one| one.resource == "seinodes"), "it watches nodes");
     let refused: Vec<_> = requests.iter().filter(|one| one.code == 403).collect();
     assert!(refused.is_empty(), "{refused:?}");

@@ -6,7 +6,6 @@ mod access;
 mod ground;
 mod install;
 mod nodes;
-mod sidecar;
 mod snapshots;
 mod takeover;
 mod tls;

@@ -6,55 +6,56 @@ use api::SeiNode;
 use api::sei_node::SeiNodeStatus;
 use serde_json::json;
 use testbed::platform::{FULL_NODE, SEID_AGAIN, VALIDATOR};
+use testbed::sei_nodes::{SeiNodes, is_ready};
 use testbed::{Context, TestResult};
 
-use crate::ground::{Ground, is_ready, since};
+use crate::ground::{self, since};
 
 /// Keys from Secrets, genesis from the store of objects.
 pub async fn a_validator_makes_blocks(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
+    let nodes = SeiNodes::on(cx.platform().await?).await?;
     let begin = Instant::now();
-    ground.platform.apply_file("validator/validator.yaml")?;
-    ground.until(VALIDATOR, "it runs", is_ready).await?;
+    nodes.platform().apply_file("validator/validator.yaml")?;
+    nodes.until(VALIDATOR, "it runs", is_ready).await?;
     let running = since(begin);
-    ground.height(VALIDATOR, 1).await?;
+    nodes.height(VALIDATOR, 1).await?;
     let first = since(begin);
-    let height = ground.grows(VALIDATOR).await?;
+    let height = nodes.grows(VALIDATOR).await?;
     println!(
         "a validator: Running {running} after kubectl apply, its first block {first} after it; it is at {height}"
     );
-    ground.platform.check_alive()?;
+    nodes.platform().check_alive()?;
     Ok(())
 }
 
 /// It finds its peer by labels.
 pub async fn a_full_node_follows(cx: Context) -> TestResult {
-    let (ground, _turn) = Ground::with_full_node(&cx).await?;
-    let height = ground.grows(FULL_NODE).await?;
-    let (ours, theirs) = (ground.rpc(FULL_NODE).await?, ground.rpc(VALIDATOR).await?);
+    let (nodes, _turn) = ground::with_full_node(&cx).await?;
+    let height = nodes.grows(FULL_NODE).await?;
+    let (ours, theirs) = (nodes.rpc(FULL_NODE).await?, nodes.rpc(VALIDATOR).await?);
     assert_eq!(ours.block(height).await?, theirs.block(height).await?, "the same block {height}");
     Ok(())
 }
 
 /// Named within a minute, and the next edit is taken up although the node never got there.
 pub async fn an_image_that_cannot_be_pulled_is_named_and_mended_by_the_next_edit(cx: Context) -> TestResult {
-    let (ground, _turn) = Ground::with_full_node(&cx).await?;
+    let (nodes, _turn) = ground::with_full_node(&cx).await?;
     let missing = "outrigger.dev/testbed-seid:missing";
     let begin = Instant::now();
-    ground.edit(FULL_NODE, &json!({ "image": missing }))?;
+    nodes.edit(FULL_NODE, &json!({ "image": missing }))?;
     let named = |_: &SeiNode, status: &SeiNodeStatus| {
         let waiting = status.waiting_for.as_ref().and_then(|waiting| waiting.message.clone());
         waiting.is_some_and(|message| message.contains(missing) && message.contains("Image"))
     };
-    let node = ground.until(FULL_NODE, "the image is named", named).await?;
+    let node = nodes.until(FULL_NODE, "the image is named", named).await?;
     assert!(begin.elapsed() < Duration::from_secs(60), "named only after {}", since(begin));
     let waiting = node.status.and_then(|status| status.waiting_for?.message).unwrap_or_default();
     println!("an image that is nowhere, named after {}: {waiting}", since(begin));
     let begin = Instant::now();
-    ground.edit(FULL_NODE, &json!({ "image": SEID_AGAIN }))?;
-    let node = ground.until(FULL_NODE, "it is mended", is_ready).await?;
+    nodes.edit(FULL_NODE, &json!({ "image": SEID_AGAIN }))?;
+    let node = nodes.until(FULL_NODE, "it is mended", is_ready).await?;
     assert_eq!(node.status.and_then(|status| status.current_image).as_deref(), Some(SEID_AGAIN));
     println!("the next edit: Running after {}", since(begin));
-    ground.grows(FULL_NODE).await?;
+    nodes.grows(FULL_NODE).await?;
     Ok(())
 }

@@ -3,38 +3,40 @@
 use std::time::Instant;
 
 use serde_json::json;
+use testbed::caller::Caller;
 use testbed::platform::{PUBLISHER, RESTORED, VALIDATOR, manifest};
+use testbed::sei_nodes::is_ready;
 use testbed::{Context, TestResult, kubectl};
 
-use crate::ground::{Ground, is_ready, since};
+use crate::ground::{self, since};
 
 /// How far the Job goes on from the snapshot.
 const FURTHER: u64 = 10;
 
 /// The Job, then the node.
 pub async fn a_node_begins_with_a_snapshot_that_another_has_uploaded(cx: Context) -> TestResult {
-    let ground = Ground::with_publisher(&cx).await?;
+    let nodes = ground::with_publisher(&cx).await?;
     // The newest but one is uploaded: the newest may still be written.
-    ground.height(PUBLISHER, 45).await?;
+    nodes.height(PUBLISHER, 45).await?;
     let begin = Instant::now();
-    let uploader = ground.uploader()?;
-    let uploaded = uploader.have_done(&ground, PUBLISHER, "snapshot-upload-once", &json!({})).await?;
+    let uploader = Caller::account(&nodes, "uploader")?;
+    let uploaded = uploader.have_done(&nodes, PUBLISHER, "snapshot-upload-once", &json!({})).await?;
     let height = uploaded["height"].as_u64().ok_or_else(|| format!("nothing was uploaded: {uploaded}"))?;
     println!("a snapshot of block {height} was uploaded in {}", since(begin));
     let text = manifest("snapshots/restored.yaml")?;
     let restored = text.replace("targetHeight: 1000", &format!("targetHeight: {}", height + FURTHER));
     assert_ne!(text, restored, "the example names a height");
     let begin = Instant::now();
-    kubectl::apply(ground.plane(), &restored)?;
-    ground.until(RESTORED, "it runs", is_ready).await?;
+    kubectl::apply(nodes.plane(), &restored)?;
+    nodes.until(RESTORED, "it runs", is_ready).await?;
     let running = since(begin);
-    let now = ground.grows(RESTORED).await?;
+    let now = nodes.grows(RESTORED).await?;
     println!(
         "a node from a snapshot: Running {running} after kubectl apply, at {now} {} after it",
         since(begin)
     );
-    let rpc = ground.rpc(RESTORED).await?;
-    assert_eq!(rpc.block(now).await?, ground.rpc(VALIDATOR).await?.block(now).await?, "the same block {now}");
+    let rpc = nodes.rpc(RESTORED).await?;
+    assert_eq!(rpc.block(now).await?, nodes.rpc(VALIDATOR).await?.block(now).await?, "the same block {now}");
     let earliest = rpc.earliest_height().await?;
     assert!(earliest >= height, "its blocks begin at {earliest}, and the snapshot is of {height}");
     Ok(())

@@ -7,12 +7,13 @@ use api::names::{finalizer, manager};
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
+use testbed::caller::Caller;
 use testbed::platform::{self, CHAIN, NAMESPACE, SEID, SEID_AGAIN, VALIDATOR};
 use testbed::process::{Process, Program};
+use testbed::sei_nodes::{SeiNodes, is_ready};
 use testbed::{Context, Error, TestResult, binaries, kubectl, wait};
 
-use crate::ground::{Ground, is_ready, operator_user, since};
-use crate::sidecar::Caller;
+use crate::ground::{self, since};
 
 /// Where the operator of the platform does not look.
 const BEFORE: &str = "before";
@@ -50,7 +51,7 @@ fn namespace() -> String {
 }
 
 /// Does what the operator before us does until a node runs.
-async fn make(ground: &Ground<'_>) -> Result<(), Error> {
+async fn make(nodes: &SeiNodes<'_>) -> Result<(), Error> {
     let peers = json!({ "sei.io/chain": CHAIN, "sei.io/role": VALIDATOR });
     let node = json!({
         "apiVersion": "sei.io/v1alpha1", "kind": "SeiNode",
@@ -60,13 +61,13 @@ async fn make(ground: &Ground<'_>) -> Result<(), Error> {
             "peers": [{ "label": { "namespace": NAMESPACE, "selector": peers } }],
         },
     });
-    kubectl::apply(ground.plane(), &node.to_string())?;
-    let nodes = ground.api::<SeiNode>();
-    let uid = nodes.get(NODE).await?.uid().unwrap_or_default();
-    let objects = platform::with_stand_ins(include_str!("before.yaml")).replace("NODE_UID", &uid);
+    kubectl::apply(nodes.plane(), &node.to_string())?;
+    let objects = nodes.api::<SeiNode>();
+    let uid = objects.get(NODE).await?.uid().unwrap_or_default();
+    let manifests = platform::with_stand_ins(include_str!("before.yaml")).replace("NODE_UID", &uid);
     let manager = format!("--field-manager={}", manager::NODE);
-    kubectl::run(ground.plane(), &["apply", "--server-side", &manager, "--filename", "-"], Some(&objects))?;
-    let operator = Caller::with_token(ground, &["create", "token", "operator", "--namespace", BEFORE])?;
+    kubectl::run(nodes.plane(), &["apply", "--server-side", &manager, "--filename", "-"], Some(&manifests))?;
+    let operator = Caller::with_token(nodes, &["create", "token", "operator", "--namespace", BEFORE])?;
     let validator = format!("{VALIDATOR}-0.{VALIDATOR}.{NAMESPACE}.svc.cluster.local");
     let sources = json!({ "sources": [{ "type": "dnsEndpoints", "endpoints": [validator] }] });
     for (task, params) in [
@@ -76,17 +77,17 @@ async fn make(ground: &Ground<'_>) -> Result<(), Error> {
         ("config-validate", json!({})),
         ("mark-ready", json!({})),
     ] {
-        operator.have_done(ground, NODE, task, &params).await?;
+        operator.have_done(nodes, NODE, task, &params).await?;
     }
     let status =
         json!({ "status": { "phase": "Running", "currentImage": SEID, "resolvedPeers": [validator] } });
-    nodes.patch_status(NODE, &PatchParams::default(), &Patch::Merge(&status)).await?;
+    objects.patch_status(NODE, &PatchParams::default(), &Patch::Merge(&status)).await?;
     Ok(())
 }
 
 /// Our operator for that namespace, with the rights that are shipped. Proxies from before ask for no audience.
-fn operator(cx: &Context, ground: &Ground<'_>) -> Result<Process, Error> {
-    let (site, plane) = (ground.plane().site(), ground.plane());
+fn operator(cx: &Context, nodes: &SeiNodes<'_>) -> Result<Process, Error> {
+    let (site, plane) = (nodes.plane().site(), nodes.plane());
     let token = kubectl::run(
         plane,
         &["create", "token", operator::install::ACCOUNT, "--namespace", operator::install::NAMESPACE],
@@ -102,7 +103,7 @@ fn operator(cx: &Context, ground: &Ground<'_>) -> Result<Process, Error> {
         }
     }
     program
-        .flag("kubeconfig", plane.user(&operator_user(), None)?.write_kubeconfig(site.dir())?)
+        .flag("kubeconfig", plane.user(platform::OPERATOR_USER, None)?.write_kubeconfig(site.dir())?)
         .flag("sidecar-token-file", &file)
         .flag("watch-namespaces", BEFORE)
         .flag("pod-namespace", BEFORE)
@@ -114,28 +115,27 @@ fn operator(cx: &Context, ground: &Ground<'_>) -> Result<Process, Error> {
 
 /// Its pod stays until its spec changes.
 pub async fn a_node_of_the_operator_before_us_is_taken_over_without_a_pod_cycle(cx: Context) -> TestResult {
-    let mut ground = Ground::with_validator(&cx).await?;
-    ground.ns = BEFORE;
-    kubectl::apply(ground.plane(), &namespace())?;
-    make(&ground).await?;
-    let height = ground.grows(NODE).await?;
-    let pod = ground.pod(NODE).await?.uid();
+    let nodes = ground::with_validator(&cx).await?.of_namespace(BEFORE);
+    kubectl::apply(nodes.plane(), &namespace())?;
+    make(&nodes).await?;
+    let height = nodes.grows(NODE).await?;
+    let pod = nodes.pod(NODE).await?.uid();
     let begin = Instant::now();
-    let operator = operator(&cx, &ground)?;
-    ground.until(NODE, "it is taken over", is_ready).await?;
+    let operator = operator(&cx, &nodes)?;
+    nodes.until(NODE, "it is taken over", is_ready).await?;
     println!("a node of the operator before us at {height}: taken over after {}", since(begin));
-    let pods: Api<k8s_openapi::api::core::v1::Pod> = ground.api();
+    let pods: Api<k8s_openapi::api::core::v1::Pod> = nodes.api();
     wait::throughout("the same pod", A_WHILE, || async {
         let now = pods.get(&format!("{NODE}-0")).await.map_err(|error| error.to_string())?;
         if now.uid() == pod { Ok(()) } else { Err("it is another one".to_owned()) }
     })
     .await?;
-    assert_eq!(ground.pod_deletions(NODE)?, 0);
-    ground.edit(NODE, &json!({ "image": SEID_AGAIN }))?;
-    let node = ground.until(NODE, "the edit", is_ready).await?;
+    assert_eq!(nodes.pod_deletions(NODE)?, 0);
+    nodes.edit(NODE, &json!({ "image": SEID_AGAIN }))?;
+    let node = nodes.until(NODE, "the edit", is_ready).await?;
     assert_eq!(node.status.and_then(|status| status.current_image).as_deref(), Some(SEID_AGAIN));
-    assert_eq!(ground.pod_deletions(NODE)?, 1);
-    assert!(ground.grows(NODE).await? > height, "it goes on where it was");
+    assert_eq!(nodes.pod_deletions(NODE)?, 1);
+    assert!(nodes.grows(NODE).await? > height, "it goes on where it was");
     operator.check_alive()?;
     Ok(())
 }

@@ -24,6 +24,9 @@ const WITHIN: Duration = Duration::from_secs(15 * 60);
 /// Time between two looks at what runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// The most lines that are shown again of what a binary said of its failures.
+const FAILURE_LINES: usize = 60;
+
 /// One test binary.
 #[derive(Clone, Debug)]
 struct Binary {
@@ -67,11 +70,19 @@ pub fn run_suites(at_once: usize) -> Result<()> {
         show(&binary, &folder, took)?;
         match result {
             Ok(true) => times.learn(&binary.name, took),
-            Ok(false) => failed.push(binary.name),
-            Err(error) => failed.push(format!("{} ({error})", binary.name)),
+            Ok(false) => failed.push((binary.name.clone(), binary)),
+            Err(error) => failed.push((format!("{} ({error})", binary.name), binary)),
         }
     }
     times.store(&folder)?;
+    for (_, binary) in &failed {
+        print!(
+            "\n== {} failed; once more, what it said of that:\n{}",
+            binary.name,
+            failures(binary, &folder)
+        );
+    }
+    let failed: Vec<String> = failed.into_iter().map(|(name, _)| name).collect();
     match ended.load(Ordering::SeqCst) {
         0 if failed.is_empty() => Ok(()),
         0 => Err(Error::Refused(format!("failed: {}", failed.join(", ")))),
@@ -192,6 +203,17 @@ fn show(binary: &Binary, folder: &Path, took: Duration) -> Result<()> {
     let shown =
         writeln!(out, "\n== {}, {} s", binary.name, took.as_secs()).and_then(|()| out.write_all(&text));
     shown.map_err(|source| Error::Io { what: "printing".into(), source })
+}
+
+/// What a binary said of its failures: a log is long, and of some only the end is shown.
+fn failures(binary: &Binary, folder: &Path) -> String {
+    let text = fs::read(log_of(binary, folder)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().skip_while(|line| *line != "failures:").collect();
+    // One that died tells of none: its last lines are all that is known.
+    let lines = if lines.is_empty() { text.lines().collect() } else { lines };
+    let last = &lines[lines.len().saturating_sub(FAILURE_LINES)..];
+    last.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// How long binaries took the last time.

@@ -5,12 +5,15 @@ use std::net::IpAddr;
 use api::names::port;
 use api::sidecar_wire::path;
 use serde_json::{Value, json};
-use testbed::platform::NAMESPACE;
-use testbed::{Error, kubectl, wait};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::ground::{Ground, SOON};
+use crate::error::{Error, IoContext, Result};
+use crate::sei_nodes::{SOON, SeiNodes};
+use crate::{kubectl, platform, wait};
+
+/// Whom tokens for the proxies of this platform are for.
+const AUDIENCE: &str = "--audience=sidecars.sei.io";
 
 /// Who asks: nobody, or an account with its token.
 pub struct Caller {
@@ -21,25 +24,27 @@ impl Caller {
     /// One that shows no token.
     pub const NOBODY: Self = Self { token: None };
 
-    /// An account, with a token for the proxies of this platform.
-    pub fn account(ground: &Ground<'_>, name: &str) -> Result<Self, Error> {
-        Self::with_token(
-            ground,
-            &["create", "token", name, "--namespace", NAMESPACE, "--audience", "sidecars.sei.io"],
-        )
+    /// An account of the namespace for nodes, with a token for the proxies of this platform.
+    pub fn account(nodes: &SeiNodes<'_>, name: &str) -> Result<Self> {
+        Self::with_token(nodes, &["create", "token", name, "--namespace", platform::NAMESPACE, AUDIENCE])
+    }
+
+    /// The operator.
+    pub fn operator(nodes: &SeiNodes<'_>) -> Result<Self> {
+        let (namespace, name) = platform::OPERATOR;
+        Self::with_token(nodes, &["create", "token", name, "--namespace", namespace, AUDIENCE])
     }
 
     /// Whoever has the token that kubectl creates.
-    pub fn with_token(ground: &Ground<'_>, create: &[&str]) -> Result<Self, Error> {
-        let token = kubectl::run(ground.plane(), create, None)?;
+    pub fn with_token(nodes: &SeiNodes<'_>, create: &[&str]) -> Result<Self> {
+        let token = kubectl::run(nodes.plane(), create, None)?;
         Ok(Self { token: Some(token.trim().to_owned()) })
     }
 
     /// The code and the body of the answer to a request.
-    pub async fn ask(&self, host: IpAddr, path: &str, sent: Option<&Value>) -> Result<(u16, String), Error> {
+    pub async fn ask(&self, host: IpAddr, path: &str, sent: Option<&Value>) -> Result<(u16, String)> {
         let what = || format!("asking {host} for {path}");
-        let io = |source| Error::Io { what: what(), source };
-        let mut stream = TcpStream::connect((host, port::PROXY as u16)).await.map_err(io)?;
+        let mut stream = TcpStream::connect((host, port::PROXY as u16)).await.context(what)?;
         let body = sent.map(Value::to_string).unwrap_or_default();
         let method = if sent.is_some() { "POST" } else { "GET" };
         let token = self.token.iter().map(|token| format!("Authorization: Bearer {token}\r\n"));
@@ -48,37 +53,39 @@ impl Caller {
             body.len(),
             token.collect::<String>(),
         );
-        stream.write_all(request.as_bytes()).await.map_err(io)?;
+        stream.write_all(request.as_bytes()).await.context(what)?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.map_err(io)?;
+        stream.read_to_string(&mut answer).await.context(what)?;
         let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
         code.map(|code| (code, body)).ok_or_else(|| Error::Refused(format!("{}: {answer:?}", what())))
     }
 
-    /// Has a task done, and returns its result.
+    /// Has a task done, and returns its result. One that failed is asked for again, as operators do: names may not
+    /// resolve yet, and who is to be asked may be busy.
     pub async fn have_done(
         &self,
-        ground: &Ground<'_>,
+        nodes: &SeiNodes<'_>,
         node: &str,
         kind: &str,
         params: &Value,
-    ) -> Result<Value, Error> {
+    ) -> Result<Value> {
         let task = json!({ "id": id_of(node, kind, params), "type": kind, "params": params });
-        let refused = |code: u16, body: &str| Error::Refused(format!("{kind} of {node}: {code} {body}"));
-        wait::until(format!("{kind} of {node} to be taken"), SOON, || async {
-            let (code, body) = self.ask(ground.address(node).await?, path::TASKS, Some(&task)).await?;
-            if code < 300 { Ok(()) } else { Err(refused(code, &body)) }
-        })
-        .await?;
         let one = format!("{}/{}", path::TASKS, task["id"].as_str().unwrap_or_default());
         wait::until(format!("the end of {kind} of {node}"), SOON, || async {
-            let (code, body) = self.ask(ground.address(node).await?, &one, None).await?;
-            let task: Value = serde_json::from_str(body.trim()).unwrap_or_default();
-            match task["status"].as_str() {
-                Some("completed") => Ok(task["result"].clone()),
-                _ => Err(refused(code, &body)),
+            let host = nodes.address(node).await?;
+            let (code, body) = self.ask(host, &one, None).await?;
+            let seen: Value = serde_json::from_str(body.trim()).unwrap_or_default();
+            let status = seen["status"].as_str();
+            if status == Some("completed") {
+                return Ok(seen["result"].clone());
             }
+            let mut told = format!("{kind} of {node}: {code} {body}");
+            if code == 404 || status == Some("failed") {
+                let (code, body) = self.ask(host, path::TASKS, Some(&task)).await?;
+                told = format!("{told}; asked for it: {code} {body}");
+            }
+            Err(Error::Refused(told))
         })
         .await
     }
