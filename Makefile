@@ -1,6 +1,6 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-quick test check image e2e model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot clean
+.PHONY: help demo demo-quick test check image e2e chaos model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot clean
 
 # Ends the demo by itself once everything is shown: make demo EXIT=1
 EXIT ?=
@@ -33,6 +33,10 @@ image: ## The container image that is released, as one file, and what it weighs 
 e2e: ## Nodes with real seid in real pods: blocks, TLS, snapshots, who may what, a takeover (4 minutes)
 	@scripts/prepare
 	@scripts/e2e
+
+chaos: ## Pods, kubelets, containerds, sidecars, operators and the API server die while a node is edited (12 minutes). ROUNDS=N SEED=N
+	@scripts/prepare
+	@scripts/chaos $(ROUNDS) $(SEED)
 
 model: ## The decision about nodes, in every order of what can happen (15 minutes). STATES=N: so many per model
 	@scripts/model $(STATES)

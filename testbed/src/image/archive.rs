@@ -81,10 +81,14 @@ pub(super) fn write(image: &Image, out: &mut impl Write) -> Result<()> {
 
 fn configuration(image: &Image, entrypoint: &[String], layer: &str) -> Result<Value> {
     let env = [("PATH", "/bin")].iter().chain(&image.env).map(|(name, value)| format!("{name}={value}"));
+    let mut config = json!({ "Entrypoint": entrypoint, "Env": env.collect::<Vec<_>>(), "WorkingDir": "/" });
+    if let Some(user) = image.user {
+        config["User"] = user.into();
+    }
     Ok(json!({
         "architecture": architecture()?,
         "os": "linux",
-        "config": { "Entrypoint": entrypoint, "Env": env.collect::<Vec<_>>(), "WorkingDir": "/" },
+        "config": config,
         "rootfs": { "type": "layers", "diff_ids": [layer] },
     }))
 }
@@ -165,8 +169,14 @@ mod tests {
         let names =
             vec![("a/b:c".into(), vec!["/bin/it".into()]), ("a/d:c".into(), vec!["/bin/other".into()])];
         let files = programs.into_iter().map(File::program).collect();
-        let image =
-            Image { names, files, links: vec![("other", "it")], env: vec![("A", "b")], is_compressed };
+        let image = Image {
+            names,
+            files,
+            links: vec![("other", "it")],
+            env: vec![("A", "b")],
+            user: Some("7"),
+            is_compressed,
+        };
         let mut bytes = Vec::new();
         write(&image, &mut bytes).unwrap();
         bytes
@@ -215,6 +225,7 @@ mod tests {
                 let config = json(&config);
                 assert_eq!(config["config"]["Entrypoint"], json!([entrypoint]));
                 assert_eq!(config["config"]["Env"], json!(["PATH=/bin", "A=b"]));
+                assert_eq!(config["config"]["User"], "7");
                 let mut content = files[&layer].1.clone();
                 if is_compressed {
                     let mut plain = Vec::new();

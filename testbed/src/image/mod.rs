@@ -15,6 +15,9 @@ use crate::parts::Part;
 /// Other names of our program, by which it is another.
 const NAMES: [(&str, &str); 2] = [("kube-rbac-proxy", "outrigger"), ("seictl", "outrigger")];
 
+/// The user and the group of our program: nobody in particular, by number, so that `runAsNonRoot` can be checked.
+const NOBODY: &str = "65532:65532";
+
 /// Who writes an archive, so that nobody reads half of one.
 static WRITING: Mutex<()> = Mutex::new(());
 
@@ -25,6 +28,8 @@ pub struct Image {
     files: Vec<File>,
     links: Vec<(&'static str, &'static str)>,
     env: Vec<(&'static str, &'static str)>,
+    /// Who runs, unless a pod says otherwise; without one it is root.
+    user: Option<&'static str>,
     is_compressed: bool,
 }
 
@@ -48,13 +53,13 @@ impl Image {
     /// Outrigger's image for tests. It also holds the test-bed's small web server and client.
     pub fn outrigger() -> Result<Self> {
         let programs = [binaries::path("outrigger")?, binaries::path("testbed-pod")?];
-        Ok(Self::of_ours(names("dev"), programs, false))
+        Ok(Self { user: Some(NOBODY), ..Self::of_ours(names("dev"), programs, false) })
     }
 
     /// Outrigger's image as it is released: of this program, and of nothing else.
     #[must_use]
     pub fn released(program: PathBuf) -> Self {
-        Self::of_ours(names(env!("CARGO_PKG_VERSION")), [program], true)
+        Self { user: Some(NOBODY), ..Self::of_ours(names(env!("CARGO_PKG_VERSION")), [program], true) }
     }
 
     /// The image of a KMS plugin that takes the arguments of Vault's.
@@ -96,6 +101,7 @@ impl Image {
             files,
             links: Vec::new(),
             env: vec![("LD_LIBRARY_PATH", "/lib")],
+            user: None,
             is_compressed: false,
         })
     }
@@ -106,7 +112,7 @@ impl Image {
         is_compressed: bool,
     ) -> Self {
         let files = programs.into_iter().map(File::program).collect();
-        Self { names, files, links: NAMES.to_vec(), env: Vec::new(), is_compressed }
+        Self { names, files, links: NAMES.to_vec(), env: Vec::new(), user: None, is_compressed }
     }
 
     /// The name that pods use, with its tag.

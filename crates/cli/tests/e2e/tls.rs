@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use api::SeiNode;
 use api::sei_node::Scheme;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
@@ -15,6 +16,9 @@ use crate::ground::{self, since};
 
 /// The certificate of the full node.
 const CERTIFICATE: &str = "full-node-sidecar-tls";
+
+/// The most seconds from the start of a pod to an answer of its sidecar, on a busy machine.
+const PROMPTLY: i64 = 20;
 
 fn issuer(name: &str) -> Value {
     json!({ "sidecar": { "tls": { "issuerName": name, "issuerKind": "Issuer", "secretName": null } } })
@@ -34,8 +38,31 @@ async fn cycles(nodes: &SeiNodes<'_>, what: &str, edit: &Value, scheme: Scheme) 
     let seen = node.status.and_then(|status| status.current_sidecar_tls).map(|tls| tls.scheme);
     assert_eq!(seen, Some(scheme), "{what}");
     let cycles = nodes.pod_deletions(FULL_NODE)? - before;
-    println!("{what}: {cycles} pod cycles, {}", since(begin));
+    let answered = answered(nodes).await?;
+    let late = answered - started(&nodes.pod(FULL_NODE).await?)?;
+    println!(
+        "{what}: {cycles} pod cycles, {}; the operator was answered {late} s after the pod had started",
+        since(begin)
+    );
+    assert!(late <= PROMPTLY, "{what}: the operator's calls failed for longer than the pod's restart");
     Ok(cycles)
+}
+
+/// When the operator's calls of the sidecar began to be answered, in seconds.
+async fn answered(nodes: &SeiNodes<'_>) -> Result<i64, Error> {
+    let node = nodes.api::<SeiNode>().get(FULL_NODE).await?;
+    let conditions = node.status.unwrap_or_default().conditions;
+    let ready = conditions.into_iter().find(|one| one.type_ == "SidecarReady" && one.status == "True");
+    let since = ready.map(|one| one.last_transition_time.0.as_second());
+    since.ok_or_else(|| Error::Refused("its sidecar is not ready".into()))
+}
+
+/// When the last container of a pod started.
+fn started(pod: &Pod) -> Result<i64, Error> {
+    let status = pod.status.clone().unwrap_or_default();
+    let all = status.init_container_statuses.into_iter().chain(status.container_statuses).flatten();
+    let times = all.filter_map(|one| Some(one.state?.running?.started_at?.0.as_second()));
+    times.max().ok_or_else(|| Error::Refused("nothing of the pod runs".into()))
 }
 
 /// On, renewed, by another issuer, off: 1, 0, 1 and 1 pod cycles.
@@ -51,6 +78,7 @@ pub async fn tls_is_switched_on_renewed_swapped_and_switched_off(cx: Context) ->
     assert_eq!(cycles(&nodes, "TLS on", &issuer("first"), Scheme::Https).await?, 1);
 
     let (before, pod) = (certificate(&nodes).await?, nodes.pod(FULL_NODE).await?.uid());
+    let served = answered(&nodes).await?;
     let begin = Instant::now();
     // cert-manager issues anew what is gone: the way in which people force a renewal.
     nodes.api::<Secret>().delete(CERTIFICATE, &DeleteParams::default()).await?;
@@ -63,6 +91,7 @@ pub async fn tls_is_switched_on_renewed_swapped_and_switched_off(cx: Context) ->
     .await?;
     nodes.until(FULL_NODE, "the renewed certificate", is_ready).await?;
     assert_eq!(nodes.pod(FULL_NODE).await?.uid(), pod, "the same pod");
+    assert_eq!(answered(&nodes).await?, served, "no call of the operator failed");
     println!("a renewed certificate: 0 pod cycles, {}", since(begin));
 
     assert_eq!(cycles(&nodes, "another issuer", &issuer("second"), Scheme::Https).await?, 1);

@@ -135,6 +135,7 @@ fn checker(namespace: &str, sockets: &Path) -> Value {
                     "--pod-name=kms-preflight",
                     format!("--pod-namespace={namespace}"),
                 ],
+                "securityContext": { "runAsUser": 0 },
                 "volumeMounts": [{ "name": "kms-plugin-socket", "mountPath": "/var/run/kmsplugin" }],
             }],
             "volumes": [{ "name": "kms-plugin-socket", "hostPath": { "path": sockets } }],

@@ -24,6 +24,8 @@ pub fn static_pod(files: &Path, server: Value, server_volumes: &[Value]) -> Valu
         "metadata": { "name": "kube-apiserver", "namespace": "kube-system" },
         "spec": {
             "hostNetwork": true,
+            // The files of a machine belong to root.
+            "securityContext": { "runAsUser": 0 },
             "terminationGracePeriodSeconds": 1,
             "initContainers": [{
                 "name": "kms-health-reporter", "image": IMAGE, "imagePullPolicy": "Never", "restartPolicy": "Always",
@@ -34,7 +36,6 @@ pub fn static_pod(files: &Path, server: Value, server_volumes: &[Value]) -> Valu
                     format!("--target-name={NAME}"), "--publish=kmshealth", format!("--interval={INTERVAL}"),
                     "--read-timeout=500ms", "--write-timeout=400ms",
                 ],
-                "securityContext": { "runAsUser": 0 },
                 "volumeMounts": [{ "name": "files", "mountPath": FILES, "readOnly": true }],
             }],
             "containers": [server],

@@ -75,6 +75,31 @@ fn everything_that_is_added_is_taken_out_again() {
 }
 
 #[test]
+fn the_reporter_is_who_may_open_the_sockets() {
+    let server = "openshift-apiserver";
+    for (pod, user) in [
+        (json!({ "containers": [{ "name": server }] }), json!(0)),
+        (json!({ "containers": [{ "name": server }], "securityContext": { "runAsUser": 7 } }), json!(7)),
+        (
+            json!({
+                "containers": [{ "name": server, "securityContext": { "runAsUser": 8 } }],
+                "securityContext": { "runAsUser": 7 },
+            }),
+            json!(8),
+        ),
+        (
+            json!({ "containers": [{ "name": server }], "securityContext": { "runAsNonRoot": true } }),
+            Value::Null,
+        ),
+    ] {
+        let injected = inject(&pod, &content(&[1]), &options(Form::Deployment)).unwrap();
+        let reporter = injected["initContainers"].as_array().unwrap().last().unwrap();
+        assert_eq!(reporter["name"], "kms-health-reporter");
+        assert_eq!(reporter["securityContext"]["runAsUser"], user, "{pod}");
+    }
+}
+
+#[test]
 fn what_others_put_there_stays_and_comes_first() {
     let mut before = pod(Form::Deployment);
     before["fieldOfTomorrow"] = json!({ "a": [1] });

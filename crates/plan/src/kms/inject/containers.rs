@@ -29,9 +29,11 @@ pub(super) fn plugin_container(name: &str, program: Program, files: &Files) -> R
     })
 }
 
-/// The container of the reporter.
+/// The container of the reporter, beside the one that asks the plugins.
 pub(super) fn reporter_container(
     reporter: &Reporter,
+    pod: &Value,
+    beside: &str,
     sockets: &str,
     files: &Files,
 ) -> Result<Value, Refusal> {
@@ -49,6 +51,10 @@ pub(super) fn reporter_container(
         mounts.push(volumes::files(files));
     }
     args.extend(more.iter().cloned());
+    let mut sidecar = sidecar(files);
+    if let Some(context) = sidecar.security_context.as_mut().filter(|context| context.run_as_user.is_none()) {
+        context.run_as_user = user(pod, beside);
+    }
     json(&Container {
         name: REPORTER.into(),
         image: Some(image.clone()),
@@ -57,7 +63,7 @@ pub(super) fn reporter_container(
         env: Some(vec![node_name()]),
         resources: Some(requests("32Mi", "10m")),
         volume_mounts: Some(mounts),
-        ..sidecar(files)
+        ..sidecar
     })
 }
 
@@ -66,6 +72,17 @@ pub(super) fn add_flag(pod: &mut Value, name: &str, sockets: &str) -> Result<(),
     let flag = format!("{SOCKETS_FLAG}{sockets}");
     list(container(pod, name)?, "args")?.push(Value::String(flag));
     Ok(())
+}
+
+/// Who the reporter is: as the one that asks the plugins, for whom their sockets are open. Without a word on it, root, as plugins
+/// are then: the user of our own image may open nobody's sockets. A pod that refuses root has what its images say.
+fn user(pod: &Value, beside: &str) -> Option<i64> {
+    let containers = pod["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let container = containers.iter().find(|one| one["name"] == beside);
+    let contexts = [container, Some(pod)].into_iter().flatten().map(|one| &one["securityContext"]);
+    let said = contexts.clone().find_map(|context| context["runAsUser"].as_i64());
+    let root = || contexts.clone().all(|context| context["runAsNonRoot"] != true).then_some(0);
+    said.or_else(root)
 }
 
 /// What all of them have in common.

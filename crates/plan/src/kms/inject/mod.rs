@@ -65,7 +65,9 @@ pub fn inject(pod: &Value, content: &Content, options: &Options) -> Result<Value
     }
     let sockets = sockets(&providers);
     match &options.beside {
-        Beside::Reporter(reporter) => added.push(reporter_container(reporter, &sockets, &options.files)?),
+        Beside::Reporter(reporter) => {
+            added.push(reporter_container(reporter, &pod, &options.container, &sockets, &options.files)?);
+        }
         Beside::Checker => containers::add_flag(&mut pod, &options.container, &sockets)?,
     }
     volumes::mount_sockets(&mut pod, &options.container)?;
