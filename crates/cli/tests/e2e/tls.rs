@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use api::SeiNode;
+use api::names::{container, object};
 use api::sei_node::Scheme;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt as _;
-use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use testbed::platform::{FULL_NODE, NAMESPACE};
+use testbed::platform::{FULL_NODE, NAMESPACE, manifest};
 use testbed::sei_nodes::{SOON, SeiNodes, is_ready};
 use testbed::{Context, Error, TestResult, kubectl, wait};
 
@@ -69,23 +69,34 @@ fn started(pod: &Pod) -> Result<i64, Error> {
 pub async fn tls_is_switched_on_renewed_swapped_and_switched_off(cx: Context) -> TestResult {
     let (nodes, _turn) = ground::with_full_node(&cx).await?;
     for name in ["first", "second"] {
-        let issuer = json!({
-            "apiVersion": "cert-manager.io/v1", "kind": "Issuer",
-            "metadata": { "name": name, "namespace": NAMESPACE }, "spec": { "selfSigned": {} },
-        });
-        kubectl::apply(nodes.plane(), &issuer.to_string())?;
+        kubectl::apply(nodes.plane(), &manifest("tls/issuer.yaml")?.replace("sidecars", name))?;
     }
     assert_eq!(cycles(&nodes, "TLS on", &issuer("first"), Scheme::Https).await?, 1);
 
     let (before, pod) = (certificate(&nodes).await?, nodes.pod(FULL_NODE).await?.uid());
     let served = answered(&nodes).await?;
     let begin = Instant::now();
-    // cert-manager issues anew what is gone: the way in which people force a renewal.
-    nodes.api::<Secret>().delete(CERTIFICATE, &DeleteParams::default()).await?;
+    // What `cmctl renew` does.
+    let issuing =
+        json!({ "type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "by hand" });
+    let patch = json!([{ "op": "add", "path": "/status/conditions/-", "value": issuing }]).to_string();
+    let renew = ["patch", "certificate", CERTIFICATE, "--namespace", NAMESPACE, "--subresource=status"];
+    kubectl::run(nodes.plane(), &[&renew[..], &["--type=json", "--patch", &patch]].concat(), None)?;
     wait::until("a new certificate", SOON, || async {
         match certificate(&nodes).await? {
             now if now != before && !now.is_empty() => Ok(()),
             _ => Err(Error::Refused("it is the old one".into())),
+        }
+    })
+    .await?;
+    let pod_name = object::pod(FULL_NODE);
+    let logs = ["logs", &pod_name, "--namespace", NAMESPACE, "--container", container::PROXY];
+    wait::until("the proxy to serve it", SOON, || async {
+        let said = kubectl::run(nodes.plane(), &logs, None)?;
+        if said.contains("certificate has changed and is in use") {
+            Ok(())
+        } else {
+            Err(Error::Refused(said))
         }
     })
     .await?;
