@@ -16,7 +16,7 @@ demo-quick: ## The same until the operator is up (1 minute). EXIT=1: ends by its
 	@scripts/prepare
 	@scripts/demo --quick $(if $(EXIT),--exit)
 
-test: ## Everything that must hold, on a real Kubernetes (40 minutes, and 8 to compile; the first time 15 more)
+test: ## Everything that must hold, on a real Kubernetes (23 minutes, and 8 to compile; the first time 15 more)
 	@scripts/prepare
 	@scripts/test
 
