@@ -58,6 +58,8 @@ fn main() -> ExitCode {
 async fn crash(cx: Context, workload: Workload) -> TestResult {
     let begin = Instant::now();
     let reference = run(&cx, workload, None).await?;
+    // An operator that does not go through the proxy would be struck nowhere, and everything would seem well.
+    assert!(reference.writes > 0, "the proxy saw no write of the operator");
     let all = Point::all(reference.writes, reference.submissions);
     let whole = std::env::var_os(WHOLE).is_some();
     let points = if whole { all } else { Point::some(&all, FEW, &reference.deletions) };

@@ -68,19 +68,13 @@ impl<'a> Scene<'a> {
         let logs = cx.logs().join(format!("{workload:?}-{label}"));
         ground.site = Site::claim(&logs)?;
         let proxy = FaultProxy::recorded_in(ground.plane, logs.join("fault-proxy.jsonl")).await?;
+        ground.server = proxy.url().into();
         Ok(Self { ground, proxy, operator: Arc::default() })
     }
 
     /// Starts the operator, behind the proxy.
     fn start(&self) -> Result<(), Error> {
-        let user = self.ground.plane.user("outrigger-operator", Some("system:masters"))?.at(self.proxy.url());
-        let mut written = Ok(());
-        let operator = self.ground.operator_with(|program| {
-            // In the place of the one that leads to the API server itself.
-            written = user.write_kubeconfig(self.ground.site.dir()).map(drop);
-            program
-        })?;
-        written?;
+        let operator = self.ground.operator()?;
         *self.operator.lock().unwrap_or_else(PoisonError::into_inner) = Some(operator);
         Ok(())
     }

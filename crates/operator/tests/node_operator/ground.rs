@@ -48,6 +48,8 @@ pub struct Ground<'a> {
     pub sidecars: Sidecars,
     pub kubelets: KubeletPlayer,
     pub site: Arc<Site>,
+    /// Where operators find the API server.
+    pub server: String,
 }
 
 impl<'a> Ground<'a> {
@@ -65,7 +67,7 @@ impl<'a> Ground<'a> {
         accounts.create(&PostParams::default(), &account).await?;
         let sidecars = Sidecars::start().await?;
         let kubelets = KubeletPlayer::start(plane, &sidecars, [&ns]).await?;
-        Ok(Self { plane, ns, client, sidecars, kubelets, site: cx.site()? })
+        Ok(Self { plane, ns, client, sidecars, kubelets, site: cx.site()?, server: plane.url() })
     }
 
     /// Starts the operator, for this namespace only, with the rights that are shipped.
@@ -80,7 +82,7 @@ impl<'a> Ground<'a> {
 
     /// The same without a word about where it runs, and whether it has to be elected.
     pub fn start(&self, change: impl FnOnce(Program) -> Program) -> Result<Operator, Error> {
-        let user = self.plane.user(&user(), None)?;
+        let user = self.plane.user(&user(), None)?.at(&self.server);
         let token = self.site.dir().join("token");
         std::fs::write(&token, "a token")
             .map_err(|source| Error::Io { what: "writing a token".into(), source })?;
