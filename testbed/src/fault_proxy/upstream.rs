@@ -6,12 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
@@ -65,8 +66,21 @@ impl Upstream {
             // How it ended is told by the answer or its body, which end with it.
             let _ = connection.await;
         }));
-        let answer = sender.send_request(request).await.map_err(failed)?;
-        Ok(answer.map(|body| Answering { body, _connection: connection }))
+        let is_write = *request.method() != Method::GET;
+        let (tell, told) = oneshot::channel();
+        tokio::spawn(async move {
+            let answer = sender.send_request(request).await;
+            let answer = answer.map(|answer| answer.map(|body| Answering { body, _connection: connection }));
+            // The API server logs as a failure what it has done and cannot tell: who dies while it is asked for a change must not
+            // make it look undone.
+            if let Err(Ok(unheard)) = tell.send(answer)
+                && is_write
+            {
+                let _ = unheard.into_body().collect().await;
+            }
+        });
+        let answer = told.await.map_err(|_| Error::Refused(format!("{}: no answer", reaching())))?;
+        answer.map_err(failed)
     }
 
     /// Asks something as the proxy itself, and returns the whole answer.
