@@ -1,4 +1,4 @@
-//! A node's sidecar, asked through its proxy by somebody who is not the operator.
+//! A node's sidecar, asked through its proxy by whoever has a token, or by nobody.
 
 use std::net::IpAddr;
 
