@@ -10,7 +10,7 @@
 //! | it may do what it does, and nothing else | `rights::the_operator_may_do_what_it_does_and_nothing_else`, `install::tests::no_rule_has_a_wildcard_or_changes_secrets` |
 //! | what is refused is asked about less and less | `storage::a_finalizer_that_may_not_be_removed_is_asked_about_less_and_less` |
 //! | two processes never take each other's Lease for their own | `settings::tests::two_processes_never_have_the_same_identity` |
-//! | no token is shown to a server that does not have the certificate of the node's Secret, or one of its authority | `tls::only_the_certificate_of_the_secret_is_accepted`, `tls::a_renewed_certificate_is_accepted_while_it_is_on_its_way` |
+//! | no token is shown to a server that does not have the certificate of the node's Secret, or one of its authority, or the one that the same pod served until the Secret was renewed, ten minutes ago at most | `tls::only_the_certificate_of_the_secret_is_accepted`, `tls::a_renewed_certificate_is_accepted_while_it_is_on_its_way`, `tls::a_certificate_without_authority_is_accepted_until_the_next_is_served`, `a_replaced_certificate_is_good_to_its_pod_and_for_ten_minutes` |
 //! | without a token nothing is sent, and a new one is used at once | `answers::without_a_token_nothing_is_sent`, `answers::a_token_that_was_replaced_is_shown_at_once` |
 //! | no sidecar holds up a pass, and its late answer is told | `background::an_answer_that_takes_long_holds_nothing_up_and_wakes_its_node`, `background::a_sidecar_that_hangs_is_unreachable_in_its_time` |
 //! | however many sidecars hang, a bounded number of them is waited for at once, and none is forgotten | `background::sidecars_that_hang_are_not_all_asked_at_once` |

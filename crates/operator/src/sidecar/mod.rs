@@ -3,6 +3,7 @@
 
 mod client;
 mod connection;
+mod last_served;
 mod token;
 mod trouble;
 mod trust;

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         answers::a_token_that_was_replaced_is_shown_at_once,
         answers::without_a_token_nothing_is_sent,
         answers::where_nothing_listens_nothing_is_known,
+        tls::a_certificate_without_authority_is_accepted_until_the_next_is_served,
         tls::only_the_certificate_of_the_secret_is_accepted,
         tls::a_renewed_certificate_is_accepted_while_it_is_on_its_way,
         tls::how_it_is_served_is_seen_and_not_assumed,

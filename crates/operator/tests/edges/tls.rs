@@ -80,6 +80,41 @@ pub async fn a_renewed_certificate_is_accepted_while_it_is_on_its_way(_: Context
     Ok(())
 }
 
+pub async fn a_certificate_without_authority_is_accepted_until_the_next_is_served(_: Context) -> TestResult {
+    // The Secret does not name the authority: only the certificates themselves are known.
+    let authority = Authority::new("one")?;
+    let (old, renewed) = (issue(&authority, "a")?, issue(&authority, "a")?);
+    let server = Server::start(Some(old.clone())).await?;
+    let asker = Asker::of(&server);
+    let (node, to) = (node(), transport(Some(SECRET)));
+    let (before, after) = (secret(&old, None), secret(&renewed, None));
+    assert_eq!(asker.sidecars.health(&node, &to, Some(&before)).await, Health::Ready);
+    // The Secret is renewed, or deleted and made again; the pod still has the old one.
+    let missing = asker.sidecars.served(&node, &to, Some(&SecretSight::Missing)).await;
+    assert!(matches!(missing, Served::Otherwise(_)), "{missing:?}");
+    for _ in 0..2 {
+        assert_eq!(asker.sidecars.health(&node, &to, Some(&after)).await, Health::Ready);
+        assert_eq!(asker.sidecars.served(&node, &to, Some(&after)).await, by(&old));
+    }
+    // A third one is a stranger's all the same.
+    server.serves(Some(issue(&authority, "a")?));
+    assert_eq!(asker.sidecars.served(&node, &to, Some(&after)).await, otherwise(ANOTHER));
+    server.serves(Some(renewed.clone()));
+    assert_eq!(asker.sidecars.served(&node, &to, Some(&after)).await, by(&renewed));
+    // From then on the old one is nobody's.
+    let seen = server.seen().len();
+    server.serves(Some(old));
+    server.cut_connections().await;
+    assert_eq!(asker.sidecars.served(&node, &to, Some(&after)).await, otherwise(ANOTHER));
+    let refused = Health::Unreachable(ANOTHER.into());
+    assert_eq!(asker.sidecars.health(&node, &to, Some(&after)).await, refused);
+    // Nor is it known to who was never served by it.
+    let newcomer = Asker::of(&server);
+    assert_eq!(newcomer.sidecars.health(&node, &to, Some(&after)).await, refused);
+    assert_eq!(server.seen().len(), seen, "none of them was shown the token");
+    Ok(())
+}
+
 pub async fn how_it_is_served_is_seen_and_not_assumed(_: Context) -> TestResult {
     let authority = Authority::new("one")?;
     let ours = issue(&authority, "a")?;
