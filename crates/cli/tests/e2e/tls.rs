@@ -1,6 +1,6 @@
 //! TLS of a running node, with real certificates.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use api::SeiNode;
 use api::names::{container, object};
@@ -65,48 +65,70 @@ fn started(pod: &Pod) -> Result<i64, Error> {
     times.max().ok_or_else(|| Error::Refused("nothing of the pod runs".into()))
 }
 
-/// On, renewed, by another issuer, off: 1, 0, 1 and 1 pod cycles.
-pub async fn tls_is_switched_on_renewed_swapped_and_switched_off(cx: Context) -> TestResult {
-    let (nodes, _turn) = ground::with_full_node(&cx).await?;
-    for name in ["first", "second"] {
-        kubectl::apply(nodes.plane(), &manifest("tls/issuer.yaml")?.replace("sidecars", name))?;
-    }
-    assert_eq!(cycles(&nodes, "TLS on", &issuer("first"), Scheme::Https).await?, 1);
-
-    let (before, pod) = (certificate(&nodes).await?, nodes.pod(FULL_NODE).await?.uid());
-    let served = answered(&nodes).await?;
-    let begin = Instant::now();
-    // What `cmctl renew` does.
-    let issuing =
-        json!({ "type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "by hand" });
-    let patch = json!([{ "op": "add", "path": "/status/conditions/-", "value": issuing }]).to_string();
-    let renew = ["patch", "certificate", CERTIFICATE, "--namespace", NAMESPACE, "--subresource=status"];
-    kubectl::run(nodes.plane(), &[&renew[..], &["--type=json", "--patch", &patch]].concat(), None)?;
+/// Renews the certificate, waits until the new one is served, and sees that it is by the same pod.
+async fn renewal(nodes: &SeiNodes<'_>, what: &str, begin: &[&str]) -> TestResult {
+    let (before, pod) = (certificate(nodes).await?, nodes.pod(FULL_NODE).await?.uid());
+    let pod_name = object::pod(FULL_NODE);
+    let logs = ["logs", &pod_name, "--namespace", NAMESPACE, "--container", container::PROXY];
+    let changes = || {
+        let said = kubectl::run(nodes.plane(), &logs, None)?;
+        Ok::<_, Error>(said.matches("certificate has changed and is in use").count())
+    };
+    let (began, changed) = (Instant::now(), changes()?);
+    kubectl::run(nodes.plane(), begin, None)?;
     wait::until("a new certificate", SOON, || async {
-        match certificate(&nodes).await? {
+        match certificate(nodes).await? {
             now if now != before && !now.is_empty() => Ok(()),
             _ => Err(Error::Refused("it is the old one".into())),
         }
     })
     .await?;
-    let pod_name = object::pod(FULL_NODE);
-    let logs = ["logs", &pod_name, "--namespace", NAMESPACE, "--container", container::PROXY];
     wait::until("the proxy to serve it", SOON, || async {
-        let said = kubectl::run(nodes.plane(), &logs, None)?;
-        if said.contains("certificate has changed and is in use") {
-            Ok(())
-        } else {
-            Err(Error::Refused(said))
-        }
+        if changes()? > changed { Ok(()) } else { Err(Error::Refused("it still serves the old one".into())) }
     })
     .await?;
     nodes.until(FULL_NODE, "the renewed certificate", is_ready).await?;
-    assert_eq!(nodes.pod(FULL_NODE).await?.uid(), pod, "the same pod");
-    assert_eq!(answered(&nodes).await?, served, "no call of the operator failed");
-    println!("a renewed certificate: 0 pod cycles, {}", since(begin));
+    assert_eq!(nodes.pod(FULL_NODE).await?.uid(), pod, "{what}: the same pod");
+    println!("{what}: 0 pod cycles, {}", since(began));
+    Ok(())
+}
 
-    assert_eq!(cycles(&nodes, "another issuer", &issuer("second"), Scheme::Https).await?, 1);
+/// A renewal as it is ordinary: not one call of the operator fails.
+async fn ordinary_renewal(nodes: &SeiNodes<'_>, what: &str) -> TestResult {
+    let served = answered(nodes).await?;
+    // What `cmctl renew` does.
+    let issuing =
+        json!({ "type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "by hand" });
+    let patch = json!([{ "op": "add", "path": "/status/conditions/-", "value": issuing }]).to_string();
+    let renew = ["patch", "certificate", CERTIFICATE, "--namespace", NAMESPACE, "--subresource=status"];
+    renewal(nodes, what, &[&renew[..], &["--type=json", "--patch", &patch]].concat()).await?;
+    assert_eq!(answered(nodes).await?, served, "{what}: no call of the operator failed");
+    Ok(())
+}
+
+/// A renewal as impatient people make one: while there is no Secret, nobody can be known by it.
+async fn renewal_by_deletion(nodes: &SeiNodes<'_>, what: &str) -> TestResult {
+    let begin = SystemTime::now();
+    renewal(nodes, what, &["delete", "secret", CERTIFICATE, "--namespace", NAMESPACE]).await?;
+    let begin = begin.duration_since(UNIX_EPOCH).map_err(|error| Error::Refused(error.to_string()))?;
+    let late = answered(nodes).await? - i64::try_from(begin.as_secs()).unwrap_or(i64::MAX);
+    assert!(late <= PROMPTLY, "{what}: the operator was answered {late} s after the deletion");
+    Ok(())
+}
+
+/// On, renewed, by another issuer, off: 1, 0, 1 and 1 pod cycles. One issuer has an authority, the other one has none.
+pub async fn tls_is_switched_on_renewed_swapped_and_switched_off(cx: Context) -> TestResult {
+    let (nodes, _turn) = ground::with_full_node(&cx).await?;
+    kubectl::apply(nodes.plane(), &manifest("tls/issuer.yaml")?)?;
+    assert_eq!(cycles(&nodes, "TLS on", &issuer("itself"), Scheme::Https).await?, 1);
+    ordinary_renewal(&nodes, "a renewed certificate, signed by itself").await?;
+    renewal_by_deletion(&nodes, "a certificate whose Secret was deleted").await?;
+
+    let before = certificate(&nodes).await?;
+    assert_eq!(cycles(&nodes, "another issuer", &issuer("sidecars"), Scheme::Https).await?, 1);
     assert_ne!(certificate(&nodes).await?, before);
+    ordinary_renewal(&nodes, "a renewed certificate of an authority").await?;
+
     let off = json!({ "sidecar": { "tls": null } });
     assert_eq!(cycles(&nodes, "TLS off", &off, Scheme::Http).await?, 1);
     nodes.grows(FULL_NODE).await?;
