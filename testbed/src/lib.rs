@@ -9,6 +9,7 @@
 //! | what a killed run left is removed by the next start, and live runs are left alone | `cleanup::the_next_start_cleans_what_a_killed_run_left_and_leaves_live_runs_alone` |
 //! | a run that ends by itself, by a signal or by a panic leaves nothing | `cleanup::the_demo_shows_everything_and_leaves_nothing`, `cleanup::an_interrupted_run_leaves_nothing`, `cleanup::a_panic_shows_the_ends_of_logs_and_leaves_nothing` |
 //! | a node that is removed takes everything of its own with it, and nothing of others | `nodes::a_removed_node_leaves_nothing` |
+//! | what ends by itself of a control plane is started again, as in real clusters | `control_plane::a_scheduler_that_ended_is_started_again` |
 //! | a failed test shows the ends of its logs | `cleanup::a_panic_shows_the_ends_of_logs_and_leaves_nothing` |
 //! | two builds of one part do not disturb each other, and half a build is never used | `parts::two_builds_at_once_do_not_disturb_each_other`, `parts::a_killed_build_leaves_nothing_that_looks_whole` |
 //! | a machine that cannot run the tests is told so before anything is changed | `prepare::without_root`, `prepare::without_go`, `prepare::with_too_little_disk` and the others there |
@@ -64,6 +65,7 @@ pub mod sidecars;
 pub mod signals;
 pub mod site;
 pub mod storage;
+mod supervised;
 mod sweep;
 mod tls;
 mod tool;

@@ -21,7 +21,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 const KERNEL_GRACE: Duration = Duration::from_secs(10);
 
 /// Where a program runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Place {
     Host,
     Netns(String),
@@ -30,7 +30,7 @@ enum Place {
 }
 
 /// A program that is about to be started.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Program {
     name: String,
     path: PathBuf,

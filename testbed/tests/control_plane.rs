@@ -21,6 +21,7 @@ testbed::suite![
     three_run_side_by_side,
     the_api_server_restarts_with_its_storage,
     controllers_work_on_request,
+    a_scheduler_that_ended_is_started_again,
     kubectl_speaks_to_it,
     secrets_are_encrypted_by_a_kms_plugin_on_request,
     operator_resources_have_the_schemas_that_openshift_publishes,
@@ -177,6 +178,22 @@ async fn controllers_work_on_request(cx: Context) -> TestResult {
     })
     .await?;
     plane.check_alive()?;
+    Ok(())
+}
+
+async fn a_scheduler_that_ended_is_started_again(cx: Context) -> TestResult {
+    let plane = ControlPlane::on(&cx.site()?).scheduler().start().await?;
+    let first = plane.scheduler_pid()?;
+    let pid = rustix::process::Pid::from_raw(i32::try_from(first)?).ok_or("it has no number")?;
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+    testbed::wait::until("another one", Duration::from_secs(30), || async {
+        plane.check_alive()?;
+        match plane.scheduler_pid()? {
+            now if now != first => Ok(()),
+            _ => Err(testbed::Error::Refused("it is the first one".into())),
+        }
+    })
+    .await?;
     Ok(())
 }
 

@@ -23,6 +23,7 @@ use crate::parts::{Kubernetes, Part};
 use crate::pki::{Authority, ServerNames};
 use crate::process::{Process, Program};
 use crate::site::Site;
+use crate::supervised::Supervised;
 use crate::{address, wait};
 
 /// How long a part of the control plane may take to become ready; a warm one takes three seconds.
@@ -89,8 +90,8 @@ impl Builder {
 #[derive(Debug)]
 pub struct ControlPlane {
     // Dropped in this order: who depends on the next ends first.
-    controller_manager: Option<Process>,
-    scheduler: Option<Process>,
+    controller_manager: Option<Supervised>,
+    scheduler: Option<Supervised>,
     api_server: Mutex<Process>,
     etcd: Process,
     api_server_program: api_server::ApiServer,
@@ -220,6 +221,12 @@ impl ControlPlane {
         self.api_server().pid()
     }
 
+    /// The scheduler's process.
+    pub fn scheduler_pid(&self) -> Result<u32> {
+        let scheduler = self.scheduler.as_ref();
+        scheduler.ok_or_else(|| Error::Refused("there is no scheduler".into()))?.pid()
+    }
+
     /// A `kubectl` of the administrator, ready for its arguments.
     pub fn kubectl(&self) -> Result<Command> {
         self.kubectl_as(&self.admin)
@@ -279,34 +286,35 @@ impl ControlPlane {
         .await
     }
 
-    fn start_controller_manager(&self, folder: &Path, more_flags: &[String]) -> Result<Process> {
+    fn start_controller_manager(&self, folder: &Path, more_flags: &[String]) -> Result<Supervised> {
         let user = self.user("system:kube-controller-manager", None)?;
         let kubeconfig = user.write_kubeconfig(folder)?;
         let (certificate, key) = self.component_certificate("kube-controller-manager", folder)?;
-        Program::new("kube-controller-manager", self.kubernetes.program("kube-controller-manager"))
-            .flag("kubeconfig", &kubeconfig)
-            .flag("authentication-kubeconfig", &kubeconfig)
-            .flag("authorization-kubeconfig", &kubeconfig)
-            .flag("bind-address", "127.0.0.1")
-            .flag("tls-cert-file", certificate)
-            .flag("tls-private-key-file", key)
-            .flag("leader-elect", "false")
-            .flag("use-service-account-credentials", "true")
-            .flag("service-account-private-key-file", self.api_server_program.token_key())
-            .flag("root-ca-file", self.api_server_program.authority_file())
-            .flag("cluster-signing-cert-file", self.api_server_program.authority_file())
-            .flag("cluster-signing-key-file", self.api_server_program.authority_key_file())
-            .flag("service-cluster-ip-range", address::SERVICE_RANGE)
-            .args(more_flags)
-            .in_netns(self.site.netns())
-            .start(&self.site)
+        let program =
+            Program::new("kube-controller-manager", self.kubernetes.program("kube-controller-manager"))
+                .flag("kubeconfig", &kubeconfig)
+                .flag("authentication-kubeconfig", &kubeconfig)
+                .flag("authorization-kubeconfig", &kubeconfig)
+                .flag("bind-address", "127.0.0.1")
+                .flag("tls-cert-file", certificate)
+                .flag("tls-private-key-file", key)
+                .flag("leader-elect", "false")
+                .flag("use-service-account-credentials", "true")
+                .flag("service-account-private-key-file", self.api_server_program.token_key())
+                .flag("root-ca-file", self.api_server_program.authority_file())
+                .flag("cluster-signing-cert-file", self.api_server_program.authority_file())
+                .flag("cluster-signing-key-file", self.api_server_program.authority_key_file())
+                .flag("service-cluster-ip-range", address::SERVICE_RANGE)
+                .args(more_flags)
+                .in_netns(self.site.netns());
+        Supervised::start(program, &self.site)
     }
 
-    fn start_scheduler(&self, folder: &Path) -> Result<Process> {
+    fn start_scheduler(&self, folder: &Path) -> Result<Supervised> {
         let user = self.user("system:kube-scheduler", None)?;
         let kubeconfig = user.write_kubeconfig(folder)?;
         let (certificate, key) = self.component_certificate("kube-scheduler", folder)?;
-        Program::new("kube-scheduler", self.kubernetes.program("kube-scheduler"))
+        let program = Program::new("kube-scheduler", self.kubernetes.program("kube-scheduler"))
             .flag("kubeconfig", &kubeconfig)
             .flag("authentication-kubeconfig", &kubeconfig)
             .flag("authorization-kubeconfig", &kubeconfig)
@@ -314,8 +322,8 @@ impl ControlPlane {
             .flag("tls-cert-file", certificate)
             .flag("tls-private-key-file", key)
             .flag("leader-elect", "false")
-            .in_netns(self.site.netns())
-            .start(&self.site)
+            .in_netns(self.site.netns());
+        Supervised::start(program, &self.site)
     }
 
     /// Without one, a component writes a self-signed pair into a folder of the whole machine.

@@ -79,8 +79,8 @@ pub(super) fn advance(scene: Scene<'_>, status: &mut SeiNodeStatus, now: &Time) 
             }
             Look::Wait(_) if now.0 >= deadline.0 => {
                 let why = match &look {
-                    Look::Wait(Wait { what, name, message, .. }) => {
-                        let message = message.as_deref().unwrap_or_default();
+                    Look::Wait(Wait { what, name, message, late, .. }) => {
+                        let message = late.as_ref().or(message.as_ref()).map_or("", String::as_str);
                         format!("not done in its time; waited for {what} {name}: {message}")
                     }
                     _ => String::new(),
@@ -167,6 +167,9 @@ fn retry(status: &mut SeiNodeStatus, index: usize, step: Step, why: &str, deadli
     status.waiting_for = Some(waiting);
 }
 
+/// After this time it is said where something is held up that tells nothing by itself.
+const LONG: Duration = Duration::from_mins(2);
+
 fn wait(status: &mut SeiNodeStatus, index: usize, wait: Wait, deadline: Time, now: &Time) -> Progress {
     let mut waiting = WaitingFor::new(wait.what, wait.name, now.clone(), deadline.clone());
     waiting.message = wait.message;
@@ -177,6 +180,9 @@ fn wait(status: &mut SeiNodeStatus, index: usize, wait: Wait, deadline: Time, no
         _ => {}
     }
     let waited = Duration::try_from(now.0.duration_since(waiting.since.0)).unwrap_or_default();
+    if waited >= LONG && wait.late.is_some() {
+        waiting.message = wait.late;
+    }
     let left = Duration::try_from(deadline.0.duration_since(now.0)).unwrap_or_default();
     // What can be watched tells when it happens; the look every half minute is for what was missed.
     let next = if wait.asked { look_again(waited) } else { Duration::from_secs(30) };

@@ -138,9 +138,17 @@ impl SeenPod {
         })
     }
 
+    /// Whether a node was chosen for it.
+    pub(super) fn is_scheduled(&self) -> bool {
+        self.scheduled().is_some_and(|condition| condition.status == "True")
+    }
+
+    fn scheduled(&self) -> Option<&SeenPodCondition> {
+        self.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == SCHEDULED)
+    }
+
     fn is_unscheduled(&self) -> Option<String> {
-        let conditions = &self.status.as_ref()?.conditions;
-        let scheduled = conditions.iter().find(|condition| condition.type_ == SCHEDULED)?;
+        let scheduled = self.scheduled()?;
         (scheduled.status == "False").then(|| {
             let reason = scheduled.reason.as_deref().unwrap_or("Unschedulable");
             format!("{reason}: {}", scheduled.message.as_deref().unwrap_or_default())

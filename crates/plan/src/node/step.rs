@@ -56,6 +56,8 @@ pub(super) struct Wait {
     pub(super) name: String,
     /// What is known of it.
     pub(super) message: Option<String>,
+    /// What is said instead once it takes long: where it is held up, and what to look at.
+    pub(super) late: Option<String>,
     /// Whether nobody tells when it happens, so that it must be looked at again soon.
     pub(super) asked: bool,
 }
@@ -272,20 +274,35 @@ impl<'a> Scene<'a> {
 
     fn observe_image(self, status: &mut SeiNodeStatus) -> Look {
         let pod_name = object::pod(self.name());
-        // The same words until something is wrong: on its way, a pod passes through more states than are worth a write.
-        let starting = || waits("Pod", &pod_name, "it is starting");
+        // The same words until something is wrong or takes long: on its way, a pod passes through more states than are worth a
+        // write.
+        let starting = |late: &str| {
+            let (name, message, late) = (pod_name.clone(), Some("it is starting".into()), Some(late.into()));
+            Look::Wait(Wait { what: "Pod", name, message, late, asked: false })
+        };
         // A template that was applied once more, before it was recorded that it had been, has left a pod of the one before. It
         // would be waited for in vain.
         match self.replace_pod() {
             Look::Done => {}
-            Look::Wait(_) => return starting(),
+            Look::Wait(wait) => return starting(&wait.message.unwrap_or_default()),
             other => return other,
         }
-        let Some(pod) = observe::pod(self.node, self.world).filter(|pod| !observe::is_going(&***pod)) else {
-            return starting();
+        let Some(pod) = observe::pod(self.node, self.world) else {
+            return starting(
+                "its StatefulSet has not made it: look at the events of the StatefulSet, and whether kube-controller-manager runs",
+            );
         };
+        if observe::is_going(&**pod) {
+            return starting("the one before is still ending: look whether its node is there");
+        }
         if !pod.runs(container::SEID) {
-            return pod.trouble().map_or_else(starting, |trouble| waits("Pod", &pod_name, &trouble));
+            return match pod.trouble() {
+                Some(trouble) => waits("Pod", &pod_name, &trouble),
+                None if !pod.is_scheduled() => starting(
+                    "no node was chosen for it, and nothing says why: look whether kube-scheduler runs",
+                ),
+                None => starting("its containers are not started: look at the events of the pod"),
+            };
         }
         mirrors::stamp_pod(status, self.node, self.kind, pod);
         Look::Done
@@ -300,7 +317,7 @@ impl<'a> Scene<'a> {
         };
         let sidecar = |message: Option<&str>| {
             let (name, message) = (transport.host.clone(), message.map(str::to_owned));
-            Look::Wait(Wait { what: "Sidecar", name, message, asked: true })
+            Look::Wait(Wait { what: "Sidecar", name, message, late: None, asked: true })
         };
         match &self.world.sidecar.served {
             Served::Unasked => sidecar(None),
@@ -421,7 +438,8 @@ impl<'a> Scene<'a> {
     /// The sidecar is at work, or, without a message, its answer is still to come.
     fn asked(self, step: Step, message: Option<&str>) -> Look {
         let message = message.map(str::to_owned);
-        Look::Wait(Wait { what: "SidecarTask", name: step.name().into(), message, asked: true })
+        let name = step.name().into();
+        Look::Wait(Wait { what: "SidecarTask", name, message, late: None, asked: true })
     }
 
     fn unreachable(self, transport: &Transport, why: &str) -> Look {
@@ -431,6 +449,7 @@ impl<'a> Scene<'a> {
             what: "Sidecar",
             name: transport.host.clone(),
             message: Some(message),
+            late: None,
             asked: true,
         })
     }
@@ -467,7 +486,7 @@ fn judged(verdict: Verdict, kind: &'static str, name: &str) -> Look {
 }
 
 fn waits(what: &'static str, name: &str, message: &str) -> Look {
-    Look::Wait(Wait { what, name: name.into(), message: Some(message.into()), asked: false })
+    Look::Wait(Wait { what, name: name.into(), message: Some(message.into()), late: None, asked: false })
 }
 
 fn request(task: &PlannedTask) -> TaskRequest {

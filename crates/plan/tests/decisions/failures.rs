@@ -1,7 +1,10 @@
 //! Failures: seen, told, and mended by the next edit.
 
+use std::sync::Arc;
+
 use api::sei_node::{PlanPhase, SeiNodePhase, SidecarConfig, SidecarTls, TaskStatus};
 use api::sidecar_wire::TaskState;
+use serde_json::json;
 
 use super::cluster::Cluster;
 use super::operator::{Disturbance, pass};
@@ -144,6 +147,43 @@ fn a_wait_has_one_deadline_whatever_it_waits_for() {
     assert_eq!(failed.plan.unwrap().phase, PlanPhase::Failed);
     let error = failed.last_failed_plan.unwrap().task.error;
     assert!(error.starts_with("not done in its time; waited for StatefulSet a: "), "{error}");
+}
+
+/// Where nobody says what is wrong, a node does: after a while, and without a write before.
+#[test]
+fn a_pod_that_is_held_up_is_told_where() {
+    let said = |cluster: &Cluster| status(cluster).waiting_for.unwrap().message.unwrap();
+    let later = |cluster: &mut Cluster| {
+        pass(cluster, &platform(), Disturbance::None);
+        assert_eq!(said(cluster), "it is starting");
+        cluster.minutes += 2;
+        pass(cluster, &platform(), Disturbance::None);
+        said(cluster)
+    };
+    let mut cluster = running(node("a"), &platform());
+    cluster.edit(|node| node.spec.image = "sei:1".into());
+    for _ in 0..4 {
+        pass(&mut cluster, &platform(), Disturbance::None);
+        cluster.stateful_set_works();
+    }
+    cluster.kubelet_works();
+    let without = cluster.clone();
+    let told = later(&mut cluster);
+    assert!(told.contains("kube-controller-manager"), "{told}");
+
+    let mut cluster = without;
+    cluster.stateful_set_works();
+    let unscheduled = cluster.clone();
+    let told = later(&mut cluster);
+    assert!(told.contains("kube-scheduler"), "{told}");
+
+    let mut cluster = unscheduled;
+    let mut pod = (*cluster.world.pods[0]).clone();
+    let scheduled = json!({ "conditions": [{ "type": "PodScheduled", "status": "True", "reason": null, "message": null }] });
+    pod.status = Some(serde_json::from_value(scheduled).unwrap());
+    cluster.world.pods[0] = Arc::new(pod);
+    let told = later(&mut cluster);
+    assert!(told.contains("events of the pod"), "{told}");
 }
 
 #[test]
