@@ -36,7 +36,7 @@ e2e: ## Nodes with real seid in real pods: blocks, TLS, snapshots, who may what,
 
 chaos: ## Pods, kubelets, containerds, sidecars, operators and the API server die while a node is edited (12 minutes). ROUNDS=N SEED=N
 	@scripts/prepare
-	@scripts/chaos $(ROUNDS) $(SEED)
+	@scripts/chaos "$(ROUNDS)" "$(SEED)"
 
 model: ## The decision about nodes, in every order of what can happen (15 minutes). STATES=N: so many per model
 	@scripts/model $(STATES)

@@ -41,6 +41,7 @@ pub mod footprint;
 pub mod generated;
 pub mod harness;
 pub mod image;
+pub mod kms_health;
 pub mod kms_plugin;
 pub mod kubectl;
 pub mod kubelet_player;

@@ -6,19 +6,18 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, Secret};
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
+use testbed::kms_health::{INTERVAL, NAME, aggregator, define, expect, objects, until_degraded};
 use testbed::kms_plugin::KmsPlugin;
 use testbed::process::Program;
-use testbed::{Context, ControlPlane, Error, Image, Node, TestResult, binaries, wait};
+use testbed::{Context, ControlPlane, Error, Image, Node, TestResult, binaries, kubectl, wait};
 
-use crate::ground::{
-    INTERVAL, NAME, SOON, aggregator, define, expect, health, kubectl, reported, until_degraded,
-};
+use crate::ground::{SOON, reported};
 use crate::pod::{IMAGE, static_pod};
 
 /// Waits until the API server itself says of its plugins what is expected: nobody here has written that.
 async fn until_the_server_says(plane: &ControlPlane, well: bool) -> Result<(), Error> {
     wait::until(format!("/healthz/kms-providers, well: {well}"), 2 * SOON, || async {
-        match (kubectl(plane, &["get", "--raw", "/healthz/kms-providers"]), well) {
+        match (kubectl::run(plane, &["get", "--raw", "/healthz/kms-providers"], None), well) {
             (Ok(_), true) | (Err(_), false) => Ok(()),
             (said, _) => Err(Error::Refused(format!("{said:?}"))),
         }
@@ -44,7 +43,7 @@ pub async fn a_plugin_that_breaks_is_degraded_until_it_is_mended(cx: Context) ->
     let plugin = KmsPlugin::start("kms-1", &folder)?;
     let plane = ControlPlane::on(&site).encrypted_by(plugin.provider()).start().await?;
     define(&plane)?;
-    let api = health(&plane.client().await?);
+    let api = objects(&plane.client().await?);
     expect(&api, &["master-0"]).await?;
     let _aggregator = aggregator(&plane)?;
     let _reporter = Program::new("reporter", binaries::path("outrigger")?)
@@ -126,7 +125,7 @@ pub async fn the_api_server_starts_whatever_its_reporter_lacks(cx: Context) -> T
     let plane = ControlPlane::on(&site).encrypted_by(plugin.provider()).start().await?;
     define(&plane)?;
     let client = plane.client().await?;
-    let api = health(&client);
+    let api = objects(&client);
     expect(&api, &["node-1"]).await?;
     let (container, volumes) = server(&plane);
     let image = Image::outrigger()?;
@@ -134,7 +133,8 @@ pub async fn the_api_server_starts_whatever_its_reporter_lacks(cx: Context) -> T
         Node::on(&plane).image(&image).static_pod(static_pod(&files, container, &volumes)).start().await?;
     let address = format!("--server=https://{}:6443", node.address());
     wait::until("the API server in the pod", 2 * SOON, || async {
-        kubectl(&plane, &[&address, "--tls-server-name=localhost", "get", "--raw", "/readyz"])
+        let ready = [&address, "--tls-server-name=localhost", "get", "--raw", "/readyz"];
+        kubectl::run(&plane, &ready, None)
     })
     .await?;
     let pods: Api<Pod> = Api::namespaced(client, "kube-system");

@@ -9,10 +9,11 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject};
 use kube::runtime::watcher::{self, Event};
 use serde_json::json;
+use testbed::kms_health::{NAME, aggregator, define, expect, objects, until_degraded};
 use testbed::kms_plugin::KmsPlugin;
 use testbed::{Context, ControlPlane, Error, Image, Node, TestResult, wait};
 
-use crate::ground::{NAME, SOON, aggregator, define, expect, health, reported, until_degraded};
+use crate::ground::{SOON, reported};
 use crate::pod::{IMAGE, static_pod};
 
 /// Watches the object, and notes every node whose reports were there and are gone.
@@ -42,7 +43,7 @@ pub async fn nodes_that_go_are_forgotten_and_those_that_stay_never_are(cx: Conte
     std::fs::write(folder.join("kubeconfig"), plane.admin().kubeconfig())?;
     define(&plane)?;
     let client = plane.client().await?;
-    let (api, machines) = (health(&client), Api::<Machine>::all(client));
+    let (api, machines) = (objects(&client), Api::<Machine>::all(client));
     let image = Image::outrigger()?;
     let server = json!({
         "name": "kube-apiserver", "image": IMAGE, "imagePullPolicy": "Never",

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-
-use crate::ground::{INTERVAL, NAME};
+use testbed::kms_health::{INTERVAL, NAME};
 
 /// The image of both containers.
 pub const IMAGE: &str = "outrigger.dev/outrigger:dev";

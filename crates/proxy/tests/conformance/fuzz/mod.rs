@@ -5,6 +5,7 @@ mod compare;
 mod input;
 mod outcome;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -102,6 +103,23 @@ impl Pair {
     }
 }
 
+/// How far it is, told every minute: an hour without a word looks like one that hangs.
+#[derive(Default)]
+struct Progress {
+    tried: Cell<u64>,
+    minutes: Cell<u64>,
+}
+
+impl Progress {
+    fn tried(&self, after: Duration) {
+        self.tried.set(self.tried.get() + 1);
+        let minutes = after.as_secs() / 60;
+        if minutes > self.minutes.replace(minutes) {
+            println!("{minutes:4} min: {} inputs", self.tried.get());
+        }
+    }
+}
+
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
@@ -115,15 +133,16 @@ pub async fn run(cx: Context) -> TestResult {
     let first = number("OUTRIGGER_FUZZ_FROM", 1);
     let time = Duration::from_secs(number("OUTRIGGER_FUZZ_SECONDS", 8));
     let begin = Instant::now();
+    let progress = Progress::default();
     let work = |worker: usize| {
-        let (ground, token, user, kept) = (&ground, &token, &user, &kept);
+        let (ground, token, user, kept, progress) = (&ground, &token, &user, &kept, &progress);
         async move {
             let peer = match std::env::var_os(PEER) {
                 Some(_) => Some(Side::start(ground, Target::Peer).await?),
                 None => None,
             };
             let pair = Pair { ours: Side::start(ground, Target::Ours).await?, peer };
-            let (mut reasons, mut findings, mut tried) = (BTreeMap::new(), Vec::new(), 0_u64);
+            let (mut reasons, mut findings) = (BTreeMap::new(), Vec::new());
             let old = kept
                 .iter()
                 .skip(worker)
@@ -135,28 +154,26 @@ pub async fn run(cx: Context) -> TestResult {
             for (name, raw) in old.chain(new.take_while(|_| begin.elapsed() < time)) {
                 let finding = pair.judge(&input::with_token(&raw, token), user).await?;
                 *reasons.entry(finding.why).or_insert(0_u64) += 1;
-                tried += 1;
                 if !finding.sentences.is_empty() {
-                    findings.push(format!(
-                        "{name}: {}\n  input: {}",
-                        finding.sentences.join("; "),
-                        input::escaped(&raw)
-                    ));
+                    let said = finding.sentences.join("; ");
+                    findings.push(format!("{name}: {said}\n  input: {}", input::escaped(&raw)));
+                    println!("{}", findings[findings.len() - 1]);
                 }
+                progress.tried(begin.elapsed());
                 pair.ours.proxy.process.check_alive()?;
             }
-            Ok::<_, testbed::Error>((tried, reasons, findings))
+            Ok::<_, testbed::Error>((reasons, findings))
         }
     };
     let all = futures_util::future::try_join_all((0..WORKERS).map(work)).await?;
-    let (mut tried, mut reasons, mut findings) = (0, BTreeMap::new(), Vec::new());
-    for (count, why, found) in all {
-        tried += count;
+    let (mut reasons, mut findings) = (BTreeMap::new(), Vec::new());
+    for (why, found) in all {
         findings.extend(found);
         for (reason, count) in why {
             *reasons.entry(reason).or_insert(0) += count;
         }
     }
+    let tried = progress.tried.get();
     println!("{tried} inputs, from {first} on, in {:?}: {} findings", begin.elapsed(), findings.len());
     for (reason, count) in reasons {
         println!("{count:8} {reason}");
