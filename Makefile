@@ -1,6 +1,6 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-quick test check image e2e chaos model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot clean
+.PHONY: help demo demo-quick test check image e2e chaos model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot link-order clean
 
 # Ends the demo by itself once everything is shown: make demo EXIT=1
 EXIT ?=
@@ -80,6 +80,10 @@ bench-sidecar: ## What taking tasks costs, beside a peer if OUTRIGGER_PEER_SIDEC
 bench-snapshot: ## A snapshot of 5 GB from real S3, killed in the middle, and the memory that it takes (5 minutes, 16 GB of disk). MIB=N
 	@scripts/prepare
 	@scripts/bench-snapshot $(MIB)
+
+link-order: ## Which functions of the released program run, for its layout in memory (20 minutes); after new compilers and dependencies
+	@scripts/prepare
+	@scripts/link-order
 
 clean: ## Remove what killed runs left on this machine (a second)
 	@cargo run --quiet --package outrigger-testbed --bin testbed -- clean

@@ -14,6 +14,9 @@ use crate::error::{Error, IoContext, Result};
 use crate::site::{self, Site};
 use crate::{logs, sweep};
 
+/// Names a folder for notes about which functions of our program run.
+const TRACE: &str = "OUTRIGGER_TRACE";
+
 /// How often a process that should end is looked at.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
@@ -133,10 +136,14 @@ impl Program {
     }
 
     fn command(&self) -> Command {
+        let mut words = self.tracer();
+        words.push(self.path.clone().into());
+        words.extend(self.args.iter().cloned());
         let mut command = match &self.place {
             Place::Host => {
-                let mut command = Command::new(&self.path);
-                command.args(&self.args);
+                let mut words = words.into_iter();
+                let mut command = Command::new(words.next().unwrap_or_default());
+                command.args(words);
                 return command;
             }
             Place::Netns(name) => {
@@ -150,8 +157,23 @@ impl Program {
                 command
             }
         };
-        command.arg("--").arg(&self.path).args(&self.args);
+        command.arg("--").args(words);
         command
+    }
+
+    /// What our own program is run by when it is to be known which of its functions run: see `scripts/link-order`. Its notes are
+    /// written every now and then, since many a process is killed.
+    fn tracer(&self) -> Vec<OsString> {
+        match std::env::var_os(TRACE) {
+            Some(folder) if self.path.file_name().is_some_and(|name| name == "outrigger") => {
+                let mut notes = OsString::from("--callgrind-out-file=");
+                notes.push(Path::new(&folder).join("%p"));
+                let valgrind =
+                    ["valgrind", "--quiet", "--tool=callgrind", "--demangle=no", "--dump-every-bb=3000000"];
+                valgrind.map(OsString::from).into_iter().chain([notes]).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use super::outcome::Outcome;
 
 /// Why the two may differ on an input; the first that fits.
 pub fn explanation(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'static str, String> {
-    let ours_seen: Vec<String> = ours.seen.iter().map(shown).collect();
-    let peer_seen: Vec<String> = peer.seen.iter().map(shown).collect();
+    let all = |outcome: &Outcome| outcome.seen.iter().map(shown).collect::<Vec<_>>();
+    let (ours_seen, peer_seen) = (all(ours), all(peer));
     if ours.codes == peer.codes && ours_seen == peer_seen {
         return Ok("the same");
     }
@@ -15,14 +15,57 @@ pub fn explanation(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'sta
         |outcome: &Outcome| outcome.codes.iter().copied().filter(|code| *code != 100).collect::<Vec<_>>();
     let (own, other) = (final_codes(ours), final_codes(peer));
     // What ours lets through must be what the peer lets through, in its order.
-    if !ours_seen.iter().all(|one| peer_seen.contains(one)) {
+    let is_among =
+        |ours_seen: &[String], peer_seen: &[String]| ours_seen.iter().all(|one| peer_seen.contains(one));
+    if !is_among(&ours_seen, &peer_seen) {
+        let (stayed, broken) = (without_switches(ours, peer), without_broken(ours));
+        if is_among(&ours_seen, &stayed) {
+            let same = own == other && ours_seen == stayed;
+            return if same { Ok("a switch that is not offered") } else { refusal(input, ours, peer) };
+        }
+        if own == other && is_among(&broken, &peer_seen) {
+            return Ok("a body that breaks, of which the beginning was passed on");
+        }
         let found = "ours lets through what the peer does not";
         return lax(input, ours, peer).ok_or_else(|| found.into());
     }
     if own == other && ours_seen == peer_seen {
         return Ok("an interim answer");
     }
-    strict(input).ok_or_else(|| format!("ours answered {own:?}, the peer {other:?}"))
+    refusal(input, ours, peer)
+}
+
+/// Why ours refuses what the peer does not, or otherwise than it.
+fn refusal(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'static str, String> {
+    let goes_on = goes_on(ours, peer).then_some("a connection that goes on behind a refusal");
+    let found = || format!("ours answered {:?}, the peer {:?}", ours.codes, peer.codes);
+    strict(input).or(goes_on).ok_or_else(found)
+}
+
+/// What the peer forwarded, as ours would have done: it asks for another protocol only if the flag names that, by HTTP/1.1 and for
+/// somebody who is known (W4).
+fn without_switches(ours: &Outcome, peer: &Outcome) -> Vec<String> {
+    let offers = |seen: &Seen| !seen.all("upgrade").is_empty();
+    if ours.seen.iter().any(offers) {
+        return peer.seen.iter().map(shown).collect();
+    }
+    let stayed = peer.seen.iter().map(|seen| {
+        let mut seen = seen.clone();
+        seen.headers.retain(|(name, _)| !["connection", "upgrade"].contains(&name.to_lowercase().as_str()));
+        shown(&seen)
+    });
+    stayed.collect()
+}
+
+/// What ours forwarded to its end. Bodies are passed on as they come, also those of which the end turns out to be none; whether
+/// the peer had begun by then is a matter of chance.
+fn without_broken(ours: &Outcome) -> Vec<String> {
+    ours.seen.iter().filter(|seen| seen.complete).map(shown).collect()
+}
+
+/// The peer closes connections behind requests that it cannot read; ours only where their end is in doubt.
+fn goes_on(ours: &Outcome, peer: &Outcome) -> bool {
+    peer.closed && peer.codes.last() == Some(&400) && ours.codes.len() > peer.codes.len()
 }
 
 /// A request as both should forward it. What framed its body is each one's own, and so is the encoding that the peer asks for.
@@ -64,8 +107,7 @@ fn lax(input: &[u8], ours: &Outcome, peer: &Outcome) -> Option<&'static str> {
     if text.split("\r\n\r\n").any(|head| head.contains(" http/1.") && !head.contains("\r\nhost:")) {
         return Some("a host that only the target names, or nobody");
     }
-    let goes_on = peer.closed && peer.codes.last() == Some(&400) && ours.codes.len() > peer.codes.len();
-    goes_on.then_some("a connection that goes on behind a refusal")
+    goes_on(ours, peer).then_some("a connection that goes on behind a refusal")
 }
 
 /// What in an input makes ours refuse, or end the connection, where the peer does not.
@@ -85,9 +127,12 @@ fn strict(input: &[u8]) -> Option<&'static str> {
             || target.contains('#')
             || !path.starts_with('/')
     };
+    // What RFC 3986 wants to be escaped.
+    let raw = |target: &str| target.contains(['<', '>', '"', '^', '`', '{', '|', '}']);
     let versions = || lines().filter_map(|line| line.split_once(" http/")).map(|(_, version)| version);
-    let table: [(&'static str, bool); 15] = [
+    let table: [(&'static str, bool); 17] = [
         ("a line that ends otherwise", bare.contains(['\n', '\r'])),
+        ("a head that has not ended", !text.contains("\r\n\r\n")),
         ("a folded line", text.contains("\r\n ") || text.contains("\r\n\t")),
         (
             "a version that is none",
@@ -95,6 +140,7 @@ fn strict(input: &[u8]) -> Option<&'static str> {
         ),
         ("CONNECT", text.contains("connect ")),
         ("a path that can be read in two ways", targets().any(odd_path)),
+        ("a target with what must be escaped", targets().any(raw)),
         ("two framings", count("content-length") + count("transfer-encoding") > 1),
         ("an encoding that is not chunked alone", text.contains("transfer-encoding")),
         ("a length that is no number", text.contains("content-length")),

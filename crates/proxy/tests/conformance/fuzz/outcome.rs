@@ -38,9 +38,7 @@ pub fn broken(outcome: &Outcome, user: &str) -> Vec<String> {
             found.push(format!("{} reached the upstream, which nobody may", seen.target));
         }
         let lines = || seen.headers.iter().chain(&seen.trailers);
-        if lines().any(|(name, value)| {
-            name.replace('_', "-").to_lowercase().starts_with("x-remote-") && value.contains("mallory")
-        }) {
+        if lines().any(|(name, value)| is_identity(name) && value.contains("mallory")) {
             found.push("a spoofed header".into());
         }
         if !open && !seen.all("authorization").is_empty() {
@@ -54,6 +52,13 @@ pub fn broken(outcome: &Outcome, user: &str) -> Vec<String> {
         found.push(format!("{} requests for {answered} answers", outcome.seen.len()));
     }
     found
+}
+
+/// A name by which upstreams know who asks.
+fn is_identity(name: &str) -> bool {
+    let name = name.replace('_', "-").to_lowercase();
+    ["x-remote-user", "x-remote-group", "x-remote-groups", "x-remote-uid"].contains(&name.as_str())
+        || name.starts_with("x-remote-extra-")
 }
 
 /// A path that another reader could read differently.
