@@ -42,10 +42,25 @@ pub(crate) fn reach(reach: Reach) -> Result<Option<File>> {
     let path = Path::new(ROOT).join(MACHINE_LOCK);
     let file = || File::create(&path).context(|| format!("opening {}", path.display()));
     let what = || format!("waiting for {}", path.display());
+    // Who waits says so: another run may take an hour. Waiting itself is the kernel's: whoever looks again and again would never
+    // meet the moment between two suites of others.
+    let told = |free: bool| {
+        if !free {
+            eprintln!("testbed: waiting for other runs on this machine to end, or to make room");
+        }
+    };
     match reach {
         Reach::Inherited => Ok(None),
-        Reach::Sites => file().and_then(|file| file.lock_shared().context(what).map(|()| Some(file))),
-        Reach::Machine => file().and_then(|file| file.lock().context(what).map(|()| Some(file))),
+        Reach::Sites => {
+            let file = file()?;
+            told(file.try_lock_shared().is_ok());
+            file.lock_shared().context(what).map(|()| Some(file))
+        }
+        Reach::Machine => {
+            let file = file()?;
+            told(file.try_lock().is_ok());
+            file.lock().context(what).map(|()| Some(file))
+        }
     }
 }
 
