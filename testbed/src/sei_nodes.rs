@@ -1,21 +1,24 @@
 //! The nodes on a platform as people see them: edited with kubectl, told of in their status, asked through their seid.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use api::SeiNode;
-use api::names::object;
+use api::names::{object, port};
 use api::sei_node::{SeiNodePhase, SeiNodeStatus};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::Api;
 use kube::{Client, Resource};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
 use crate::control_plane::{AuditedRequest, ControlPlane};
 use crate::error::{Error, Result};
 use crate::platform::{self, Platform};
 use crate::rpc::Rpc;
+use crate::wire::{Trust, Wire};
 use crate::{kubectl, wait};
 
 /// How long things of pods may take, on a busy machine.
@@ -98,6 +101,16 @@ impl<'a> SeiNodes<'a> {
     pub async fn address(&self, node: &str) -> Result<IpAddr> {
         let address = self.pod(node).await?.status.and_then(|status| status.pod_ip?.parse().ok());
         address.ok_or_else(|| Error::Refused(format!("the pod of {node} has no address")))
+    }
+
+    /// Whether the proxy of a node serves this certificate, given as PEM.
+    pub async fn serves(&self, node: &str, certificate: &[u8]) -> Result<bool> {
+        let proxy = SocketAddr::new(self.address(node).await?, port::PROXY as u16);
+        let trust = Trust::anybody();
+        Wire::encrypted(proxy, trust.config()?).await?;
+        let wanted = CertificateDer::from_pem_slice(certificate)
+            .map_err(|error| Error::Refused(format!("that is no certificate: {error}")))?;
+        Ok(trust.presented().certificate().as_deref() == Some(wanted.as_ref()))
     }
 
     /// The seid of a node.

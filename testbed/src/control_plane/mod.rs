@@ -287,34 +287,27 @@ impl ControlPlane {
     }
 
     fn start_controller_manager(&self, folder: &Path, more_flags: &[String]) -> Result<Supervised> {
-        let user = self.user("system:kube-controller-manager", None)?;
-        let kubeconfig = user.write_kubeconfig(folder)?;
-        let (certificate, key) = self.component_certificate("kube-controller-manager", folder)?;
-        let program =
-            Program::new("kube-controller-manager", self.kubernetes.program("kube-controller-manager"))
-                .flag("kubeconfig", &kubeconfig)
-                .flag("authentication-kubeconfig", &kubeconfig)
-                .flag("authorization-kubeconfig", &kubeconfig)
-                .flag("bind-address", "127.0.0.1")
-                .flag("tls-cert-file", certificate)
-                .flag("tls-private-key-file", key)
-                .flag("leader-elect", "false")
-                .flag("use-service-account-credentials", "true")
-                .flag("service-account-private-key-file", self.api_server_program.token_key())
-                .flag("root-ca-file", self.api_server_program.authority_file())
-                .flag("cluster-signing-cert-file", self.api_server_program.authority_file())
-                .flag("cluster-signing-key-file", self.api_server_program.authority_key_file())
-                .flag("service-cluster-ip-range", address::SERVICE_RANGE)
-                .args(more_flags)
-                .in_netns(self.site.netns());
+        let program = self
+            .component("kube-controller-manager", folder)?
+            .flag("use-service-account-credentials", "true")
+            .flag("service-account-private-key-file", self.api_server_program.token_key())
+            .flag("root-ca-file", self.api_server_program.authority_file())
+            .flag("cluster-signing-cert-file", self.api_server_program.authority_file())
+            .flag("cluster-signing-key-file", self.api_server_program.authority_key_file())
+            .flag("service-cluster-ip-range", address::SERVICE_RANGE)
+            .args(more_flags);
         Supervised::start(program, &self.site)
     }
 
     fn start_scheduler(&self, folder: &Path) -> Result<Supervised> {
-        let user = self.user("system:kube-scheduler", None)?;
-        let kubeconfig = user.write_kubeconfig(folder)?;
-        let (certificate, key) = self.component_certificate("kube-scheduler", folder)?;
-        let program = Program::new("kube-scheduler", self.kubernetes.program("kube-scheduler"))
+        Supervised::start(self.component("kube-scheduler", folder)?, &self.site)
+    }
+
+    /// A component with a name and credentials of its own, and nobody beside it.
+    fn component(&self, name: &str, folder: &Path) -> Result<Program> {
+        let kubeconfig = self.user(&format!("system:{name}"), None)?.write_kubeconfig(folder)?;
+        let (certificate, key) = self.component_certificate(name, folder)?;
+        let program = Program::new(name, self.kubernetes.program(name))
             .flag("kubeconfig", &kubeconfig)
             .flag("authentication-kubeconfig", &kubeconfig)
             .flag("authorization-kubeconfig", &kubeconfig)
@@ -323,7 +316,7 @@ impl ControlPlane {
             .flag("tls-private-key-file", key)
             .flag("leader-elect", "false")
             .in_netns(self.site.netns());
-        Supervised::start(program, &self.site)
+        Ok(program)
     }
 
     /// Without one, a component writes a self-signed pair into a folder of the whole machine.

@@ -15,7 +15,7 @@ use runtime::Key;
 use tokio::time::{Instant, timeout};
 
 use super::connection::{Connection, Pool, Target};
-use super::last_served::LastServed;
+use super::former::Formers;
 use super::token::Token;
 use super::trouble::Trouble;
 use super::trust::Trust;
@@ -38,7 +38,7 @@ pub struct Client {
     address: AddressTemplate,
     token: Token,
     pool: Pool,
-    last_served: LastServed,
+    formers: Formers,
 }
 
 /// An answer, read to its end.
@@ -64,8 +64,8 @@ impl Client {
     /// A client that finds sidecars by a template, and shows them the token in a file.
     #[must_use]
     pub fn new(address: AddressTemplate, token_file: PathBuf) -> Self {
-        let (token, pool, last_served) = (Token::in_file(token_file), Pool::default(), LastServed::default());
-        Self { address, token, pool, last_served }
+        let (token, pool, formers) = (Token::in_file(token_file), Pool::default(), Formers::default());
+        Self { address, token, pool, formers }
     }
 
     /// Where a node's sidecar is, and how it is known. `secret` is the one that the transport names.
@@ -85,11 +85,8 @@ impl Client {
                     _ => None,
                 };
                 let trust = trust.ok_or_else(|| Trouble::NoTrust(name.clone()))?;
-                let before = self.last_served.before(&to.host, &address, &trust.of_secret(), Instant::now());
-                let trust = match before {
-                    Some(before) => trust.or_before(before),
-                    None => trust,
-                };
+                let before = self.formers.of(&to.host, &address, &trust.of_secret(), Instant::now());
+                let trust = trust.or_before(before);
                 Some((name, Arc::new(trust)))
             }
         };
@@ -99,7 +96,7 @@ impl Client {
     /// Lets go what is kept for a host.
     pub(super) fn forget(&self, host: &str) {
         self.pool.forget(host);
-        self.last_served.forget(host);
+        self.formers.forget(host);
     }
 
     /// Whether it lets seid run.
@@ -234,10 +231,8 @@ impl Client {
             };
         }
         let connection = Connection::to(to).await?;
-        if let (Some((_, trust)), Some(certificate)) = (&to.tls, &connection.certificate)
-            && !trust.is_before(certificate)
-        {
-            self.last_served.saw(&to.host, &to.address, certificate);
+        if let Some(certificate) = &connection.certificate {
+            self.formers.served(&to.host, certificate);
         }
         self.send(to, connection, request, question.keep).await.map_err(|unanswered| match unanswered {
             Unanswered::NotSent(_) => Trouble::BrokeOff,

@@ -3,7 +3,7 @@
 
 mod client;
 mod connection;
-mod last_served;
+mod former;
 mod token;
 mod trouble;
 mod trust;

@@ -1,5 +1,5 @@
 //! Which certificate a sidecar must serve: that of its node's Secret, or one that the Secret's authority has issued for the
-//! same host name, or the very one that it served before the Secret was renewed. The latter two are what a sidecar serves while
+//! same host name, or one that the Secret had before. The latter two are what a sidecar serves while
 //! a renewed certificate is on its way to it.
 
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::secrets::AUTHORITY;
 #[derive(Clone, Debug)]
 pub(super) struct Trust {
     leaf: CertificateDer<'static>,
-    /// The SHA-256 of the one that was served before.
-    before: Option<String>,
+    /// Those that the Secret had before, each by its SHA-256.
+    before: Vec<String>,
     authorities: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
     /// Tells two of them apart.
@@ -41,7 +41,7 @@ impl Trust {
         all.update(authority);
         let fingerprint = hex(&all.finalize());
         let authorities = verifier(authority, &provider);
-        Some(Self { leaf, before: None, authorities, provider, fingerprint })
+        Some(Self { leaf, before: Vec::new(), authorities, provider, fingerprint })
     }
 
     /// The SHA-256 of the Secret's certificate.
@@ -49,16 +49,11 @@ impl Trust {
         sha256(&self.leaf)
     }
 
-    /// Accepts the certificate that was served before, too.
-    pub(super) fn or_before(mut self, before: String) -> Self {
-        self.fingerprint.push_str(&before);
-        self.before = Some(before);
+    /// Accepts those that the Secret had before, too.
+    pub(super) fn or_before(mut self, before: Vec<String>) -> Self {
+        self.fingerprint.extend(before.iter().map(String::as_str));
+        self.before = before;
         self
-    }
-
-    /// Whether a certificate is accepted only because it was served before.
-    pub(super) fn is_before(&self, certificate: &str) -> bool {
-        self.before.as_deref() == Some(certificate)
     }
 
     /// How TLS is spoken with that sidecar. Nothing is resumed: each connection shows its certificate anew.
@@ -101,7 +96,7 @@ impl ServerCertVerifier for Trust {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         // The Secret itself says that this is the one, whatever is in it; that its names fit is checked before a pod gets it.
-        if *end_entity == self.leaf || self.is_before(&sha256(end_entity)) {
+        if *end_entity == self.leaf || self.before.contains(&sha256(end_entity)) {
             return Ok(ServerCertVerified::assertion());
         }
         match &self.authorities {

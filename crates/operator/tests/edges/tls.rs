@@ -108,7 +108,7 @@ pub async fn a_certificate_without_authority_is_accepted_until_the_next_is_serve
     assert_eq!(asker.sidecars.served(&node, &to, Some(&after)).await, otherwise(ANOTHER));
     let refused = Health::Unreachable(ANOTHER.into());
     assert_eq!(asker.sidecars.health(&node, &to, Some(&after)).await, refused);
-    // Nor is it known to who was never served by it.
+    // Nor is it known to who has never seen it in the Secret.
     let newcomer = Asker::of(&server);
     assert_eq!(newcomer.sidecars.health(&node, &to, Some(&after)).await, refused);
     assert_eq!(server.seen().len(), seen, "none of them was shown the token");

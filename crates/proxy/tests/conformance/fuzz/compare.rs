@@ -130,9 +130,11 @@ fn strict(input: &[u8]) -> Option<&'static str> {
     // What RFC 3986 wants to be escaped.
     let raw = |target: &str| target.contains(['<', '>', '"', '^', '`', '{', '|', '}']);
     let versions = || lines().filter_map(|line| line.split_once(" http/")).map(|(_, version)| version);
-    let table: [(&'static str, bool); 17] = [
+    let table: [(&'static str, bool); 18] = [
         ("a line that ends otherwise", bare.contains(['\n', '\r'])),
         ("a head that has not ended", !text.contains("\r\n\r\n")),
+        // RFC 9112 wants them to be passed over.
+        ("empty lines behind a request", text.contains("\r\n\r\n\r\n")),
         ("a folded line", text.contains("\r\n ") || text.contains("\r\n\t")),
         (
             "a version that is none",
