@@ -127,12 +127,15 @@ impl SeenPod {
         })
     }
 
+    /// The containers proper before those that only accompany them: the latter are ended once the former have.
     fn has_ended(&self) -> Option<String> {
-        self.containers().find_map(|status| {
+        let statuses = self.status.as_ref()?;
+        let proper_first = statuses.container_statuses.iter().chain(&statuses.init_container_statuses);
+        proper_first.into_iter().find_map(|status| {
             let ended = status.state.as_ref()?.terminated.as_ref()?;
             let reason = ended.reason.as_deref().unwrap_or("Error");
             (ended.exit_code != 0).then(|| {
-                let message = ended.message.as_deref().unwrap_or_default();
+                let message = last_words(ended.message.as_deref().unwrap_or_default());
                 format!("container {}: {reason}, exit code {}: {message}", status.name, ended.exit_code)
             })
         })
@@ -157,3 +160,15 @@ impl SeenPod {
 }
 
 const SCHEDULED: &str = "PodScheduled";
+
+/// How much of a container's last words is told. Kubernetes keeps up to 80 lines of its log.
+const LAST_LINES: usize = 3;
+const LAST_CHARACTERS: usize = 600;
+
+/// The end of what a container said, in one line.
+fn last_words(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ");
+    let beyond = last.chars().count().saturating_sub(LAST_CHARACTERS);
+    if beyond == 0 { last } else { format!("...{}", last.chars().skip(beyond).collect::<String>()) }
+}

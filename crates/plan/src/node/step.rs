@@ -344,12 +344,22 @@ impl<'a> Scene<'a> {
         };
         match ended(job) {
             Some(Ok(())) => Look::Done,
-            Some(Err(why)) => Look::Never(format!("Job {name} failed: {why}")),
+            Some(Err(why)) => self.bootstrap_failed(&why),
             None => {
                 let trouble = observe::bootstrap_pod(self.world).and_then(|pod| pod.trouble());
                 waits("Job", &name, trouble.as_deref().unwrap_or("seid is on its way to the height"))
             }
         }
+    }
+
+    /// A Job says only that its pod has failed; why, the pod says.
+    fn bootstrap_failed(self, why: &str) -> Look {
+        let name = object::bootstrap_job(self.name());
+        let trouble = observe::bootstrap_pod(self.world).and_then(|pod| pod.trouble());
+        Look::Never(match trouble {
+            Some(trouble) => format!("Job {name} failed: {why}: {trouble}"),
+            None => format!("Job {name} failed: {why}"),
+        })
     }
 
     /// Both must be gone before the node's own pod comes: the volume can be mounted by one of them only.
@@ -392,8 +402,7 @@ impl<'a> Scene<'a> {
         if is_of_the_bootstrap(task, status)
             && let Some(end) = self.world.job.as_deref().and_then(ended)
         {
-            let name = object::bootstrap_job(self.name());
-            return end.map_or_else(|why| Look::Never(format!("Job {name} failed: {why}")), |()| Look::Done);
+            return end.map_or_else(|why| self.bootstrap_failed(&why), |()| Look::Done);
         }
         let Some(transport) = self.sidecar_transport(task, status) else {
             return waits("Pod", &object::pod(self.name()), "it is not there yet");

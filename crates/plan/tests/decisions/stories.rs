@@ -8,6 +8,7 @@ use api::sei_node::{
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::node::{Health, decide};
+use serde_json::json;
 
 use super::cluster::{Cluster, as_seen, whole};
 use super::operator::{Disturbance, pass, time};
@@ -188,8 +189,8 @@ fn a_pod_that_was_made_before_its_template_was_applied_once_more_is_replaced() {
     assert_eq!(cluster.cycles.values().sum::<u32>(), 1);
 }
 
-/// A node that is bootstrapped, whose bootstrap has just ended.
-fn bootstrapped() -> Cluster {
+/// A node that is bootstrapped, whose bootstrap has just ended so.
+fn bootstrapped(end: &str) -> Cluster {
     let mut node = node("a");
     let snapshot = SnapshotSource {
         s3: Some(S3Snapshot { target_height: 5 }),
@@ -202,16 +203,45 @@ fn bootstrapped() -> Cluster {
         pass(&mut cluster, &platform(), Disturbance::None);
     }
     assert_eq!(status(&cluster).waiting_for.unwrap().what, "Pod", "its sidecar is not there");
-    let complete =
-        JobCondition { type_: "Complete".into(), status: "True".into(), ..JobCondition::default() };
+    let ended = JobCondition { type_: end.into(), status: "True".into(), ..JobCondition::default() };
     let job = Arc::make_mut(cluster.world.job.as_mut().unwrap());
-    job.status = Some(JobStatus { conditions: Some(vec![complete]), ..JobStatus::default() });
+    job.status = Some(JobStatus { conditions: Some(vec![ended]), ..JobStatus::default() });
     cluster
 }
 
 #[test]
+fn a_bootstrap_that_failed_is_told_with_the_last_words_of_its_seid() {
+    let mut cluster = bootstrapped("Failed");
+    let job = Arc::make_mut(cluster.world.job.as_mut().unwrap());
+    let failed = &mut job.status.as_mut().unwrap().conditions.as_mut().unwrap()[0];
+    failed.reason = Some("BackoffLimitExceeded".into());
+    failed.message = Some("Job has reached the specified backoff limit".into());
+    let said = format!("{}\nloading\npanic: no disk\n\ngoroutine 1\nmain.main()\n", "x".repeat(2000));
+    let ended = |name: &str, code: i32| json!({ "name": name, "state": { "terminated": { "exitCode": code, "reason": "Error", "message": said } } });
+    let pod = json!({
+        "metadata": {
+            "name": "a-bootstrap-x7",
+            "labels": { "sei.io/node": "a", "sei.io/component": "bootstrap" },
+            "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "a-bootstrap", "uid": job.metadata.uid }],
+        },
+        "status": {
+            "initContainerStatuses": [ended("sei-sidecar", 137)],
+            "containerStatuses": [ended("seid", 2)],
+        },
+    });
+    cluster.world.pods.push(Arc::new(serde_json::from_value(pod).unwrap()));
+    pass(&mut cluster, &platform(), Disturbance::None);
+    let failed = status(&cluster).plan.unwrap().failed_task_detail.unwrap();
+    assert_eq!(
+        failed.error,
+        "Job a-bootstrap failed: BackoffLimitExceeded: Job has reached the specified backoff limit: \
+         container seid: Error, exit code 2: panic: no disk | goroutine 1 | main.main()"
+    );
+}
+
+#[test]
 fn a_bootstrap_that_has_ended_has_done_the_tasks_that_nobody_is_left_to_ask_about() {
-    let mut cluster = bootstrapped();
+    let mut cluster = bootstrapped("Complete");
     settle(&mut cluster, &platform());
     assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{:#?}", status(&cluster));
     assert_eq!(status(&cluster).plan.unwrap().kind, Some(PlanKind::Bootstrap));
@@ -219,7 +249,7 @@ fn a_bootstrap_that_has_ended_has_done_the_tasks_that_nobody_is_left_to_ask_abou
 
 #[test]
 fn a_bootstrap_is_torn_down_only_after_it_is_stored_that_it_was_done() {
-    let mut cluster = bootstrapped();
+    let mut cluster = bootstrapped("Complete");
     let (mut disturbed, mut calm) = (0, 0);
     while calm < 2 {
         let acts = pass(&mut cluster.clone(), &platform(), Disturbance::None);

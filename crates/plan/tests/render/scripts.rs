@@ -174,21 +174,26 @@ fn a_sidecar_that_is_not_there_yet_is_waited_for() {
 
 #[test]
 fn a_bootstrap_that_reached_its_height_has_succeeded() {
-    let machine = Machine::with_seid("kill -INT $$");
-    let (port, asked) = sidecar(&[YES]);
-    let output = machine.run(&container("bootstrap", "seid", port));
-    asked.join().unwrap();
-    let home = machine.dir.path().display();
-    assert!(
-        printed(&output).ends_with(&format!("seid start --home {home} --halt-height 4000\n")),
-        "{output:?}"
-    );
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    // It sends itself both signals, and dies of the one that is handled first.
+    for signal in ["INT", "TERM"] {
+        let machine = Machine::with_seid(&format!("kill -{signal} $$"));
+        let (port, asked) = sidecar(&[YES]);
+        let output = machine.run(&container("bootstrap", "seid", port));
+        asked.join().unwrap();
+        let home = machine.dir.path().display();
+        assert!(
+            printed(&output).ends_with(&format!("seid start --home {home} --halt-height 4000\n")),
+            "{signal}: {output:?}"
+        );
+        assert_eq!(output.status.code(), Some(0), "{signal}: {output:?}");
+    }
 }
 
 #[test]
 fn a_bootstrap_that_failed_has_failed() {
-    for (then, code) in [("exit 1", 1), ("exit 0", 0), ("kill -KILL $$", 137), ("exit 130", 0)] {
+    for (then, code) in
+        [("exit 1", 1), ("exit 0", 0), ("kill -KILL $$", 137), ("exit 130", 0), ("exit 143", 0)]
+    {
         let machine = Machine::with_seid(then);
         let (port, asked) = sidecar(&[YES]);
         let output = machine.run(&container("bootstrap", "seid", port));

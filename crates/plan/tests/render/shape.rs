@@ -466,6 +466,8 @@ fn a_bootstrap_is_tried_once_and_stays_until_its_end_was_seen() {
     assert_eq!(container(&pod, "seid").image.as_deref(), Some("images.example/seid:v6.0"));
     assert_eq!(container(&pod, "seid-init").image.as_deref(), Some("images.example/seid:v6.0"));
     assert_eq!(names(&pod.containers), ["seid"]);
+    let last_words = container(&pod, "seid").termination_message_policy.as_deref();
+    assert_eq!(last_words, Some("FallbackToLogsOnError"), "the status tells them when it fails");
     for case in ["full", "snapshot", "state-sync", "archive"] {
         assert!(render::bootstrap_job(&node(case), &cases::platform()).is_err(), "{case}");
     }

@@ -153,6 +153,11 @@ pub async fn a_deleted_task_ends_and_its_id_is_free(cx: Context) -> TestResult {
     let ground = Ground::new(&cx)?;
     let sidecar = ground.start().await?;
     let id = sidecar.submit(None, "await-condition", &endless()).await?;
+    // A task is answered before it begins, and a kill between the two leaves one begin less to count.
+    wait::until("it begins", SOON, || async {
+        if sidecar.log().contains("\"begun\"") { Ok(()) } else { Err("not yet") }
+    })
+    .await?;
     sidecar.kill()?;
     let sidecar = ground.start().await?;
     for round in 0..20 {

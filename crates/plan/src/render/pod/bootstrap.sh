@@ -9,5 +9,7 @@ while kill -0 %1 2>/dev/null; do
   code=$?
 done
 if [ "$ended" ]; then exit 143; fi
-if [ "$code" = 130 ]; then exit 0; fi
-exit "$code"
+case "$code" in
+130 | 143) exit 0 ;;
+*) exit "$code" ;;
+esac

@@ -20,9 +20,9 @@ const INIT: &str = include_str!("init.sh");
 /// Becomes seid, so that seid gets the pod's signals.
 const START: &str = include_str!("start.sh");
 
-/// Runs seid to its height, at which it interrupts itself. Job control is on, since a shell without it has what runs in the
-/// background ignore interrupts. Who ends the pod ends seid, which writes down what it has, and that is never a success: the
-/// height was not reached.
+/// Runs seid to its height, at which it interrupts and terminates itself at once: it dies of either signal, now of one and now
+/// of the other. Job control is on, since a shell without it has what runs in the background ignore interrupts. Who ends the
+/// pod ends seid, which writes down what it has, and that is never a success: the height was not reached.
 const BOOTSTRAP: &str = include_str!("bootstrap.sh");
 
 /// Waits until the sidecar lets seid start. There is neither curl nor wget; a sidecar that does not answer is asked again.
@@ -74,7 +74,10 @@ pub(super) fn of_the_bootstrap(
     image: &str,
     height: i64,
 ) -> Result<Container, Refusal> {
-    gated(node, image, BOOTSTRAP, &[height.to_string()], kind, platform)
+    let mut seid = gated(node, image, BOOTSTRAP, &[height.to_string()], kind, platform)?;
+    // It is not tried again, and its log goes with its pod: what it said last is kept for the status.
+    seid.termination_message_policy = Some("FallbackToLogsOnError".into());
+    Ok(seid)
 }
 
 /// A seid that waits for the sidecar, on whatever port that listens.
