@@ -283,6 +283,10 @@ fn defect_19_a_sidecar_that_hangs_is_restarted_and_the_proxy_before_it() {
         assert_eq!((&sidecar.startup_probe, &sidecar.readiness_probe), (&None, &None));
         let patience = |probe: &Probe| probe.period_seconds.unwrap() * probe.failure_threshold.unwrap();
         let proxy = container(&pod, "kube-rbac-proxy");
+        for probe in [&sidecar.liveness_probe, &proxy.liveness_probe, &proxy.readiness_probe] {
+            // By itself Kubernetes waits for a second, and the sidecar looks at its ledger for two.
+            assert_eq!(probe.as_ref().unwrap().timeout_seconds, Some(5));
+        }
         let sidecars = patience(sidecar.liveness_probe.as_ref().unwrap());
         assert!(sidecars >= 5 * patience(proxy.liveness_probe.as_ref().unwrap()));
         let until_the_proxy_is_up = patience(proxy.startup_probe.as_ref().unwrap());
@@ -516,7 +520,7 @@ fn seid_is_told_its_home_and_asked_for_its_lag() {
         json!(seid.startup_probe),
         json!({
             "httpGet": { "path": "/v0/healthz", "port": 8443 },
-            "initialDelaySeconds": 5, "periodSeconds": 5, "failureThreshold": 86400,
+            "initialDelaySeconds": 5, "periodSeconds": 5, "failureThreshold": 86400, "timeoutSeconds": 5,
         })
     );
 }

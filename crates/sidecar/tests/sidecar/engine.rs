@@ -56,7 +56,7 @@ pub async fn a_hundred_submissions_of_one_id_run_once(cx: Context) -> TestResult
     let task = sidecar.ended(&id).await?;
     // Each may have come after the one before had failed; none while another ran.
     let runs = task["run"].as_u64().unwrap_or_default();
-    let begun = sidecar.log().matches("\"begun\"").count() as u64;
+    let begun = begun(&sidecar);
     assert_eq!(runs, begun, "it ran as often as it was begun");
     let endless_id = new_id();
     let body = json!({"id": endless_id, "type": "await-condition", "params": endless()}).to_string();
@@ -65,8 +65,7 @@ pub async fn a_hundred_submissions_of_one_id_run_once(cx: Context) -> TestResult
         assert_eq!(answer.code, 201, "{answer:?}");
     }
     assert_eq!(sidecar.task(&endless_id).await?["run"], json!(1));
-    assert_eq!(sidecar.log().matches("\"begun\"").count() as u64, begun + 1);
-    Ok(())
+    until_begun(&sidecar, begun + 1).await
 }
 
 /// ENG-08 to ENG-12: order and length of the list, by times that all differ.
@@ -148,16 +147,27 @@ pub async fn s19_a_shutdown_waits_and_the_task_goes_on_after_it(cx: Context) -> 
     Ok(())
 }
 
+/// How many tasks have begun, by the log.
+fn begun(sidecar: &Sidecar) -> u64 {
+    sidecar.log().matches("\"begun\"").count() as u64
+}
+
+/// A task is answered before it begins: who counts begins, or kills, waits for it.
+async fn until_begun(sidecar: &Sidecar, wanted: u64) -> TestResult {
+    wait::until("so many begins", SOON, || async {
+        let begun = begun(sidecar);
+        if begun == wanted { Ok(()) } else { Err(format!("{begun}, and not {wanted}")) }
+    })
+    .await?;
+    Ok(())
+}
+
 /// ENG-18: DELETE cancels, also what was recovered; the id is free again at once.
 pub async fn a_deleted_task_ends_and_its_id_is_free(cx: Context) -> TestResult {
     let ground = Ground::new(&cx)?;
     let sidecar = ground.start().await?;
     let id = sidecar.submit(None, "await-condition", &endless()).await?;
-    // A task is answered before it begins, and a kill between the two leaves one begin less to count.
-    wait::until("it begins", SOON, || async {
-        if sidecar.log().contains("\"begun\"") { Ok(()) } else { Err("not yet") }
-    })
-    .await?;
+    until_begun(&sidecar, 1).await?;
     sidecar.kill()?;
     let sidecar = ground.start().await?;
     for round in 0..20 {
@@ -167,8 +177,7 @@ pub async fn a_deleted_task_ends_and_its_id_is_free(cx: Context) -> TestResult {
     }
     assert_eq!(sidecar.ask("DELETE", &format!("/v0/tasks/{id}"), "").await?.code, 204);
     wait::until("as many ends as begins", SOON, || async {
-        let log = sidecar.log();
-        let (begun, cancelled) = (log.matches("\"begun\"").count(), log.matches("\"cancelled\"").count());
+        let (begun, cancelled) = (begun(&sidecar), sidecar.log().matches("\"cancelled\"").count() as u64);
         // One was ended by the kill.
         if begun == cancelled + 1 { Ok(()) } else { Err(format!("{begun} begun, {cancelled} cancelled")) }
     })

@@ -13,13 +13,22 @@ pub(super) struct Rhythm {
     pub(super) failures: i32,
 }
 
+/// How long a sidecar may take to answer. It looks at its ledger for up to two seconds, and a disk that is busy with a snapshot
+/// or a machine that is short of processors makes it slow, not dead. The second that Kubernetes gives by itself would have
+/// proxies restarted for that.
+const ANSWERED_WITHIN: i32 = 5;
+
 /// A probe that asks the sidecar, through the proxy: the sidecar itself listens where the kubelet cannot reach it.
 pub(super) fn of_sidecar(path: &str, scheme: Scheme, rhythm: Rhythm) -> Probe {
     let scheme = match scheme {
         Scheme::Http => None,
         Scheme::Https => Some("HTTPS".into()),
     };
-    Probe { http_get: Some(HTTPGetAction { scheme, ..get(path, port::PROXY) }), ..timed(rhythm) }
+    Probe {
+        http_get: Some(HTTPGetAction { scheme, ..get(path, port::PROXY) }),
+        timeout_seconds: Some(ANSWERED_WITHIN),
+        ..timed(rhythm)
+    }
 }
 
 /// A probe that asks by HTTP.

@@ -52,9 +52,7 @@ pub(super) fn container(
 /// would wait for it, and it for the proxy.
 fn liveness(scheme: Scheme) -> Probe {
     let rhythm = Rhythm { delay: Some(300), period: 10, failures: 30 };
-    let probe = probe::of_sidecar(sidecar_wire::path::LIVEZ, scheme, rhythm);
-    // A disk that is busy with a snapshot makes it slow, not dead: a restart would begin the work anew.
-    Probe { timeout_seconds: Some(5), ..probe }
+    probe::of_sidecar(sidecar_wire::path::LIVEZ, scheme, rhythm)
 }
 
 fn variables(node: &SeiNode, platform: &Platform, keyring: Option<&KeyringSecret>) -> Vec<EnvVar> {
