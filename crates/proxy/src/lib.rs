@@ -21,6 +21,7 @@
 //! | a token that nobody signed names nobody | `authentication::oidc::tests::a_signature_is_good_with_its_own_key_only` |
 //! | a dead upstream is 502 and never 503 | `outcome::tests::every_outcome_has_a_reason_of_its_own_and_a_dead_upstream_is_never_503` |
 //! | a bad certificate on disk keeps the good one in use | `tls::reload::tests::what_is_good_is_used_and_what_is_bad_keeps_the_old` |
+//! | many requests share connections to a quick upstream, and a slow one holds up nobody | `upstream::places::tests::who_finds_no_place_gets_the_next_that_is_free`, `smoke::answers_that_do_not_come_hold_up_nobody` |
 //! | a signal lets requests under way end, within a bound | `smoke::a_signal_lets_requests_under_way_end` |
 //! | docs/proxy.md is what the code says | `pages::the_documentation_is_what_the_code_says` |
 //! | metrics are those that are described | `metrics::tests::what_is_registered_is_what_is_described` |

@@ -22,6 +22,7 @@ runtime::catalogue! {
     STRIPPED: Counter "outrigger_proxy_identity_headers_stripped_total" [] "Requests that came with identity headers of their own, which were removed";
     UPSTREAM_TIME: Histogram "outrigger_proxy_upstream_duration_seconds" [] "Time until the head of the upstream's answer";
     UPSTREAM_CONNECTIONS: Counter "outrigger_proxy_upstream_connections_total" ["result"] "Connections to the upstream: opened, failed, or found dead when they were to be used again";
+    UPSTREAM_WAITS: Counter "outrigger_proxy_upstream_waits_total" [] "Requests that waited, for 100 ms at most, because many others were under way to the upstream";
     REVIEWS: Counter "outrigger_proxy_reviews_total" ["review", "result"] "Questions to the API server, by result: answered, refused, unreachable or timeout";
     REVIEW_TIME: Histogram "outrigger_proxy_review_duration_seconds" ["review"] "Time that the API server took for one try";
     LOOKUPS: Counter "outrigger_proxy_cache_lookups_total" ["cache", "result"] "Looks into caches: hit, miss, or joined when the same was being asked already";
@@ -118,6 +119,7 @@ struct Inner {
     stripped: Counter,
     upstream_time: Histogram,
     upstream_connections: Family<ByResult, Counter>,
+    upstream_waits: Counter,
     reviews: Family<ByReview, Counter>,
     review_time: Times<ByKind>,
     hits: Vec<Counter>,
@@ -152,6 +154,7 @@ impl ProxyMetrics {
             stripped: Counter::default(),
             upstream_time: Histogram::new(TIMES),
             upstream_connections: Family::default(),
+            upstream_waits: Counter::default(),
             reviews: Family::default(),
             review_time: Family::new_with_constructor(|| Histogram::new(TIMES)),
             hits: looks("hit"),
@@ -169,6 +172,7 @@ impl ProxyMetrics {
         metrics.register(&STRIPPED, inner.stripped.clone());
         metrics.register(&UPSTREAM_TIME, inner.upstream_time.clone());
         metrics.register(&UPSTREAM_CONNECTIONS, inner.upstream_connections.clone());
+        metrics.register(&UPSTREAM_WAITS, inner.upstream_waits.clone());
         metrics.register(&REVIEWS, inner.reviews.clone());
         metrics.register(&REVIEW_TIME, inner.review_time.clone());
         metrics.register(&LOOKUPS, lookups);
@@ -210,6 +214,11 @@ impl ProxyMetrics {
     /// A connection to the upstream.
     pub(crate) fn upstream_connection(&self, result: &'static str) {
         self.inner.upstream_connections.get_or_create(&ByResult { result }).inc();
+    }
+
+    /// A request waited for others that were under way to the upstream.
+    pub(crate) fn upstream_wait(&self) {
+        self.inner.upstream_waits.inc();
     }
 
     /// The API server was asked, with this result.

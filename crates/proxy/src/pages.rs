@@ -94,6 +94,11 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ),
     ("", "draining had no end", "`--drain-timeout`"),
     ("", "upstream connections were kept for 90 s, after the sidecar had closed them", "50 s"),
+    (
+        "",
+        "every request under way had an upstream connection of its own",
+        "beyond 32 on a worker a request waits until one is free; it goes on after 10 ms in which none was, and after 100 ms at most",
+    ),
     ("", "gzip was asked for behind the client's back", "it is not"),
     ("", "interim answers (1xx) other than 100 and 101 were forwarded", "they are not"),
     ("", "`HTTP_PROXY` was honoured for the upstream", "it is not"),

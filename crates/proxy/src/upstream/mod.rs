@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod dial;
+pub(crate) mod places;
 pub(crate) mod pool;
 pub(crate) mod send;
 pub(crate) mod target;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hyper::client::conn::{http1, http2};
 
 use super::body::Outgoing;
+use super::places::{Place, Places};
 
 /// How long a connection waits. Less than the 60 seconds after which the sidecar closes it: a request that is sent at that moment
 /// would be lost.
@@ -26,6 +27,7 @@ const READY_WITHIN: Duration = Duration::from_millis(100);
 pub(crate) struct Pool {
     idle: Mutex<Vec<Idle>>,
     shared: Mutex<Option<http2::SendRequest<Outgoing>>>,
+    places: Places,
 }
 
 #[derive(Debug)]
@@ -35,6 +37,11 @@ struct Idle {
 }
 
 impl Pool {
+    /// How many exchanges go on at once.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
     /// One that waits: the one that was used last, since it is the least likely to be dead. The second part says whether it may be
     /// closed by the upstream just now, as one that is idle for too long.
     pub(crate) async fn take(&self) -> Option<(http1::SendRequest<Outgoing>, bool)> {
@@ -87,6 +94,8 @@ pub(crate) struct Lease {
     sender: http1::SendRequest<Outgoing>,
     request_ended: Option<Arc<AtomicBool>>,
     pool: Arc<Pool>,
+    /// Free again after the connection is back: whoever waits for the one finds the other.
+    _place: Place,
 }
 
 impl Lease {
@@ -95,14 +104,16 @@ impl Lease {
         sender: http1::SendRequest<Outgoing>,
         request_ended: Option<Arc<AtomicBool>>,
         pool: &Arc<Pool>,
+        place: Place,
     ) -> Self {
-        Self { sender, request_ended, pool: pool.clone() }
+        Self { sender, request_ended, pool: pool.clone(), _place: place }
     }
 
     /// The answer has ended.
     pub(crate) fn give_back(self) {
         if self.request_ended.is_none_or(|ended| ended.load(Ordering::Acquire)) {
             self.pool.put(self.sender);
+            self.pool.places.ended();
         }
     }
 }

@@ -10,6 +10,7 @@ use hyper::client::conn::TrySendError;
 
 use super::body::Outgoing;
 use super::dial::{Dialed, Dialer};
+use super::places::Place;
 use super::pool::{Lease, Pool};
 use crate::metrics::ProxyMetrics;
 
@@ -68,18 +69,22 @@ impl Upstream {
                 Err((None, why)) => return Err(Failure::Broken(why)),
             }
         }
+        let (place, waited) = self.pool.places().take().await;
+        if waited {
+            self.metrics.upstream_wait();
+        }
         // Dead ones give the request back, and the next is tried; a new one is tried once.
         while let Some((mut sender, may_end)) = self.pool.take().await {
             let copy = if may_end { repeatable(&request) } else { None };
             match sender.try_send_request(request).await {
-                Ok(answer) => return Ok((answer, Some(Lease::new(sender, ended, &self.pool)))),
+                Ok(answer) => return Ok((answer, Some(Lease::new(sender, ended, &self.pool, place)))),
                 Err(error) => {
                     self.metrics.upstream_connection("dead");
                     request = unsent(error, copy).map_err(Failure::Broken)?;
                 }
             }
         }
-        self.send_anew(dialer, request, ended).await
+        self.send_anew(dialer, request, ended, place).await
     }
 
     async fn send_anew(
@@ -87,10 +92,11 @@ impl Upstream {
         dialer: &Dialer,
         request: Request<Outgoing>,
         ended: Option<Arc<AtomicBool>>,
+        place: Place,
     ) -> Result<Answer, Failure> {
         match Box::pin(self.dial(dialer)).await.map_err(Failure::Unreachable)? {
             Dialed::One(mut sender) => match sender.try_send_request(request).await {
-                Ok(answer) => Ok((answer, Some(Lease::new(sender, ended, &self.pool)))),
+                Ok(answer) => Ok((answer, Some(Lease::new(sender, ended, &self.pool, place)))),
                 Err(error) => Err(Failure::Broken(error.into_error().to_string())),
             },
             Dialed::Shared(sender) => match self.send_shared(dialer, sender, request).await {

@@ -25,6 +25,7 @@ testbed::suite![
     a_client_certificate_names_its_user,
     a_new_certificate_is_served_and_a_bad_one_is_not,
     wrong_flags_are_all_told_at_once,
+    answers_that_do_not_come_hold_up_nobody,
     a_signal_lets_requests_under_way_end,
 ];
 
@@ -252,6 +253,37 @@ async fn wrong_flags_are_all_told_at_once(_: Context) -> TestResult {
     Ok(())
 }
 
+/// More than go on without a wait: all of them reach the upstream nevertheless, and others too.
+async fn answers_that_do_not_come_hold_up_nobody(cx: Context) -> TestResult {
+    const SLOW: usize = 300;
+    let ground = Ground::on(&cx).await?;
+    let upstream = Upstream::start().await?;
+    let proxy = ground
+        .proxy("slow")
+        .flag("insecure-listen-address", "127.0.0.1:0")
+        .flag("upstream", upstream.url())
+        .flag("ignore-paths", "/*")
+        .flag("metrics-listen-address", "127.0.0.1:0")
+        .start()?;
+    let address = proxy.address("insecure-listen-address").await?;
+    let mut slow = tokio::task::JoinSet::new();
+    for _ in 0..SLOW {
+        let address = address.clone();
+        slow.spawn(async move { Call::get("/slow").to(&address).await.map_err(|error| error.to_string()) });
+    }
+    upstream.until_asked("/slow", SLOW).await?;
+    let quick = tokio::time::timeout(SOON, Call::get("/quick").to(&address)).await??;
+    assert_eq!(quick.status, 200);
+    let metrics = Call::get("/metrics").to(&proxy.address("metrics-listen-address").await?).await?.body;
+    let waits = metrics.lines().find_map(|line| line.strip_prefix("outrigger_proxy_upstream_waits_total "));
+    assert!(waits.is_some_and(|count| count != "0"), "nobody has waited, and nothing was shown:\n{metrics}");
+    upstream.release();
+    while let Some(answer) = slow.join_next().await {
+        assert_eq!(answer??.status, 200);
+    }
+    Ok(())
+}
+
 async fn a_signal_lets_requests_under_way_end(cx: Context) -> TestResult {
     let ground = Ground::on(&cx).await?;
     let upstream = Upstream::start().await?;
@@ -267,7 +299,7 @@ async fn a_signal_lets_requests_under_way_end(cx: Context) -> TestResult {
         let address = address.clone();
         async move { Call::get("/slow").to(&address).await.map_err(|error| error.to_string()) }
     });
-    upstream.until_asked("/slow").await?;
+    upstream.until_asked("/slow", 1).await?;
     proxy.process.signal(rustix::process::Signal::TERM)?;
     proxy.until_told(&["draining"]).await?;
     wait::until("nobody to listen", SOON, || async {

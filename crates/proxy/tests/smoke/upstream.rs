@@ -57,11 +57,11 @@ impl Upstream {
         self.slow.add_permits(1_000);
     }
 
-    /// Waits until somebody has asked for a path.
-    pub async fn until_asked(&self, path: &str) -> Result<(), Error> {
-        wait::until(format!("a request for {path}"), SOON, || async {
+    /// Waits until a path was asked for so often.
+    pub async fn until_asked(&self, path: &str, times: usize) -> Result<(), Error> {
+        wait::until(format!("{times} requests for {path}"), SOON, || async {
             let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if asked.iter().any(|one| one == path) {
+            if asked.iter().filter(|one| *one == path).count() == times {
                 Ok(())
             } else {
                 Err(format!("it was asked for {asked:?}"))
