@@ -23,8 +23,13 @@ pub fn explanation(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'sta
             let same = own == other && ours_seen == stayed;
             return if same { Ok("a switch that is not offered") } else { refusal(input, ours, peer) };
         }
-        if own == other && is_among(&broken, &peer_seen) {
-            return Ok("a body that breaks, of which the beginning was passed on");
+        if is_among(&broken, &peer_seen) {
+            if own == other {
+                return Ok("a body that breaks, of which the beginning was passed on");
+            }
+            if gives_up(ours, &own, &other) {
+                return Ok("a body that breaks, whose end the peer still waits for");
+            }
         }
         let found = "ours lets through what the peer does not";
         return lax(input, ours, peer).ok_or_else(|| found.into());
@@ -61,6 +66,12 @@ fn without_switches(ours: &Outcome, peer: &Outcome) -> Vec<String> {
 /// the peer had begun by then is a matter of chance.
 fn without_broken(ours: &Outcome) -> Vec<String> {
     ours.seen.iter().filter(|seen| seen.complete).map(shown).collect()
+}
+
+/// Ours tells of a body that cannot end well any more and closes, where the peer waits for what may come behind it.
+fn gives_up(ours: &Outcome, own: &[u16], other: &[u16]) -> bool {
+    let further = own.strip_prefix(other).unwrap_or_default();
+    ours.closed && further.len() == 1 && further.iter().all(|code| *code >= 400)
 }
 
 /// The peer closes connections behind requests that it cannot read; ours only where their end is in doubt.
