@@ -1,12 +1,12 @@
 //! Whether a request has a shape that can be read in one way only.
 
 use http::header::{self, HeaderMap, HeaderValue};
-use http::uri::Authority;
+use http::uri::{Authority, Scheme};
 use http::{Method, Request, Uri, Version};
 
 use crate::outcome::Outcome;
 
-/// The host of a request; none when a client of HTTP/1.0 has sent none.
+/// The host of a request; none when it is empty, as HTTP allows, or when a client of HTTP/1.0 has sent none.
 pub(crate) fn host<B>(request: &Request<B>) -> Result<Option<HeaderValue>, Outcome> {
     let mut lines = request.headers().get_all(header::HOST).iter();
     let (line, more) = (lines.next(), lines.next());
@@ -16,6 +16,7 @@ pub(crate) fn host<B>(request: &Request<B>) -> Result<Option<HeaderValue>, Outco
     match (request.uri().authority(), line) {
         // Two names that differ: the proxy and the upstream could believe one each.
         (Some(target), Some(line)) if !same(target, line) => Err(Outcome::AmbiguousHost),
+        (None, Some(line)) if line.is_empty() => Ok(None),
         (_, Some(line)) if !is_host(line) => Err(Outcome::AmbiguousHost),
         (_, Some(line)) => Ok(Some(line.clone())),
         (Some(target), None) => {
@@ -30,14 +31,18 @@ fn same(target: &Authority, line: &HeaderValue) -> bool {
     target.as_str().as_bytes().eq_ignore_ascii_case(line.as_bytes())
 }
 
-/// Nothing that ends a host or begins another part of a URL. An empty one is allowed by HTTP.
+/// Nothing that ends a host or begins another part of a URL.
 fn is_host(line: &HeaderValue) -> bool {
     let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+,;=".contains(byte);
     line.as_bytes().iter().all(letter)
 }
 
-/// What a request that has no path wants.
+/// What a request that has no path wants. A target with another scheme is not for us, and one with a scheme that is none at all
+/// can be read in two ways.
 pub(crate) fn without_path(method: &Method, uri: &Uri) -> Option<Outcome> {
+    if uri.scheme().is_some_and(|scheme| ![Scheme::HTTP, Scheme::HTTPS].contains(scheme)) {
+        return Some(Outcome::BadTarget);
+    }
     match (method, uri.path()) {
         (&Method::CONNECT, _) => Some(Outcome::PathNotAllowed),
         (&Method::OPTIONS, "*") => Some(Outcome::Answered),
@@ -76,6 +81,8 @@ mod tests {
         assert_eq!(of(Version::HTTP_11, "http://a/", &["b"]), bad);
         assert_eq!(of(Version::HTTP_2, "http://a/", &[]), Ok(Some("a".into())));
         assert_eq!(of(Version::HTTP_2, "http://a/", &["b"]), bad);
+        assert_eq!(of(Version::HTTP_11, "/", &[""]), Ok(None));
+        assert_eq!(of(Version::HTTP_11, "http://a/", &[""]), bad);
         assert_eq!(of(Version::HTTP_11, "/", &["a/b"]), bad);
         assert_eq!(of(Version::HTTP_11, "/", &["a b"]), bad);
     }
@@ -87,5 +94,8 @@ mod tests {
         assert_eq!(wants("GET", "*"), Some(Outcome::BadTarget));
         assert_eq!(wants("CONNECT", "host:80"), Some(Outcome::PathNotAllowed));
         assert_eq!(wants("GET", "/a"), None);
+        assert_eq!(wants("GET", "https://host/a"), None);
+        assert_eq!(wants("GET", "ftp://host/a"), Some(Outcome::BadTarget));
+        assert_eq!(wants("GET", ".http://host/a"), Some(Outcome::BadTarget));
     }
 }

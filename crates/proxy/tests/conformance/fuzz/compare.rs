@@ -97,7 +97,11 @@ fn shown(seen: &Seen) -> String {
     let headers = seen.headers.iter().map(|(name, value)| (name.to_lowercase(), value));
     let mut headers: Vec<String> = headers
         .filter(|(name, _)| !OWN.contains(&name.as_str()) && (!identity(name) || told(name)))
-        .map(|(name, value)| format!("{name}: {value}"))
+        .map(|(name, value)| {
+            // Each has an upstream of its own, whose name stands for one that is missing.
+            let upstreams = name == "host" && value.starts_with("127.0.0.1:");
+            if upstreams { format!("{name}: the upstream's") } else { format!("{name}: {value}") }
+        })
         .collect();
     headers.sort();
     format!(
