@@ -11,8 +11,6 @@ pub fn explanation(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'sta
     if ours.codes == peer.codes && ours_seen == peer_seen {
         return Ok("the same");
     }
-    let final_codes =
-        |outcome: &Outcome| outcome.codes.iter().copied().filter(|code| *code != 100).collect::<Vec<_>>();
     let (own, other) = (final_codes(ours), final_codes(peer));
     // What ours lets through must be what the peer lets through, in its order.
     let is_among =
@@ -40,8 +38,16 @@ pub fn explanation(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'sta
     refusal(input, ours, peer)
 }
 
+fn final_codes(outcome: &Outcome) -> Vec<u16> {
+    outcome.codes.iter().copied().filter(|code| *code != 100).collect()
+}
+
 /// Why ours refuses what the peer does not, or otherwise than it.
 fn refusal(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'static str, String> {
+    let unended = !input.ends_with(b"\r\n\r\n") && !peer.closed;
+    if unended && gives_up(ours, &final_codes(ours), &final_codes(peer)) {
+        return Ok("a last head that has not ended, of which the beginning is none");
+    }
     let goes_on = goes_on(ours, peer).then_some("a connection that goes on behind a refusal");
     let found = || format!("ours answered {:?}, the peer {:?}", ours.codes, peer.codes);
     strict(input).or(goes_on).ok_or_else(found)
@@ -68,7 +74,7 @@ fn without_broken(ours: &Outcome) -> Vec<String> {
     ours.seen.iter().filter(|seen| seen.complete).map(shown).collect()
 }
 
-/// Ours tells of a body that cannot end well any more and closes, where the peer waits for what may come behind it.
+/// Ours tells of what cannot end well any more and closes, where the peer waits for what may come behind it.
 fn gives_up(ours: &Outcome, own: &[u16], other: &[u16]) -> bool {
     let further = own.strip_prefix(other).unwrap_or_default();
     ours.closed && further.len() == 1 && further.iter().all(|code| *code >= 400)
