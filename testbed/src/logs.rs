@@ -34,7 +34,10 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The last lines of a log, or why they cannot be read.
+/// What a program calls its reason for ending. Some print all of their flags behind it.
+const REASONS: [&str; 2] = ["Error: ", "panic: "];
+
+/// The last lines of a log, and the reason that a program gave before them; or why they cannot be read.
 #[must_use]
 pub fn tail(log: &Path, lines: usize) -> String {
     let read = || -> std::io::Result<String> {
@@ -48,7 +51,9 @@ pub fn tail(log: &Path, lines: usize) -> String {
     match read() {
         Ok(text) => {
             let all: Vec<&str> = text.lines().collect();
-            all[all.len().saturating_sub(lines)..].join("\n")
+            let (before, last) = all.split_at(all.len().saturating_sub(lines));
+            let reason = before.iter().rfind(|line| REASONS.iter().any(|reason| line.contains(reason)));
+            reason.into_iter().chain(last).copied().collect::<Vec<_>>().join("\n")
         }
         Err(error) => format!("({}: {error})", log.display()),
     }
@@ -67,6 +72,14 @@ mod tests {
         let tail = tail(&log, 2);
         assert_eq!(tail.lines().count(), 2);
         assert!(tail.contains("line 9998 ") && tail.contains("line 9999 "), "{tail}");
+    }
+
+    #[test]
+    fn a_reason_is_shown_also_when_much_was_said_behind_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("a.log");
+        fs::write(&log, format!("begun\nError: no disk\n{}", "  --flag\n".repeat(100))).unwrap();
+        assert_eq!(tail(&log, 2), "Error: no disk\n  --flag\n  --flag");
     }
 
     #[test]
