@@ -143,7 +143,10 @@ async fn ordinary_renewal(nodes: &SeiNodes<'_>, what: &str) -> TestResult {
         diary.said()?.lines().filter(|line| !line.starts_with("True ")).map(str::to_owned).collect();
     let pod = nodes.pod(FULL_NODE).await?;
     println!("{what}: failed calls: {failed:?}");
+    let all = failed.len();
     failed.retain(|line| !line.contains(STARVING));
+    // One is a machine that was short of processors; more is a proxy that hangs.
+    assert!(all - failed.len() <= 1, "{what}: the sidecar did not answer again and again");
     let restarted = ended_by_kubelet(&pod) > restarts;
     assert!(failed.is_empty() || restarted, "{what}: calls of the operator failed: {failed:?}");
     if restarted { answered_after_restart(nodes, what, &pod).await } else { Ok(()) }
