@@ -8,6 +8,7 @@
 //! | no two sites share a network, and none leaves the ranges reserved for tests | `address::tests::no_two_sites_share_a_network_and_none_leaves_the_reserved_range` |
 //! | what a killed run left is removed by the next start, and live runs are left alone | `cleanup::the_next_start_cleans_what_a_killed_run_left_and_leaves_live_runs_alone` |
 //! | a run that ends by itself, by a signal or by a panic leaves nothing | `cleanup::the_demo_shows_everything_and_leaves_nothing`, `cleanup::an_interrupted_run_leaves_nothing`, `cleanup::a_panic_shows_the_ends_of_logs_and_leaves_nothing` |
+//! | a run that is ended takes those with it that it began | `cleanup::a_run_that_is_ended_takes_those_with_it_that_it_began` |
 //! | a node that is removed takes everything of its own with it, and nothing of others | `nodes::a_removed_node_leaves_nothing` |
 //! | what ends by itself of a control plane is started again, as in real clusters | `control_plane::a_scheduler_that_ended_is_started_again` |
 //! | a failed test shows the ends of its logs | `cleanup::a_panic_shows_the_ends_of_logs_and_leaves_nothing` |

@@ -7,6 +7,7 @@
     reason = "a test may panic; clippy recognizes only those of the usual runner"
 )]
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc;
@@ -32,6 +33,10 @@ const SOON: Duration = Duration::from_secs(180);
 fn main() -> ExitCode {
     match std::env::var(ROLE).as_deref() {
         Ok("hangs") => Suite::new("doomed").within_another().test("hangs", |cx| Box::pin(hangs(cx))).run(),
+        Ok("lingers") => {
+            Suite::new("doomed").within_another().test("lingers", |cx| Box::pin(lingers(cx))).run()
+        }
+        Ok("begets") => Suite::new("doomed").within_another().test("begets", |cx| Box::pin(begets(cx))).run(),
         Ok("panics") => Suite::new("doomed").within_another().test("panics", |cx| Box::pin(panics(cx))).run(),
         Ok(other) => panic!("{ROLE}={other} is no run"),
         Err(_) => Suite::new("cleanup")
@@ -40,6 +45,9 @@ fn main() -> ExitCode {
                 Box::pin(the_next_start_cleans_what_a_killed_run_left_and_leaves_live_runs_alone(cx))
             })
             .test("an_interrupted_run_leaves_nothing", |cx| Box::pin(an_interrupted_run_leaves_nothing(cx)))
+            .test("a_run_that_is_ended_takes_those_with_it_that_it_began", |cx| {
+                Box::pin(a_run_that_is_ended_takes_those_with_it_that_it_began(cx))
+            })
             .test("a_panic_shows_the_ends_of_logs_and_leaves_nothing", |cx| {
                 Box::pin(a_panic_shows_the_ends_of_logs_and_leaves_nothing(cx))
             })
@@ -85,6 +93,20 @@ async fn hangs(cx: Context) -> TestResult {
     std::future::pending().await
 }
 
+/// A run with a process, that never ends.
+async fn lingers(cx: Context) -> TestResult {
+    let site = cx.site()?;
+    let _process = Program::new("idler", "/bin/sleep").args(["1000"]).start(&site)?;
+    println!("{STANDING} on site {}", site.number());
+    std::future::pending().await
+}
+
+/// A run that has begun another one, and never ends.
+async fn begets(_: Context) -> TestResult {
+    let _run = doomed("lingers").stdout(Stdio::inherit()).spawn()?;
+    std::future::pending().await
+}
+
 /// A run with a process that has something to say, and a test that panics.
 async fn panics(cx: Context) -> TestResult {
     let site = cx.site()?;
@@ -100,8 +122,15 @@ fn said(log: &std::path::Path) -> std::io::Result<()> {
     if text.contains("last words") { Ok(()) } else { Err(std::io::Error::other("nothing yet")) }
 }
 
+/// A program that is ended with this one: a demo would outlive tests that are ended because they take too long.
+fn that_ends_with_us(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "--"]).arg(program);
+    command
+}
+
 fn doomed(role: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    let mut command = that_ends_with_us(std::env::current_exe().expect("this program has a path"));
     command.env(ROLE, role).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -169,6 +198,21 @@ async fn an_interrupted_run_leaves_nothing(_: Context) -> TestResult {
     Ok(())
 }
 
+async fn a_run_that_is_ended_takes_those_with_it_that_it_began(_: Context) -> TestResult {
+    let before = footprint::now();
+    let mut run = doomed("begets").spawn()?;
+    line_of(&mut run, STANDING)?;
+    kill_process(pid_of(&run), Signal::TERM)?;
+    assert_eq!(run.wait()?.code(), Some(143), "as a shell tells it");
+    wait::until("everything to be as before", SOON, || async {
+        let now = footprint::now();
+        let left: Vec<_> = now.symmetric_difference(&before).collect();
+        if left.is_empty() { Ok(()) } else { Err(Error::Refused(format!("there is {left:?}"))) }
+    })
+    .await?;
+    Ok(())
+}
+
 async fn a_panic_shows_the_ends_of_logs_and_leaves_nothing(_: Context) -> TestResult {
     let before = footprint::now();
     let output = doomed("panics").output()?;
@@ -183,7 +227,7 @@ async fn a_panic_shows_the_ends_of_logs_and_leaves_nothing(_: Context) -> TestRe
 async fn the_demo_shows_everything_and_leaves_nothing(_: Context) -> TestResult {
     let before = footprint::now();
     // Without a terminal it ends by itself.
-    let output = Command::new(binaries::path("testbed")?).arg("demo").stdin(Stdio::null()).output()?;
+    let output = that_ends_with_us(binaries::path("testbed")?).arg("demo").stdin(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     for seen in [
@@ -207,7 +251,7 @@ async fn the_demo_ends_on_ctrl_c_and_leaves_nothing(_: Context) -> TestResult {
     let demo = binaries::path("testbed")?;
     // `script` gives it a terminal, and what we write is what a person types. The shell that `script` starts must
     // not stay in between: Ctrl-C reaches it too, and one that waits for its child ends with 130 whatever that says.
-    let mut run = Command::new("script")
+    let mut run = that_ends_with_us("script")
         .args([
             "--quiet",
             "--return",
