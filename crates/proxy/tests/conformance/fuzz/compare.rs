@@ -28,6 +28,9 @@ pub fn explanation(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'sta
             if gives_up(ours, &own, &other) {
                 return Ok("a body that breaks, whose end the peer still waits for");
             }
+            if has_ill_trailer(input) && ours.closed {
+                return Ok("a trailer that is none, which the peer drops");
+            }
         }
         let found = "ours lets through what the peer does not";
         return lax(input, ours, peer).ok_or_else(|| found.into());
@@ -78,6 +81,17 @@ fn without_broken(ours: &Outcome) -> Vec<String> {
 fn gives_up(ours: &Outcome, own: &[u16], other: &[u16]) -> bool {
     let further = own.strip_prefix(other).unwrap_or_default();
     ours.closed && further.len() == 1 && further.iter().all(|code| *code >= 400)
+}
+
+/// Whether behind a last chunk there is a line that is no field.
+fn has_ill_trailer(input: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(input);
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let is_field = |line: &str| {
+        line.split_once(':').is_some_and(|(name, _)| !name.is_empty() && name.bytes().all(is_token))
+    };
+    let trailers = text.split("\r\n0\r\n").skip(1).filter_map(|rest| rest.split("\r\n\r\n").next());
+    trailers.flat_map(|all| all.split("\r\n")).any(|line| !line.is_empty() && !is_field(line))
 }
 
 /// The peer closes connections behind requests that it cannot read; ours only where their end is in doubt.
