@@ -31,6 +31,7 @@
 //! | what became of another KMS configuration says nothing of this one | `kms::preflight::tests::a_pod_of_another_configuration_is_removed_whatever_became_of_it` |
 //! | a check that lacks a pod proves nothing, unless it has failed | `kms::preflight::tests::a_pod_that_is_missing_lets_the_check_begin_anew_unless_it_has_failed` |
 //! | a KMS configuration that failed is stored, and tried again | `kms::preflight::tests::a_bad_result_is_stored_once_and_the_pod_stays`, `kms::preflight::tests::a_failed_check_is_tried_again_less_and_less_often` |
+//! | why seid has ended is told in its own words, and who ends a pod ends seid in good order | `scripts::why_seid_has_ended_is_kept_although_it_says_much_behind_it`, `stories::a_seid_that_ends_again_and_again_is_told_with_its_last_words`, `scripts::a_seid_that_is_ended_writes_down_what_it_has` |
 //! | nobody reaches a sidecar who was not named | `policy::a_platform_without_clients_lets_nobody_reach_the_sidecar` |
 //! | reporters of one object take no more than their share of its API server, news do not wait for it, and a report tells when the next is due | `kms::pace::tests::what_says_nothing_new_waits_for_its_share_and_news_do_not`, `kms::pace::tests::a_report_promises_what_readers_can_wait_for` |
 //! | a KMS plugin is judged as an API server would | `kms::verdict::tests::an_answer_is_judged_as_an_api_server_would`, `kms::verdict::tests::a_version_must_not_change` |

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         nodes::a_validator_makes_blocks,
         nodes::a_full_node_follows,
         nodes::an_image_that_cannot_be_pulled_is_named_and_mended_by_the_next_edit,
+        nodes::a_setting_that_seid_cannot_start_with_is_told_in_its_words_and_mended_by_the_next_edit,
         access::a_sidecar_is_reached_through_its_proxy_only,
         access::an_account_drives_the_node_that_it_may_and_no_other,
         access::a_dead_sidecar_is_502_and_is_taken_up_again,

@@ -59,3 +59,36 @@ pub async fn an_image_that_cannot_be_pulled_is_named_and_mended_by_the_next_edit
     nodes.grows(FULL_NODE).await?;
     Ok(())
 }
+
+/// Nobody can know beforehand which addresses a pod has. Seid says so in one line, and prints its flags behind it.
+pub async fn a_setting_that_seid_cannot_start_with_is_told_in_its_words_and_mended_by_the_next_edit(
+    cx: Context,
+) -> TestResult {
+    let (nodes, _turn) = ground::with_full_node(&cx).await?;
+    let (key, begin) = ("network.rpc.listen_address", Instant::now());
+    nodes.edit(FULL_NODE, &json!({ "overrides": { key: "tcp://198.51.100.1:26657" } }))?;
+    let told = |node: &SeiNode, status: &SeiNodeStatus| {
+        let ready = status.conditions.iter().find(|one| one.type_ == "Ready");
+        ready.is_some_and(|ready| {
+            ready.reason == "PodFailing"
+                && ready.observed_generation == node.metadata.generation
+                && ready
+                    .message
+                    .contains("Error: error starting node: failed to listen on 198.51.100.1:26657")
+        })
+    };
+    let node = nodes.until(FULL_NODE, "seid's words are told", told).await?;
+    let conditions = node.status.unwrap_or_default().conditions;
+    let said = conditions.into_iter().find(|one| one.type_ == "Ready").map(|one| one.message);
+    println!(
+        "a setting that seid cannot start with, told after {}: {}",
+        since(begin),
+        said.unwrap_or_default()
+    );
+    let begin = Instant::now();
+    nodes.edit(FULL_NODE, &json!({ "overrides": { key: null } }))?;
+    nodes.until(FULL_NODE, "it is mended", is_ready).await?;
+    println!("the next edit: Running after {}", since(begin));
+    nodes.grows(FULL_NODE).await?;
+    Ok(())
+}

@@ -71,11 +71,14 @@ pub struct SeenPodCondition {
 
 /// What has become of a container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SeenContainerStatus {
     /// Its name.
     pub name: String,
     /// Whether it waits, runs, or has ended.
     pub state: Option<ContainerState>,
+    /// How it ended before it was started again.
+    pub last_state: Option<ContainerState>,
 }
 
 impl SeenPod {
@@ -123,8 +126,23 @@ impl SeenPod {
             }
             let message = waiting.message.as_deref().unwrap_or_default();
             let image = self.image_of(&status.name).unwrap_or_default();
-            Some(format!("container {} (image {image}): {reason}: {message}", status.name))
+            let before = self.ended_before(status).map(|why| format!(": {why}")).unwrap_or_default();
+            Some(format!("container {} (image {image}): {reason}: {message}{before}", status.name))
         })
+    }
+
+    /// Why a container waits to be started again, if it has run.
+    fn ended_before(&self, status: &SeenContainerStatus) -> Option<String> {
+        let ended = status.last_state.as_ref()?.terminated.as_ref()?;
+        let reason = ended.reason.as_deref().unwrap_or("Error");
+        let said = last_words(ended.message.as_deref().unwrap_or_default());
+        let why = if said.is_empty() {
+            let pod = self.metadata.name.as_deref().unwrap_or_default();
+            format!("`kubectl logs {pod} --container {} --previous` tells why", status.name)
+        } else {
+            said
+        };
+        Some(format!("{reason}, exit code {}: {why}", ended.exit_code))
     }
 
     /// The containers proper before those that only accompany them: the latter are ended once the former have.

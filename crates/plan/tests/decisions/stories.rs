@@ -240,6 +240,30 @@ fn a_bootstrap_that_failed_is_told_with_the_last_words_of_its_seid() {
 }
 
 #[test]
+fn a_seid_that_ends_again_and_again_is_told_with_its_last_words() {
+    let waiting = json!({ "reason": "CrashLoopBackOff", "message": "back-off 10s restarting" });
+    for (message, told) in [
+        ("Error: no address\n", "Error, exit code 1: Error: no address"),
+        ("", "Error, exit code 1: `kubectl logs a-0 --container seid --previous` tells why"),
+    ] {
+        let mut cluster = running(node("a"), &platform());
+        let pod = Arc::make_mut(&mut cluster.world.pods[0]);
+        let before = json!({ "terminated": { "exitCode": 1, "reason": "Error", "message": message } });
+        let seid = json!({ "name": "seid", "state": { "waiting": waiting }, "lastState": before });
+        pod.status.as_mut().unwrap().container_statuses = serde_json::from_value(json!([seid])).unwrap();
+        pass(&mut cluster, &platform(), Disturbance::None);
+        let conditions = status(&cluster).conditions;
+        let ready = conditions.iter().find(|one| one.type_ == "Ready").unwrap();
+        assert_eq!(ready.reason, "PodFailing");
+        let image = &cluster.node.spec.image;
+        assert_eq!(
+            ready.message,
+            format!("container seid (image {image}): CrashLoopBackOff: back-off 10s restarting: {told}")
+        );
+    }
+}
+
+#[test]
 fn a_bootstrap_that_has_ended_has_done_the_tasks_that_nobody_is_left_to_ask_about() {
     let mut cluster = bootstrapped("Complete");
     settle(&mut cluster, &platform());

@@ -49,6 +49,7 @@ impl Machine {
             .args(container.args.iter().flatten())
             .env_clear()
             .env("HOME", self.dir.path())
+            .env("TERMINATION_LOG", self.path("last-words"))
             .env("PATH", path)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -217,6 +218,47 @@ fn a_bootstrap_that_is_ended_lets_seid_write_down_what_it_has_and_is_no_success(
     let output = child.wait_with_output().unwrap();
     assert!(printed(&output).ends_with("seid is done\n"), "{output:?}");
     assert_eq!(output.status.code(), Some(143), "{output:?}");
+}
+
+#[test]
+fn a_seid_that_is_ended_writes_down_what_it_has() {
+    let machine = Machine::with_seid(
+        "trap 'echo seid is done; exit 0' TERM\necho up > \"$HOME/up\"\nwhile :; do /bin/sleep 0.05; done",
+    );
+    for signal in ["-TERM", "-INT"] {
+        let (port, asked) = sidecar(&[YES]);
+        let child = machine.start(&container("full", "seid", port));
+        asked.join().unwrap();
+        let up = machine.path("up");
+        wait_until("seid is up", || up.exists());
+        fs::remove_file(up).unwrap();
+        let ended = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(ended.success());
+        let output = child.wait_with_output().unwrap();
+        assert!(printed(&output).ends_with("seid is done\n"), "{signal}: {output:?}");
+    }
+}
+
+#[test]
+fn why_seid_has_ended_is_kept_although_it_says_much_behind_it() {
+    let flags = "for i in {1..500}; do echo \"  --flag-$i string\" >&2; done; exit 1";
+    for (why, case) in [
+        ("Error: error starting node: no address", "full"),
+        ("panic: UPGRADE \"v6\" NEEDED at height: 7", "full"),
+        ("Error: no 'quotes' $HOME `date` %s \\n", "bootstrap"),
+    ] {
+        let machine = Machine::with_seid(&format!("echo log; cat \"$HOME/why\" >&2; {flags}"));
+        fs::write(machine.path("why"), format!("before\n{why}\n")).unwrap();
+        let (port, asked) = sidecar(&[YES]);
+        let output = machine.run(&container(case, "seid", port));
+        asked.join().unwrap();
+        assert_eq!(fs::read_to_string(machine.path("last-words")).unwrap(), format!("{why}\n"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.starts_with(&format!("before\n{why}\n  --flag-1 ")), "{errors}");
+        assert!(errors.ends_with("--flag-500 string\n"), "all of it is in the log: {errors}");
+        assert!(printed(&output).ends_with("log\n"), "{output:?}");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
 }
 
 fn wait_until(what: &str, look: impl Fn() -> bool) {

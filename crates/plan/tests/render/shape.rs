@@ -470,8 +470,6 @@ fn a_bootstrap_is_tried_once_and_stays_until_its_end_was_seen() {
     assert_eq!(container(&pod, "seid").image.as_deref(), Some("images.example/seid:v6.0"));
     assert_eq!(container(&pod, "seid-init").image.as_deref(), Some("images.example/seid:v6.0"));
     assert_eq!(names(&pod.containers), ["seid"]);
-    let last_words = container(&pod, "seid").termination_message_policy.as_deref();
-    assert_eq!(last_words, Some("FallbackToLogsOnError"), "the status tells them when it fails");
     for case in ["full", "snapshot", "state-sync", "archive"] {
         assert!(render::bootstrap_job(&node(case), &cases::platform()).is_err(), "{case}");
     }
@@ -506,8 +504,9 @@ fn everything_runs_without_rights_and_what_can_on_a_sealed_file_system() {
 fn seid_is_told_its_home_and_asked_for_its_lag() {
     let pod = pod("full");
     let seid = container(&pod, "seid");
-    assert!(seid.command.as_ref().unwrap()[2].contains("exec seid start --home \"$HOME\""));
-    assert_eq!(env(seid), [("HOME".into(), json!("/.sei")), ("TMPDIR".into(), json!("/.sei/tmp"))].into());
+    assert!(seid.command.as_ref().unwrap()[2].contains("seid start --home \"$HOME\""));
+    let told = [("HOME", "/.sei"), ("TMPDIR", "/.sei/tmp"), ("TERMINATION_LOG", "/dev/termination-log")];
+    assert_eq!(env(seid), told.map(|(name, value)| (name.into(), json!(value))).into());
     assert_eq!(seid.liveness_probe, None);
     assert_eq!(
         json!(seid.readiness_probe),
@@ -523,6 +522,15 @@ fn seid_is_told_its_home_and_asked_for_its_lag() {
             "initialDelaySeconds": 5, "periodSeconds": 5, "failureThreshold": 86400, "timeoutSeconds": 5,
         })
     );
+}
+
+#[test]
+fn what_seid_says_last_is_kept_for_the_status() {
+    for pod in [pod("full"), bootstrap_pod("bootstrap")] {
+        let seid = container(&pod, "seid");
+        assert_eq!(seid.termination_message_path.as_deref(), Some("/dev/termination-log"));
+        assert_eq!(seid.termination_message_policy.as_deref(), Some("FallbackToLogsOnError"));
+    }
 }
 
 #[test]

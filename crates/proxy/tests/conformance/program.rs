@@ -40,10 +40,9 @@ impl<'g> Orders<'g> {
     pub fn new(ground: &'g Ground<'g>, target: Target, upstream: &str) -> Self {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-        let process = std::process::id();
+        let site = ground.plane.site().number();
         // No other proxy on this machine has this address, so every one may have the same ports.
-        let address =
-            Ipv4Addr::new(127, 1 + (process % 250) as u8, (number / 250 + 1) as u8, (number % 250 + 1) as u8);
+        let address = Ipv4Addr::new(127, 1 + site, (number / 250 + 1) as u8, (number % 250 + 1) as u8);
         Self {
             ground,
             target,

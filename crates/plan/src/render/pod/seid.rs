@@ -17,16 +17,23 @@ use crate::render::{Refusal, resources};
 /// Makes the node's home, once: a second time would throw its keys away. The chain is an argument, never a part of the script.
 const INIT: &str = include_str!("init.sh");
 
-/// Becomes seid, so that seid gets the pod's signals.
+/// Runs seid. Who ends the pod ends seid, which writes down what it has: job control is on, since a shell without it has what runs
+/// in the background ignore interrupts. Why seid ends it says on stderr, and behind that it prints its flags, or where it was:
+/// more than kubelet keeps. So the line that says why is put where kubelet looks for it. The shell itself, which tells of jobs, is silent.
+const RUN: &str = include_str!("run.sh");
+
+/// Ends as seid has ended.
 const START: &str = include_str!("start.sh");
 
-/// Runs seid to its height, at which it interrupts and terminates itself at once: it dies of either signal, now of one and now
-/// of the other. Job control is on, since a shell without it has what runs in the background ignore interrupts. Who ends the
-/// pod ends seid, which writes down what it has, and that is never a success: the height was not reached.
+/// At its height seid interrupts and terminates itself at once: it dies of either signal, now of one and now of the other. One that
+/// was ended from outside is never a success: the height was not reached.
 const BOOTSTRAP: &str = include_str!("bootstrap.sh");
 
 /// Waits until the sidecar lets seid start. There is neither curl nor wget; a sidecar that does not answer is asked again.
 const GATE: &str = include_str!("gate.sh");
+
+/// Where kubelet looks for why a container has ended.
+const TERMINATION_LOG: &str = "/dev/termination-log";
 
 /// Makes the node's home.
 pub(super) fn init(node: &SeiNode, image: &str) -> Container {
@@ -74,10 +81,7 @@ pub(super) fn of_the_bootstrap(
     image: &str,
     height: i64,
 ) -> Result<Container, Refusal> {
-    let mut seid = gated(node, image, BOOTSTRAP, &[height.to_string()], kind, platform)?;
-    // It is not tried again, and its log goes with its pod: what it said last is kept for the status.
-    seid.termination_message_policy = Some("FallbackToLogsOnError".into());
-    Ok(seid)
+    gated(node, image, BOOTSTRAP, &["--halt-height".into(), height.to_string()], kind, platform)
 }
 
 /// A seid that waits for the sidecar, on whatever port that listens.
@@ -96,9 +100,16 @@ fn gated(
     Ok(Container {
         name: name.clone(),
         image: Some(image.into()),
-        command: Some(shell(format!("{GATE}{then}"))),
+        command: Some(shell(format!("{GATE}{RUN}{then}"))),
         args: Some([name].into_iter().chain(ask_at).chain(args.iter().cloned()).collect()),
-        env: Some(vec![home(), env("TMPDIR", format!("{}/tmp", path::DATA))]),
+        env: Some(vec![
+            home(),
+            env("TMPDIR", format!("{}/tmp", path::DATA)),
+            env("TERMINATION_LOG", TERMINATION_LOG),
+        ]),
+        termination_message_path: Some(TERMINATION_LOG.into()),
+        // Its log goes with it: what it said last is kept for the status.
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
         volume_mounts: Some(vec![mount(volume::DATA, path::DATA)]),
         resources: Some(ResourceRequirements {
             requests: Some(resources::list("seid", requests)?),

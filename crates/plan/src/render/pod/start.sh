@@ -1,1 +1,1 @@
-exec seid start --home "$HOME"
+exit "$code"
