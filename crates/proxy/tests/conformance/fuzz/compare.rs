@@ -1,5 +1,6 @@
 //! Ours beside the upstream program: every difference has an explanation, or is a finding.
 
+use percent_encoding::percent_decode_str;
 use testbed::recorder::Seen;
 
 use super::outcome::Outcome;
@@ -162,10 +163,11 @@ fn strict(input: &[u8]) -> Option<&'static str> {
             || target.contains('#')
             || !path.starts_with('/')
     };
+    let no_text = |target: &str| percent_decode_str(target).decode_utf8().is_err();
     // What RFC 3986 wants to be escaped.
     let raw = |target: &str| target.contains(['<', '>', '"', '^', '`', '{', '|', '}']);
     let versions = || lines().filter_map(|line| line.split_once(" http/")).map(|(_, version)| version);
-    let table: [(&'static str, bool); 18] = [
+    let table: [(&'static str, bool); 19] = [
         ("a line that ends otherwise", bare.contains(['\n', '\r'])),
         ("a head that has not ended", !text.contains("\r\n\r\n")),
         // RFC 9112 wants them to be passed over.
@@ -177,6 +179,7 @@ fn strict(input: &[u8]) -> Option<&'static str> {
         ),
         ("CONNECT", text.contains("connect ")),
         ("a path that can be read in two ways", targets().any(odd_path)),
+        ("a path that is no text", targets().any(no_text)),
         ("a target with what must be escaped", targets().any(raw)),
         ("two framings", count("content-length") + count("transfer-encoding") > 1),
         ("an encoding that is not chunked alone", text.contains("transfer-encoding")),

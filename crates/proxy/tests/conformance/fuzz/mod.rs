@@ -24,7 +24,7 @@ const WORKERS: usize = 4;
 
 /// After so long without a byte nothing more will come; looked at more patiently before anything is called a finding.
 const QUIET: Duration = Duration::from_millis(120);
-const PATIENT: Duration = Duration::from_millis(1500);
+const PATIENT: Duration = Duration::from_secs(5);
 
 /// An input that was a finding once.
 #[derive(Deserialize)]
