@@ -199,7 +199,8 @@ impl Say<'_> {
                 if failed.attempts > 1 { format!(" ({} times)", failed.attempts) } else { String::new() };
             format!("step {} ({}) failed{again}: {}", failed.step, failed.task.task_type, failed.task.error)
         });
-        let trouble = observe::pod(node, world).and_then(|pod| pod.trouble());
+        let pod = observe::pod(node, world);
+        let trouble = pod.and_then(|pod| pod.trouble().or_else(|| pod.relapse(self.now)));
         let conditions = &self.status.conditions;
         let unfit = condition::holds(conditions, SpecApplied::SpecInvalid)
             || condition::holds(conditions, SpecApplied::ApplyConflict);

@@ -1,7 +1,10 @@
 //! A pod as it was seen.
 
+use std::time::Duration;
+
+use api::names::container;
 use k8s_openapi::api::core::v1::{ContainerState, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};
 
 use super::seen::seen_of;
@@ -131,6 +134,23 @@ impl SeenPod {
         })
     }
 
+    /// Why seid, which runs, has ended a moment ago, unless somebody has ended it: one that ends again and again runs in between,
+    /// and is not ready for that. Of sidecars more is known: they are asked.
+    pub(super) fn relapse(&self, now: &Time) -> Option<String> {
+        self.containers().filter(|status| status.name == container::SEID).find_map(|status| {
+            let code = status.last_state.as_ref()?.terminated.as_ref()?.exit_code;
+            if ON_REQUEST.contains(&code) {
+                return None;
+            }
+            let since = status.state.as_ref()?.running.as_ref()?.started_at.as_ref()?;
+            let runs_for = Duration::try_from(now.0.duration_since(since.0)).unwrap_or_default();
+            let why = self.ended_before(status)?;
+            let image = self.image_of(&status.name).unwrap_or_default();
+            let text = format!("container {} (image {image}): started again after {why}", status.name);
+            (runs_for < PROVEN_AFTER).then_some(text)
+        })
+    }
+
     /// Why a container waits to be started again, if it has run.
     fn ended_before(&self, status: &SeenContainerStatus) -> Option<String> {
         let ended = status.last_state.as_ref()?.terminated.as_ref()?;
@@ -178,6 +198,12 @@ impl SeenPod {
 }
 
 const SCHEDULED: &str = "PodScheduled";
+
+/// Codes of those who end because they were asked to.
+const ON_REQUEST: [i32; 3] = [0, 130, 143];
+
+/// How long a seid that had ended must run to be believed. One that cannot start ends within seconds.
+const PROVEN_AFTER: Duration = Duration::from_secs(60);
 
 /// How much of a container's last words is told. Kubernetes keeps up to 80 lines of its log.
 const LAST_LINES: usize = 3;

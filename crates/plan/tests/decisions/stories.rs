@@ -264,6 +264,24 @@ fn a_seid_that_ends_again_and_again_is_told_with_its_last_words() {
 }
 
 #[test]
+fn a_seid_that_has_failed_is_believed_once_it_has_run_for_a_while() {
+    for (code, reasons) in [(1, ["PodFailing", "NodeReady"]), (143, ["NodeReady", "NodeReady"])] {
+        let mut cluster = running(node("a"), &platform());
+        let now = time(cluster.minutes);
+        let before = json!({ "terminated": { "exitCode": code, "message": "Error: no address" } });
+        let state = json!({ "running": { "startedAt": now } });
+        let seid = json!({ "name": "seid", "state": state, "lastState": before });
+        let pod = Arc::make_mut(&mut cluster.world.pods[0]);
+        pod.status.as_mut().unwrap().container_statuses = serde_json::from_value(json!([seid])).unwrap();
+        pass(&mut cluster, &platform(), Disturbance::None);
+        assert_eq!(reason(&cluster, "Ready"), reasons[0], "{code}");
+        cluster.minutes += 1;
+        pass(&mut cluster, &platform(), Disturbance::None);
+        assert_eq!(reason(&cluster, "Ready"), reasons[1], "{code}");
+    }
+}
+
+#[test]
 fn a_bootstrap_that_has_ended_has_done_the_tasks_that_nobody_is_left_to_ask_about() {
     let mut cluster = bootstrapped("Complete");
     settle(&mut cluster, &platform());

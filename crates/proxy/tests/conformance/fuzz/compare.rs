@@ -29,6 +29,10 @@ pub fn explanation(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'sta
             if gives_up(ours, &own, &other) {
                 return Ok("a body that breaks, whose end the peer still waits for");
             }
+            let elsewhere = (own.len() == other.len()).then(|| strict(input)).flatten();
+            if let Some(why) = elsewhere {
+                return Ok(why);
+            }
             if has_ill_trailer(input) && ours.closed {
                 return Ok("a trailer that is none, which the peer drops");
             }
@@ -143,7 +147,15 @@ fn lax(input: &[u8], ours: &Outcome, peer: &Outcome) -> Option<&'static str> {
     if text.split("\r\n\r\n").any(|head| head.contains(" http/1.") && !head.contains("\r\nhost:")) {
         return Some("a host that only the target names, or nobody");
     }
+    if text.contains(" http/1.0\r\n") && text.contains("keep-alive") && is_cut_short(ours, peer) {
+        return Some("a connection of HTTP/1.0 that is kept, which only the second of two lines asks for");
+    }
     goes_on(ours, peer).then_some("a connection that goes on behind a refusal")
+}
+
+/// The peer closed a connection behind answers that ours gave too.
+fn is_cut_short(ours: &Outcome, peer: &Outcome) -> bool {
+    peer.closed && ours.codes.len() > peer.codes.len() && ours.codes.starts_with(&peer.codes)
 }
 
 /// What in an input makes ours refuse, or end the connection, where the peer does not.
