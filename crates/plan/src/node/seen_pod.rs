@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::names::container;
-use k8s_openapi::api::core::v1::{ContainerState, Pod};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};
 
@@ -154,15 +154,9 @@ impl SeenPod {
     /// Why a container waits to be started again, if it has run.
     fn ended_before(&self, status: &SeenContainerStatus) -> Option<String> {
         let ended = status.last_state.as_ref()?.terminated.as_ref()?;
-        let reason = ended.reason.as_deref().unwrap_or("Error");
-        let said = last_words(ended.message.as_deref().unwrap_or_default());
-        let why = if said.is_empty() {
-            let pod = self.metadata.name.as_deref().unwrap_or_default();
-            format!("`kubectl logs {pod} --container {} --previous` tells why", status.name)
-        } else {
-            said
-        };
-        Some(format!("{reason}, exit code {}: {why}", ended.exit_code))
+        let pod = self.metadata.name.as_deref().unwrap_or_default();
+        let look = format!("`kubectl logs {pod} --container {} --previous` tells why", status.name);
+        Some(ending(ended, &look))
     }
 
     /// The containers proper before those that only accompany them: the latter are ended once the former have.
@@ -171,11 +165,7 @@ impl SeenPod {
         let proper_first = statuses.container_statuses.iter().chain(&statuses.init_container_statuses);
         proper_first.into_iter().find_map(|status| {
             let ended = status.state.as_ref()?.terminated.as_ref()?;
-            let reason = ended.reason.as_deref().unwrap_or("Error");
-            (ended.exit_code != 0).then(|| {
-                let message = last_words(ended.message.as_deref().unwrap_or_default());
-                format!("container {}: {reason}, exit code {}: {message}", status.name, ended.exit_code)
-            })
+            (ended.exit_code != 0).then(|| format!("container {}: {}", status.name, ending(ended, "")))
         })
     }
 
@@ -208,6 +198,14 @@ const PROVEN_AFTER: Duration = Duration::from_secs(60);
 /// How much of a container's last words is told. Kubernetes keeps up to 80 lines of its log.
 const LAST_LINES: usize = 3;
 const LAST_CHARACTERS: usize = 600;
+
+/// How a container ended, with its last words, or what stands for them when it had none.
+fn ending(ended: &ContainerStateTerminated, otherwise: &str) -> String {
+    let reason = ended.reason.as_deref().unwrap_or("Error");
+    let said = last_words(ended.message.as_deref().unwrap_or_default());
+    let said = if said.is_empty() { otherwise } else { &said };
+    format!("{reason}, exit code {}: {said}", ended.exit_code)
+}
 
 /// The end of what a container said, in one line.
 fn last_words(said: &str) -> String {
