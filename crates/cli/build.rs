@@ -1,4 +1,4 @@
-//! How the released program is laid out; `docs/decisions/ADR-9.md` says why.
+//! How the released program is laid out; `docs/decisions/0009-release-binary-layout.md` says why.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
 //! The real world for Outrigger's tests and its demo: Kubernetes with nodes, cert-manager, an object store, and faults
-//! between our processes and the API server. See `docs/decisions/ADR-1.md` for why it is built as it is.
+//! between our processes and the API server. See `docs/decisions/0001-testbed.md` for why it is built as it is.
 //!
 //! # Invariants
 //!
@@ -27,60 +27,22 @@
 //! | crates use only those they may know | `architecture::no_crate_uses_one_it_may_not_know` |
 //! | every wait has a deadline, and its error says what was seen last | `wait::tests::the_last_thing_seen_is_in_the_error`, `wait::tests::a_look_that_hangs_is_cut` |
 
-pub mod address;
 pub mod bench;
-pub mod binaries;
-pub mod caller;
-pub mod cert_manager;
-mod cgroup;
 pub mod cluster;
-pub mod control_plane;
-pub mod dns;
+pub mod demo;
 pub mod error;
-pub mod fault_proxy;
-pub mod footprint;
-pub mod generated;
+pub mod fakes;
+pub mod faults;
 pub mod harness;
-pub mod image;
-pub mod kms_health;
-pub mod kms_plugin;
-pub mod kubectl;
-pub mod kubelet_player;
-mod lan;
-pub mod logs;
-pub mod new_chain;
-pub mod node;
-pub mod oidc;
-pub mod openshift;
-pub mod parts;
-pub mod pki;
-pub mod platform;
-pub mod pod;
-mod probe;
 pub mod process;
-pub mod recorder;
-pub mod rights;
-pub mod rpc;
-pub mod s3;
-pub mod sei_nodes;
-pub mod sidecars;
-pub mod signals;
-pub mod site;
-pub mod storage;
-mod supervised;
-mod sweep;
 mod tls;
-mod tool;
-pub mod wait;
-pub mod wire;
-pub mod write_faults;
 
 pub use cluster::Cluster;
-pub use control_plane::ControlPlane;
+pub use cluster::control_plane::ControlPlane;
+pub use cluster::image::Image;
+pub use cluster::node::Node;
+pub use cluster::parts::Part;
+pub use cluster::site::Site;
+pub use demo::platform::Platform;
 pub use error::{Error, Result};
 pub use harness::{Context, TestResult};
-pub use image::Image;
-pub use node::Node;
-pub use parts::Part;
-pub use platform::Platform;
-pub use site::Site;

@@ -7,8 +7,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
+use crate::cluster::pki::Identity;
 use crate::error::{Error, Result};
-use crate::pki::Identity;
 
 /// Makes aws-lc-rs the process's TLS provider; libraries that look for a default one find none otherwise.
 pub(crate) fn install_provider() {

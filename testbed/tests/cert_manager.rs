@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
-use testbed::cert_manager::{CertManager, is_ready};
+use testbed::cluster::cert_manager::{CertManager, is_ready};
 use testbed::{Context, ControlPlane, TestResult};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -26,7 +26,7 @@ async fn apply(
 }
 
 async fn wait_for_ready(api: &Api<DynamicObject>, name: &str) -> testbed::Result<()> {
-    testbed::wait::until(format!("{name} to be ready"), Duration::from_secs(30), || async {
+    testbed::harness::wait::until(format!("{name} to be ready"), Duration::from_secs(30), || async {
         match api.get(name).await {
             Ok(object) if is_ready(&object) => Ok(()),
             Ok(object) => Err(object.data["status"].to_string()),

@@ -18,8 +18,11 @@ use kube::api::Api;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use testbed::harness::Suite;
+use testbed::harness::binaries;
+use testbed::harness::footprint;
+use testbed::harness::wait;
 use testbed::process::Program;
-use testbed::{Context, ControlPlane, Error, Image, Node, Site, TestResult, binaries, footprint, wait};
+use testbed::{Context, ControlPlane, Error, Image, Node, Site, TestResult};
 
 /// Says which badly ending run this program is.
 const ROLE: &str = "OUTRIGGER_TESTBED_DOOMED";

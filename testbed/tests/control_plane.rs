@@ -9,8 +9,8 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec, Token
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::api::{Api, ListParams, ObjectMeta, PostParams};
-use testbed::kms_plugin::KmsPlugin;
-use testbed::openshift::{self, FeatureSet};
+use testbed::cluster::openshift::{self, FeatureSet};
+use testbed::fakes::kms_plugin::KmsPlugin;
 use testbed::{Context, ControlPlane, TestResult};
 
 testbed::suite![
@@ -66,8 +66,10 @@ async fn rbac_lets_a_user_do_what_it_was_given_and_nothing_else(cx: Context) -> 
     Api::<RoleBinding>::namespaced(admin, &ns).create(&PostParams::default(), &binding).await?;
 
     let everything = ListParams::default();
-    testbed::wait::until("the grant to take effect", Duration::from_secs(5), || maps.list(&everything))
-        .await?;
+    testbed::harness::wait::until("the grant to take effect", Duration::from_secs(5), || {
+        maps.list(&everything)
+    })
+    .await?;
     let own = ConfigMap { metadata: name("own"), ..ConfigMap::default() };
     let refused = maps.create(&PostParams::default(), &own).await.expect_err("only list was granted");
     assert!(refused.to_string().contains("cannot create resource \"configmaps\""), "{refused}");
@@ -173,7 +175,7 @@ async fn controllers_work_on_request(cx: Context) -> TestResult {
     let plane = ControlPlane::on(&cx.site()?).controllers().scheduler().start().await?;
     let ns = plane.namespace("watched").await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(plane.client().await?, &ns);
-    testbed::wait::until("the namespace's default service account", Duration::from_secs(30), || {
+    testbed::harness::wait::until("the namespace's default service account", Duration::from_secs(30), || {
         accounts.get("default")
     })
     .await?;
@@ -186,7 +188,7 @@ async fn a_scheduler_that_ended_is_started_again(cx: Context) -> TestResult {
     let first = plane.scheduler_pid()?;
     let pid = rustix::process::Pid::from_raw(i32::try_from(first)?).ok_or("it has no number")?;
     rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
-    testbed::wait::until("another one", Duration::from_secs(30), || async {
+    testbed::harness::wait::until("another one", Duration::from_secs(30), || async {
         plane.check_alive()?;
         match plane.scheduler_pid()? {
             now if now != first => Ok(()),
@@ -240,7 +242,7 @@ async fn operator_resources_have_the_schemas_that_openshift_publishes(cx: Contex
         for (kind, _) in openshift::KINDS {
             openshift::create(&client, kind).await?;
             // A new schema is explained a moment after it is served.
-            testbed::wait::until("the schema", Duration::from_secs(10), || async {
+            testbed::harness::wait::until("the schema", Duration::from_secs(10), || async {
                 let output = plane.kubectl()?.args(["explain", kind, "--recursive"]).output();
                 let schema = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
                 let schema = schema.unwrap_or_default();

@@ -10,7 +10,9 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, DeleteParams, ListParams, LogParams, PostParams};
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
-use testbed::{Cluster, Context, ControlPlane, Error, Image, Node, TestResult, footprint, wait};
+use testbed::harness::footprint;
+use testbed::harness::wait;
+use testbed::{Cluster, Context, ControlPlane, Error, Image, Node, TestResult};
 
 testbed::suite![
     pods_on_three_nodes_reach_each_other_and_the_api,

@@ -5,7 +5,7 @@
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
-use testbed::s3::S3;
+use testbed::cluster::s3::S3;
 use testbed::{Context, TestResult};
 
 testbed::suite![takes_and_returns_an_object, refuses_a_wrong_secret];

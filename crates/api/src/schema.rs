@@ -127,7 +127,7 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
                     "minimum": 0,
                 },
                 "reason": {
-                    "description": "Why, in one word of a closed list: see docs/conditions.md.",
+                    "description": "Why, in one word of a closed list: see docs/reference/conditions.md.",
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 1024,

@@ -14,7 +14,7 @@ use api::sidecar_wire::{self, TaskType};
 
 /// Fails the test when a file is not what is generated now.
 fn check(path: &str, now: &str) {
-    testbed::generated::check(path, now).unwrap_or_else(|error| panic!("{error}"));
+    testbed::harness::generated::check(path, now).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn the_table_of_conditions_is_up_to_date() {
         }
         let _ = writeln!(page, "| {} | `{reason}` | {meaning} | {remedy} |", status.as_str());
     }
-    check("docs/conditions.md", &page);
+    check("docs/reference/conditions.md", &page);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_table_of_what_a_sidecar_shows_is_up_to_date() {
         };
         let _ = writeln!(page, "| `{label}` | {values} | {about} |");
     }
-    check("docs/sidecar-exposure.md", &page);
+    check("docs/reference/sidecar-exposure.md", &page);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::Failure;
         outrigger kms-aggregator --kubeconfig ~/.kube/config --pod-namespace kms\n  \
         outrigger kms-aggregator --targets kubeapiserver,openshiftapiserver,authentication\n  \
         outrigger kms-aggregator --targets kubeapiserver --cluster-operator kube-apiserver\n\n\
-        All settings: docs/kms-aggregator-settings.md"
+        All settings: docs/reference/kms-aggregator-settings.md"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

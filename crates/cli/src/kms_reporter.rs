@@ -17,7 +17,7 @@ use crate::Failure;
         --node-name master-0\n  \
         outrigger kms-reporter --kms-sockets unix:///run/kms/kms-1.sock --socket-dir /run/kms --node-name n1 \
         --publish kmshealth\n\n\
-        All settings and metrics: docs/kms-reporter.md"
+        All settings and metrics: docs/reference/kms-reporter.md"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

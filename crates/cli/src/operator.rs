@@ -14,7 +14,7 @@ use crate::Failure;
     after_help = "Examples:\n  \
         outrigger operator --kubeconfig ~/.kube/config --watch-namespaces sei\n  \
         SEI_SIDECAR_IMAGE=images.example/outrigger:v0.1.0 outrigger operator ...\n\n\
-        All settings: docs/operator-settings.md"
+        All settings: docs/reference/operator-settings.md"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -20,7 +20,7 @@ use crate::Failure;
         --auth-token-audiences=sidecar.sei.io\n  \
         ln -s outrigger kube-rbac-proxy && ./kube-rbac-proxy --help\n\n\
         Exit codes: 0 told to end, 1 failed or wrong usage.\n\
-        All flags and metrics: docs/proxy.md"
+        All flags and metrics: docs/reference/proxy.md"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -63,15 +63,15 @@ mod tests {
 
     #[test]
     fn the_files_are_what_the_code_says() -> testbed::Result<()> {
-        testbed::generated::check_documents("deploy/kms/alerts.yaml", &[rule()])?;
+        testbed::harness::generated::check_documents("deploy/kms/alerts.yaml", &[rule()])?;
         let mut page = String::from(
             "# Alerts of the KMS aggregator\n\nGenerated from the code; a test compares. They are in `deploy/kms/alerts.yaml`.\n\n\
              | alert | fires when | for | severity |\n|---|---|---|---|\n",
         );
         for Alert { name, expr, for_, severity, .. } in ALL {
-            let _ = writeln!(page, "| [`{name}`](runbooks/{name}.md) | `{expr}` | {for_} | {severity} |");
+            let _ = writeln!(page, "| [`{name}`](../runbooks/{name}.md) | `{expr}` | {for_} | {severity} |");
         }
-        testbed::generated::check("docs/kms-alerts.md", &page)
+        testbed::harness::generated::check("docs/reference/kms-alerts.md", &page)
     }
 
     #[test]

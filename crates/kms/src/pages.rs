@@ -8,7 +8,7 @@ use clap::{Args, Command};
 
 fn flags(page: &mut String, command: Command, about: &str) {
     let _ = write!(page, "\n## outrigger {}\n\n{about}\n", command.get_name());
-    page.push_str(&testbed::generated::settings(&command));
+    page.push_str(&testbed::harness::generated::settings(&command));
 }
 
 /// What a step of a check asks.
@@ -76,5 +76,5 @@ fn the_page_of_tools_is_what_the_code_says() -> testbed::Result<()> {
         names::DEGRADED,
         names::PROGRESSING,
     );
-    testbed::generated::check("docs/kms-tools.md", &page)
+    testbed::harness::generated::check("docs/reference/kms-tools.md", &page)
 }

@@ -9,7 +9,7 @@ use kms::probe::Plugin;
 use plan::kms::call::{Failure, StatusAnswer};
 use plan::kms::round_trip;
 use tempfile::TempDir;
-use testbed::kms_plugin::{DecryptFault, EncryptFault, KmsPlugin, Manner};
+use testbed::fakes::kms_plugin::{DecryptFault, EncryptFault, KmsPlugin, Manner};
 use tonic::Code;
 
 /// How long a call may take in these tests, unless it is about that.
@@ -187,7 +187,7 @@ async fn a_plugin_that_was_replaced_is_found_and_one_connection_is_left() {
     }
     ground.plugin.heal().unwrap();
     ground.probe.status(LONG).await.unwrap();
-    testbed::wait::until("the end of all connections but that of the last call", LONG, || {
+    testbed::harness::wait::until("the end of all connections but that of the last call", LONG, || {
         let open = ground.plugin.connections();
         async move { if open == 1 { Ok(()) } else { Err(format!("{open} are open")) } }
     })

@@ -1,4 +1,4 @@
-//! The authorizing reverse proxy: a drop-in for kube-rbac-proxy. `docs/decisions/ADR-6.md` tells how it is built.
+//! The authorizing reverse proxy: a drop-in for kube-rbac-proxy. `docs/decisions/0006-authorizing-proxy.md` tells how it is built.
 //!
 //! # Invariants
 //!
@@ -23,7 +23,7 @@
 //! | a bad certificate on disk keeps the good one in use | `tls::reload::tests::what_is_good_is_used_and_what_is_bad_keeps_the_old` |
 //! | many requests share connections to a quick upstream, and a slow one holds up nobody | `upstream::places::tests::who_finds_no_place_gets_the_next_that_is_free`, `smoke::answers_that_do_not_come_hold_up_nobody` |
 //! | a signal lets requests under way end, within a bound | `smoke::a_signal_lets_requests_under_way_end` |
-//! | docs/proxy.md is what the code says | `pages::the_documentation_is_what_the_code_says` |
+//! | docs/reference/proxy.md is what the code says | `pages::the_documentation_is_what_the_code_says` |
 //! | metrics are those that are described | `metrics::tests::what_is_registered_is_what_is_described` |
 
 mod authentication;

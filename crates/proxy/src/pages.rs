@@ -175,5 +175,5 @@ fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
     let metrics = catalogue::page(&[("Metrics", METRICS)]);
     // Without the head of a page of their own.
     page.push_str(metrics.find("\n## ").and_then(|at| metrics.get(at..)).unwrap_or_default());
-    testbed::generated::check("docs/proxy.md", &page)
+    testbed::harness::generated::check("docs/reference/proxy.md", &page)
 }

@@ -169,6 +169,6 @@ mod tests {
             "Every process serves them at `/metrics` of its admin server.",
             "The sidecar serves them at `/v0/metrics`, with those of its process; what may\nstand in their labels is in sidecar-exposure.md.",
         );
-        testbed::generated::check("docs/sidecar-metrics.md", &page)
+        testbed::harness::generated::check("docs/reference/sidecar-metrics.md", &page)
     }
 }

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 pub use self::builds::{Build, released};
 pub use self::figures::{Circumstances, Figure, finish, float, quantile};
 use crate::error::{Error, IoContext, Result};
-use crate::signals;
+use crate::process::signals;
 
 /// The main function of a benchmark. What was started is ended before it returns, and on Ctrl-C.
 pub fn main(name: &str, run: impl AsyncFnOnce() -> Result<()>) -> ExitCode {

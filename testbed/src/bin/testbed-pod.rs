@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use testbed::pod::{self, Args};
+use testbed::cluster::pod::{self, Args};
 
 fn main() -> ExitCode {
     match pod::run(Args::parse()) {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match testbed::write_faults::run(std::env::args().skip(1)) {
+    match testbed::faults::crash_writes::run(std::env::args().skip(1)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("testbed-writes: {error}");

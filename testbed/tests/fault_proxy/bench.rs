@@ -9,9 +9,9 @@ use futures_util::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt};
-use testbed::control_plane::User;
-use testbed::fault_proxy::journal::{EventEntry, Fate};
-use testbed::fault_proxy::{FaultProxy, Matching, Resource};
+use testbed::cluster::control_plane::User;
+use testbed::faults::fault_proxy::journal::{EventEntry, Fate};
+use testbed::faults::fault_proxy::{FaultProxy, Matching, Resource};
 use testbed::{Context, ControlPlane, Result};
 
 /// Everything here takes milliseconds; only a machine that is very busy comes near this.
@@ -59,7 +59,7 @@ impl<'a> Bench<'a> {
     pub async fn wait_withheld(&self, count: usize, wanted: impl Fn(&EventEntry) -> bool) -> Result<()> {
         let withheld =
             |event: &EventEntry| event.fate == Fate::Withheld && event.namespace == self.ns && wanted(event);
-        testbed::wait::until(format!("{count} withheld events"), SOON, || async {
+        testbed::harness::wait::until(format!("{count} withheld events"), SOON, || async {
             let seen = self.proxy.journal().events(withheld).map_err(|error| error.to_string())?.len();
             if seen >= count { Ok(()) } else { Err(format!("{seen} so far")) }
         })

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-use testbed::fault_proxy::{Fault, Kill, Matching, Moment, Times};
+use testbed::faults::fault_proxy::{Fault, Kill, Matching, Moment, Times};
 use testbed::process::{Process, Program};
 use testbed::{Context, Error, TestResult};
 
@@ -54,7 +54,7 @@ async fn crash(bench: &Bench<'_>, cx: &Context, moment: Moment) -> Result<String
     fault.wait_fired(1, SOON).await?;
     process.check_alive().expect_err("kubectl survived");
     assert_eq!(fault.fired(), 1);
-    Ok(testbed::logs::tail(process.log(), WANTED + 1))
+    Ok(testbed::harness::logs::tail(process.log(), WANTED + 1))
 }
 
 /// The API server's code for a write, and the client's.
@@ -113,14 +113,14 @@ pub async fn nothing_of_a_dying_client_gets_through(cx: Context) -> TestResult {
     };
     let fatal = ask("fatal");
     let journal = bench.proxy.journal();
-    testbed::wait::until("the fatal write", SOON, || async {
+    testbed::harness::wait::until("the fatal write", SOON, || async {
         let done =
             journal.requests(|request| request.upstream == Some(201)).map_err(|error| error.to_string())?;
         if done.is_empty() { Err("it is on its way".to_owned()) } else { Ok(()) }
     })
     .await?;
     let late = ask("late");
-    testbed::wait::until("the late write at the gate", SOON, || async {
+    testbed::harness::wait::until("the late write at the gate", SOON, || async {
         if journal.pending() == 1 { Ok(()) } else { Err("it has not come yet") }
     })
     .await?;

@@ -6,7 +6,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{Api, ListParams, ObjectMeta, PostParams};
 use kube::{Client, Config};
-use testbed::pki::Authority;
+use testbed::cluster::pki::Authority;
 use testbed::{Context, TestResult};
 
 use crate::bench::{Bench, SOON, create, status};

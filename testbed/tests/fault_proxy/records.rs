@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, ObjectMeta, PostParams, Preconditions, WatchParams};
-use testbed::fault_proxy::journal::{self, End, Entry, Fate, Written};
-use testbed::fault_proxy::{EventType, Fault, FaultProxy, Matching, Times, Verb};
+use testbed::faults::fault_proxy::journal::{self, End, Entry, Fate, Written};
+use testbed::faults::fault_proxy::{EventType, Fault, FaultProxy, Matching, Times, Verb};
 use testbed::{Context, TestResult};
 
 use crate::bench::{Bench, SOON, Watch, client, soon, status};
@@ -120,7 +120,7 @@ pub async fn everything_ends_with_the_proxy(cx: Context) -> TestResult {
         None | Some(Err(_)) => {}
         other => return Err(format!("the watch gave {other:?}").into()),
     }
-    testbed::wait::until("a closed port", SOON, || async {
+    testbed::harness::wait::until("a closed port", SOON, || async {
         match tokio::net::TcpStream::connect(&address).await {
             Ok(_) => Err("somebody listens"),
             Err(_) => Ok(()),
@@ -128,7 +128,7 @@ pub async fn everything_ends_with_the_proxy(cx: Context) -> TestResult {
     })
     .await?;
     late.apiserver_version().await.expect_err("nobody listens any longer");
-    testbed::wait::until("the end of the watch in the journal", SOON, || async {
+    testbed::harness::wait::until("the end of the watch in the journal", SOON, || async {
         let entries = journal.entries().map_err(|error| error.to_string())?;
         let ended =
             |entry: &Entry| matches!(entry, Entry::End(end) if end.watch == 1 && end.end == End::Client);

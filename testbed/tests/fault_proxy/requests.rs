@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ListParams, PostParams};
-use testbed::fault_proxy::{Fault, FaultProxy, Loss, Matching, Refusal, Resource, Times, Verb};
+use testbed::faults::fault_proxy::{Fault, FaultProxy, Loss, Matching, Refusal, Resource, Times, Verb};
 use testbed::{Context, ControlPlane, TestResult};
 
 use crate::bench::{Bench, SOON, client, create, is_reset, map, of_maps, status};
@@ -73,7 +73,7 @@ pub async fn an_answer_is_delayed_after_the_write(cx: Context) -> TestResult {
         let maps = bench.maps.clone();
         async move { create(&maps, "early").await }
     });
-    testbed::wait::until("the object", SOON, || bench.direct.get("early")).await?;
+    testbed::harness::wait::until("the object", SOON, || bench.direct.get("early")).await?;
     assert!(!creating.is_finished(), "the answer was not kept back");
     creating.await??;
     assert!(begin.elapsed() >= time, "it took {:?}", begin.elapsed());

@@ -131,7 +131,7 @@ pub async fn a_view_frozen_earlier_makes_a_client_travel_in_time(cx: Context) ->
     assert!(bench.proxy.now().await? > then);
     // Everybody's past, of every kind, but only for one client.
     let traveller = bench.maps_of(bench.plane.admin(), "traveller/1").await?;
-    let frozen = bench.proxy.freeze(then, testbed::fault_proxy::Matching::any().agent("traveller/"));
+    let frozen = bench.proxy.freeze(then, testbed::faults::fault_proxy::Matching::any().agent("traveller/"));
     assert_eq!(seen(&traveller, &ListParams::default()).await?, PAST);
     assert_eq!(seen(&bench.maps, &ListParams::default()).await?, PRESENT);
     frozen.lift();

@@ -2,8 +2,8 @@
 
 use http::StatusCode;
 use kube::api::{DeleteParams, ListParams, WatchEvent};
-use testbed::fault_proxy::journal::{End, Entry, Fate};
-use testbed::fault_proxy::{EventType, Matching, Refusal, Resource, Times, Verb, WatchEnd};
+use testbed::faults::fault_proxy::journal::{End, Entry, Fate};
+use testbed::faults::fault_proxy::{EventType, Matching, Refusal, Resource, Times, Verb, WatchEnd};
 use testbed::{Context, TestResult};
 
 use crate::bench::{Bench, SOON, Watch, create, is_reset, of_maps, set};
@@ -52,7 +52,7 @@ pub async fn a_black_hole_swallows_watches_until_it_is_lifted(cx: Context) -> Te
     hole.wait_fired(2, SOON).await?;
     // A client that gives up in the hole is noticed all the same.
     drop(Watch::on(&bench.maps, "0").await?);
-    testbed::wait::until("the end of the third watch", SOON, || async {
+    testbed::harness::wait::until("the end of the third watch", SOON, || async {
         let entries = bench.proxy.journal().entries().map_err(|error| error.to_string())?;
         let gone = |entry: &Entry| matches!(entry, Entry::End(end) if end.end == End::Client);
         if entries.iter().any(gone) { Ok(()) } else { Err("it is open".to_owned()) }

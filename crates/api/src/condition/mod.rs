@@ -22,7 +22,7 @@ pub use shared::{Paused, SpecApplied};
 
 use crate::text::cut;
 
-/// Every condition with every reason, kind by kind: what `docs/conditions.md` is made from.
+/// Every condition with every reason, kind by kind: what `docs/reference/conditions.md` is made from.
 pub const ALL: &[&[Entry]] = &[node::ALL, fleet::ALL, shared::ALL, kms::ALL];
 
 /// Most characters of a message. One that is longer would have the whole status refused.

@@ -35,7 +35,7 @@ pub trait Reason: Copy {
     fn status(self) -> Status;
 }
 
-/// One line of `docs/conditions.md`.
+/// One line of `docs/reference/conditions.md`.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The kinds of objects that have the condition.

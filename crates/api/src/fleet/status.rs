@@ -24,7 +24,7 @@ pub struct SeiNodeDeploymentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciled_generation: Option<i64>,
 
-    /// What holds of the fleet, each with its reason: see docs/conditions.md.
+    /// What holds of the fleet, each with its reason: see docs/reference/conditions.md.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

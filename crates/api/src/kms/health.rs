@@ -108,7 +108,7 @@ pub struct KMSHealthStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// What follows from the reports, each with its reason: see docs/conditions.md.
+    /// What follows from the reports, each with its reason: see docs/reference/conditions.md.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -12,7 +12,8 @@ mod transitions;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testbed::{Context, ControlPlane, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, TestResult};
 
 use crate::stored::{
     a_fleet_is_scaled_unless_its_nodes_would_sign_twice, defaults_are_filled_in,

@@ -47,8 +47,10 @@ pub async fn install(plane: &ControlPlane) -> Result<String, Error> {
         "/apis/sei.io/v1alpha1/seinodedeployments",
         "/apis/outrigger.dev/v1alpha1/kmshealths",
     ] {
-        testbed::wait::until(path, Duration::from_secs(30), || call(&client, "GET", path, &Value::Null))
-            .await?;
+        testbed::harness::wait::until(path, Duration::from_secs(30), || {
+            call(&client, "GET", path, &Value::Null)
+        })
+        .await?;
     }
     Ok(said)
 }

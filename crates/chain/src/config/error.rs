@@ -15,7 +15,7 @@ pub enum ConfigError {
     #[error(transparent)]
     Mode(#[from] UnknownMode),
     /// An override of a setting that does not exist.
-    #[error("override {0:?} is no setting; docs/node-config-fields.md lists them")]
+    #[error("override {0:?} is no setting; docs/reference/node-config-fields.md lists them")]
     UnknownKey(String),
     /// An override whose value does not fit.
     #[error("override {key:?}: {value:?} {why}")]

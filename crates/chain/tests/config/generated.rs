@@ -32,7 +32,8 @@ Made from the table in `crates/chain`; do not edit.
             defaults(field),
         );
     }
-    testbed::generated::check("docs/node-config-fields.md", &page).unwrap_or_else(|error| panic!("{error}"));
+    testbed::harness::generated::check("docs/reference/node-config-fields.md", &page)
+        .unwrap_or_else(|error| panic!("{error}"));
 }
 
 fn defaults(field: &Field) -> String {

@@ -14,9 +14,9 @@ use chain::genesis::{Ceremony, Genesis, NewAccount, Participant, Vesting, assemb
 use chain::gentx::{Declaration, Gentx};
 use chain::identity::{ConsensusKey, NodeKey, UNUSED_VALIDATOR_STATE};
 use chain::keyring;
-use testbed::parts::Part;
+use testbed::cluster::parts::Part;
+use testbed::cluster::site::Site;
 use testbed::process::{Process, Program};
-use testbed::site::Site;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;

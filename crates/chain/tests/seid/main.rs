@@ -22,7 +22,8 @@ use chain::gentx::{Declaration, Gentx};
 use chain::json::Json;
 use home::{CHAIN, Home, account_key, consensus_key, node_key};
 use serde_json::json;
-use testbed::{Context, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 testbed::suite![
     the_files_of_every_mode_start_seid,

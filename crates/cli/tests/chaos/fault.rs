@@ -7,10 +7,12 @@ use fastrand::Rng;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::Api;
-use testbed::node::kill_container;
-use testbed::platform::{FULL_NODE, NAMESPACE, OPERATOR, VALIDATOR};
-use testbed::sei_nodes::{SOON, SeiNodes};
-use testbed::{Error, Node, kubectl, wait};
+use testbed::cluster::kubectl;
+use testbed::cluster::node::kill_container;
+use testbed::demo::platform::{FULL_NODE, NAMESPACE, OPERATOR, VALIDATOR};
+use testbed::demo::sei_nodes::{SOON, SeiNodes};
+use testbed::harness::wait;
+use testbed::{Error, Node};
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

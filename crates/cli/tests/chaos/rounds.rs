@@ -9,10 +9,11 @@ use fastrand::Rng;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-use testbed::caller::Caller;
-use testbed::platform::{FULL_NODE, OPERATOR_USER, SEID, SEID_AGAIN, VALIDATOR};
-use testbed::sei_nodes::{SeiNodes, is_ready};
-use testbed::{Context, Error, TestResult, wait};
+use testbed::demo::caller::Caller;
+use testbed::demo::platform::{FULL_NODE, OPERATOR_USER, SEID, SEID_AGAIN, VALIDATOR};
+use testbed::demo::sei_nodes::{SeiNodes, is_ready};
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::fault::Fault;
 use crate::table::{Row, Table};

@@ -6,10 +6,12 @@ use api::names::{container, port};
 use api::sidecar_wire::path;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-use testbed::caller::Caller;
-use testbed::platform::{NAMESPACE, PUBLISHER, VALIDATOR};
-use testbed::sei_nodes::{SOON, is_ready};
-use testbed::{Context, Error, TestResult, kubectl, wait};
+use testbed::cluster::kubectl;
+use testbed::demo::caller::Caller;
+use testbed::demo::platform::{NAMESPACE, PUBLISHER, VALIDATOR};
+use testbed::demo::sei_nodes::{SOON, is_ready};
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{self, since};
 

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use api::SeiNode;
-use testbed::platform::{FULL_NODE, PUBLISHER, VALIDATOR};
-use testbed::sei_nodes::{SeiNodes, is_ready};
+use testbed::demo::platform::{FULL_NODE, PUBLISHER, VALIDATOR};
+use testbed::demo::sei_nodes::{SeiNodes, is_ready};
 use testbed::{Context, Error};
 use tokio::sync::{Mutex, MutexGuard};
 

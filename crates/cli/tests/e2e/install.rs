@@ -6,9 +6,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams};
 use operator::install::{ACCOUNT, NAMESPACE};
 use serde_json::json;
-use testbed::platform::{OPERATOR, OPERATOR_USER};
-use testbed::sei_nodes::SOON;
-use testbed::{Context, Error, TestResult, kubectl, wait};
+use testbed::cluster::kubectl;
+use testbed::demo::platform::{OPERATOR, OPERATOR_USER};
+use testbed::demo::sei_nodes::SOON;
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 /// The pod that leads. Its name is the beginning of what it calls itself.
 async fn leader(leases: &Api<Lease>, unlike: &str) -> Result<String, Error> {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use api::SeiNode;
 use api::sei_node::SeiNodeStatus;
 use serde_json::json;
-use testbed::platform::{FULL_NODE, SEID_AGAIN, VALIDATOR};
-use testbed::sei_nodes::{SeiNodes, is_ready};
+use testbed::demo::platform::{FULL_NODE, SEID_AGAIN, VALIDATOR};
+use testbed::demo::sei_nodes::{SeiNodes, is_ready};
 use testbed::{Context, TestResult};
 
 use crate::ground::{self, since};

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use serde_json::json;
-use testbed::caller::Caller;
-use testbed::platform::{PUBLISHER, RESTORED, VALIDATOR, manifest};
-use testbed::sei_nodes::is_ready;
-use testbed::{Context, TestResult, kubectl};
+use testbed::cluster::kubectl;
+use testbed::demo::caller::Caller;
+use testbed::demo::platform::{PUBLISHER, RESTORED, VALIDATOR, manifest};
+use testbed::demo::sei_nodes::is_ready;
+use testbed::{Context, TestResult};
 
 use crate::ground::{self, since};
 

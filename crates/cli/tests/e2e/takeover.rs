@@ -7,11 +7,14 @@ use api::names::{finalizer, manager};
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
-use testbed::caller::Caller;
-use testbed::platform::{self, CHAIN, NAMESPACE, SEID, SEID_AGAIN, VALIDATOR};
+use testbed::cluster::kubectl;
+use testbed::demo::caller::Caller;
+use testbed::demo::platform::{self, CHAIN, NAMESPACE, SEID, SEID_AGAIN, VALIDATOR};
+use testbed::demo::sei_nodes::{SeiNodes, is_ready};
+use testbed::harness::binaries;
+use testbed::harness::wait;
 use testbed::process::{Process, Program};
-use testbed::sei_nodes::{SeiNodes, is_ready};
-use testbed::{Context, Error, TestResult, binaries, kubectl, wait};
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{self, since};
 

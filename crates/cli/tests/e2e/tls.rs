@@ -10,9 +10,11 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use testbed::platform::{FULL_NODE, NAMESPACE, manifest};
-use testbed::sei_nodes::{SOON, SeiNodes, is_ready};
-use testbed::{Context, Error, TestResult, kubectl, wait};
+use testbed::cluster::kubectl;
+use testbed::demo::platform::{FULL_NODE, NAMESPACE, manifest};
+use testbed::demo::sei_nodes::{SOON, SeiNodes, is_ready};
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{self, since};
 

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use testbed::Error;
 use testbed::bench::usage::{cpu, memory};
 use testbed::bench::{Build, float, quantile};
+use testbed::harness::wait;
 use testbed::process::Process;
-use testbed::{Error, wait};
 
 use crate::contender;
 use crate::watchers::{self, Watchers};

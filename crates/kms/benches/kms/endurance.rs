@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use testbed::Error;
 use testbed::bench::usage::memory;
 use testbed::bench::{Build, float};
-use testbed::{Error, openshift, wait};
+use testbed::cluster::openshift;
+use testbed::harness::wait;
 
 use crate::contender;
 use crate::world::{Object, World};

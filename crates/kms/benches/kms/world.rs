@@ -9,9 +9,11 @@ use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 use testbed::bench::Build;
-use testbed::kms_plugin::KmsPlugin;
-use testbed::openshift::{self, FeatureSet};
-use testbed::{ControlPlane, Error, Site, logs, wait};
+use testbed::cluster::openshift::{self, FeatureSet};
+use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::harness::logs;
+use testbed::harness::wait;
+use testbed::{ControlPlane, Error, Site};
 
 /// As whom reporters ask the API server.
 pub const USER: &str = "reporter";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use testbed::Error;
-use testbed::control_plane::{AuditReader, AuditedRequest};
+use testbed::cluster::control_plane::{AuditReader, AuditedRequest};
 
 use crate::world::{USER, World};
 

@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
         let page = catalogue::page(&[("Of the KMS aggregator", ALL), ("Of every process", catalogue::ALL)]);
-        testbed::generated::check("docs/kms-aggregator-metrics.md", &page)
+        testbed::harness::generated::check("docs/reference/kms-aggregator-metrics.md", &page)
     }
 
     #[test]

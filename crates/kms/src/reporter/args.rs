@@ -117,7 +117,7 @@ mod tests {
              Generated from the code; a test compares. `outrigger kms-reporter` (also `kms-health-reporter`) says how the KMS plugins beside an\n\
              API server are. A flag that is wrong ends it with exit code 1 and one line; after that nothing does but a signal.\n",
         );
-        page.push_str(&testbed::generated::settings(&command()));
+        page.push_str(&testbed::harness::generated::settings(&command()));
         page.push_str("\n## Causes\n\nThe detail of a report begins with one of these.\n\n| cause | what to look at |\n|---|---|\n");
         for cause in api::kms::Cause::ALL {
             let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.hint());
@@ -125,6 +125,6 @@ mod tests {
         let metrics = catalogue::page(&[("Metrics", METRICS)]);
         // Without the head of a page of their own.
         page.push_str(metrics.find("\n## ").and_then(|at| metrics.get(at..)).unwrap_or_default());
-        testbed::generated::check("docs/kms-reporter.md", &page)
+        testbed::harness::generated::check("docs/reference/kms-reporter.md", &page)
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testbed::{Context, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::ground::{Form, Ground, INTERVAL, KUBE, SOON, well};
 

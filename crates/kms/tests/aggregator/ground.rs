@@ -12,10 +12,12 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use testbed::control_plane::{AuditedRequest, User};
-use testbed::openshift::{self, FeatureSet};
+use testbed::cluster::control_plane::{AuditedRequest, User};
+use testbed::cluster::openshift::{self, FeatureSet};
+use testbed::harness::binaries;
+use testbed::harness::wait;
 use testbed::process::{Process, Program};
-use testbed::{Context, ControlPlane, Error, Site, binaries, wait};
+use testbed::{Context, ControlPlane, Error, Site};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testbed::{Context, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::ground::{Form, Ground, INTERVAL, OURS, SOON, sick, well};
 
@@ -155,7 +156,7 @@ pub async fn a_restart_with_a_stale_object_writes_nothing(cx: Context) -> TestRe
     ground.until(OURS, "stale", DEGRADED, "ReporterStale").await?;
     drop(first);
     let before = (ground.condition(OURS, "stale", DEGRADED).await?, ground.writes()?.len());
-    let lists = |one: &testbed::control_plane::AuditedRequest| {
+    let lists = |one: &testbed::cluster::control_plane::AuditedRequest| {
         one.user_agent == crate::ground::AGENT && one.resource == "kmshealths" && one.verb == "watch"
     };
     let seen = ground.plane.audit().requests(lists)?.len();

@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use testbed::{Context, Error, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{
     AUTHENTICATION, Form, Ground, KUBE, Kind, OPENSHIFT, OURS, SOON, kubectl, reporter_manager, ship, sick,

@@ -3,11 +3,14 @@
 use kms::access;
 use kube::api::{Api, DynamicObject};
 use serde_json::{Value, json};
-use testbed::control_plane::User;
-use testbed::fault_proxy::{EventType, FaultProxy, Matching, Times, Verb};
-use testbed::kms_plugin::KmsPlugin;
+use testbed::cluster::control_plane::User;
+use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::faults::fault_proxy::{EventType, FaultProxy, Matching, Times, Verb};
+use testbed::harness::binaries;
+use testbed::harness::rights;
+use testbed::harness::wait;
 use testbed::process::{Process, Program};
-use testbed::{Context, Error, TestResult, binaries, rights, wait};
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{
     AUTHENTICATION, Form, Ground, KUBE, Kind, OPENSHIFT, OURS, SOON, cluster_operators, ship, sick, well,

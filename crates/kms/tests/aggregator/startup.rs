@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use testbed::{Context, TestResult, binaries};
+use testbed::harness::binaries;
+use testbed::{Context, TestResult};
 
 pub async fn wrong_settings_are_told_at_once_with_code_two(_cx: Context) -> TestResult {
     let output = Command::new(binaries::path("outrigger")?)

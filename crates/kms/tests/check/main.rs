@@ -11,8 +11,8 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::binaries;
-use testbed::kms_plugin::{DecryptFault, EncryptFault, KmsPlugin, Manner, Script};
+use testbed::fakes::kms_plugin::{DecryptFault, EncryptFault, KmsPlugin, Manner, Script};
+use testbed::harness::binaries;
 use tonic::Code;
 
 /// What a plugin does wrong, the step that tells it, and the cause that it has.

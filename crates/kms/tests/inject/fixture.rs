@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use testbed::binaries;
+use testbed::harness::binaries;
 
 /// How a run of the binary ended.
 pub struct Ended {

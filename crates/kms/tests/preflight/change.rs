@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use testbed::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::KmsPlugin;
 use testbed::{Context, TestResult};
 
 use crate::ground::{Ground, kms};

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use testbed::{Context, TestResult, binaries};
+use testbed::harness::binaries;
+use testbed::{Context, TestResult};
 
 pub async fn wrong_flags_end_with_one_line(_: Context) -> TestResult {
     let socket = "--kms-sockets=unix:///var/run/kmsplugin/kms-1.sock";

@@ -13,10 +13,12 @@ use plan::kms::config_hash;
 use plan::kms::plugin::{Need, Source, of_kms};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testbed::control_plane::User;
-use testbed::openshift::{self, FeatureSet};
+use testbed::cluster::control_plane::User;
+use testbed::cluster::openshift::{self, FeatureSet};
+use testbed::harness::binaries;
+use testbed::harness::wait;
 use testbed::process::{Process, Program};
-use testbed::{Context, ControlPlane, binaries, wait};
+use testbed::{Context, ControlPlane};
 
 /// Whatever went wrong; tests only show it.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

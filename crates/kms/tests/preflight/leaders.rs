@@ -2,8 +2,9 @@
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
+use testbed::harness::wait;
 use testbed::process::Program;
-use testbed::{Context, TestResult, wait};
+use testbed::{Context, TestResult};
 
 use crate::ground::{Ground, SOON};
 

@@ -9,9 +9,10 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use plan::kms::preflight::{role, role_binding, service_account};
 use serde_json::{Value, json};
-use testbed::kms_plugin::KmsPlugin;
-use testbed::pod::GOOD_SECRET_ID;
-use testbed::{Context, ControlPlane, Image, Node, TestResult, wait};
+use testbed::cluster::pod::GOOD_SECRET_ID;
+use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, Image, Node, TestResult};
 
 use crate::ground::{Ground, plugin_image};
 

@@ -6,8 +6,10 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-use testbed::kms_plugin::{DecryptFault, KmsPlugin};
-use testbed::{Context, TestResult, openshift, wait};
+use testbed::cluster::openshift;
+use testbed::fakes::kms_plugin::{DecryptFault, KmsPlugin};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 use tonic::Code;
 
 use crate::ground::{Ground, OPERAND, kms};

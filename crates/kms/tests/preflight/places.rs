@@ -3,7 +3,7 @@
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
-use testbed::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::KmsPlugin;
 use testbed::{Context, TestResult};
 
 use crate::ground::{Error, Ground};

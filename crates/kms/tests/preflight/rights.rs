@@ -4,9 +4,11 @@ use kms::access;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use testbed::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::harness::rights;
+use testbed::harness::wait;
 use testbed::process::Program;
-use testbed::{Context, TestResult, rights, wait};
+use testbed::{Context, TestResult};
 
 use crate::ground::{CONFIG, Error, Ground, SOON, kms};
 

@@ -6,7 +6,8 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use plan::kms::publication::manager;
 use serde_json::{Value, json};
-use testbed::{Context, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::ground::{Ground, SOON, place};
 

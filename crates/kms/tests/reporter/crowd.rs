@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use testbed::fault_proxy::{Fault, FaultProxy, Matching, Times, Verb};
-use testbed::{Context, Error, TestResult, wait};
+use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Times, Verb};
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{Ground, SOON, place};
 use crate::reporter::Reporter;

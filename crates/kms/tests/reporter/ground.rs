@@ -9,9 +9,10 @@ use kube::core::ApiResource;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testbed::kms_plugin::KmsPlugin;
-use testbed::openshift::{self, FeatureSet};
-use testbed::{Context, ControlPlane, Error, wait};
+use testbed::cluster::openshift::{self, FeatureSet};
+use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, Error};
 use tokio::sync::OnceCell;
 
 use crate::reporter::{Orders, Reporter};

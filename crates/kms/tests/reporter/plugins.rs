@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use testbed::kms_plugin::Manner;
-use testbed::{Context, Error, TestResult, wait};
+use testbed::fakes::kms_plugin::Manner;
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 use tonic::Code;
 
 use crate::ground::{FORMS, Ground};
@@ -325,7 +326,7 @@ pub async fn a_hundred_sockets_are_one_report(cx: Context) -> TestResult {
 
 /// The deep look is off by default, and finds what Status does not tell.
 pub async fn a_deep_look_finds_a_plugin_that_cannot_decrypt(cx: Context) -> TestResult {
-    use testbed::kms_plugin::{DecryptFault, EncryptFault};
+    use testbed::fakes::kms_plugin::{DecryptFault, EncryptFault};
     let ground = Ground::on(&cx, cx.control_plane().await?).await?;
     let plugin = ground.plugin(1)?;
     let reporter = ground.reporter("master-0").flag("--deep-probe-interval=500ms").start()?;

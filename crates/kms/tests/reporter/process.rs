@@ -8,8 +8,10 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Api;
 use rustix::process::Signal;
 use serde_json::json;
-use testbed::fault_proxy::{Fault, FaultProxy, Matching, Times, Verb};
-use testbed::{Context, ControlPlane, Image, Node, TestResult, binaries, wait};
+use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Times, Verb};
+use testbed::harness::binaries;
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, Image, Node, TestResult};
 
 use crate::ground::{Ground, SOON};
 use crate::plugins::number;

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use testbed::control_plane::User;
+use testbed::Error;
+use testbed::cluster::control_plane::User;
+use testbed::harness::binaries;
+use testbed::harness::wait;
 use testbed::process::{Process, Program};
-use testbed::{Error, binaries, wait};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::ground::{Ground, INTERVAL, SOON};

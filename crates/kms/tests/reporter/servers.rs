@@ -8,9 +8,10 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use testbed::fault_proxy::{Fault, FaultProxy, Matching, Refusal, Times, Verb};
-use testbed::openshift::FeatureSet;
-use testbed::{Context, ControlPlane, Error, TestResult, wait};
+use testbed::cluster::openshift::FeatureSet;
+use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Refusal, Times, Verb};
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, Error, TestResult};
 
 use crate::ground::{Ground, SOON, Seen, define, place};
 use crate::plugins::number;

@@ -6,10 +6,13 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, Secret};
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use testbed::kms_health::{INTERVAL, NAME, aggregator, define, expect, objects, until_degraded};
-use testbed::kms_plugin::KmsPlugin;
+use testbed::cluster::kubectl;
+use testbed::demo::kms_health::{INTERVAL, NAME, aggregator, define, expect, objects, until_degraded};
+use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::harness::binaries;
+use testbed::harness::wait;
 use testbed::process::Program;
-use testbed::{Context, ControlPlane, Error, Image, Node, TestResult, binaries, kubectl, wait};
+use testbed::{Context, ControlPlane, Error, Image, Node, TestResult};
 
 use crate::ground::{SOON, reported};
 use crate::pod::{IMAGE, static_pod};

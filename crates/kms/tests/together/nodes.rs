@@ -9,9 +9,10 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject};
 use kube::runtime::watcher::{self, Event};
 use serde_json::json;
-use testbed::kms_health::{NAME, aggregator, define, expect, objects, until_degraded};
-use testbed::kms_plugin::KmsPlugin;
-use testbed::{Context, ControlPlane, Error, Image, Node, TestResult, wait};
+use testbed::demo::kms_health::{NAME, aggregator, define, expect, objects, until_degraded};
+use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, Error, Image, Node, TestResult};
 
 use crate::ground::{SOON, reported};
 use crate::pod::{IMAGE, static_pod};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use testbed::kms_health::{INTERVAL, NAME};
+use testbed::demo::kms_health::{INTERVAL, NAME};
 
 /// The image of both containers.
 pub const IMAGE: &str = "outrigger.dev/outrigger:dev";

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use testbed::Error;
 use testbed::bench::Build;
 use testbed::bench::usage::{cpu, memory};
-use testbed::control_plane::{AuditReader, AuditedRequest};
+use testbed::cluster::control_plane::{AuditReader, AuditedRequest};
 use testbed::process::Process;
 
 use crate::settings::Settings;

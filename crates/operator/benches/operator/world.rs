@@ -9,9 +9,11 @@ use kube::api::{ListParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::{Api, Client};
 use testbed::bench::Build;
-use testbed::kubelet_player::KubeletPlayer;
-use testbed::sidecars::Sidecars;
-use testbed::{ControlPlane, Error, Site, logs, wait};
+use testbed::fakes::kubelet::KubeletPlayer;
+use testbed::fakes::sidecars::Sidecars;
+use testbed::harness::logs;
+use testbed::harness::wait;
+use testbed::{ControlPlane, Error, Site};
 
 use crate::{contender, nodes};
 

@@ -42,14 +42,14 @@ fn kustomization() -> Value {
 
 #[cfg(test)]
 mod tests {
-    use testbed::rights::{boundless, granted};
+    use testbed::harness::rights::{boundless, granted};
 
     use super::*;
 
     #[test]
     fn the_files_in_deploy_are_what_the_code_says() -> testbed::Result<()> {
         files().iter().try_for_each(|(name, documents)| {
-            testbed::generated::check_documents(&format!("deploy/{name}"), documents)
+            testbed::harness::generated::check_documents(&format!("deploy/{name}"), documents)
         })
     }
 

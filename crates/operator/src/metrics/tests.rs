@@ -188,5 +188,5 @@ fn what_is_registered_is_what_is_described() {
 #[test]
 fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
     let page = catalogue::page(&[("Of every process", catalogue::ALL), ("Of the operator", ALL)]);
-    testbed::generated::check("docs/metrics.md", &page)
+    testbed::harness::generated::check("docs/reference/metrics.md", &page)
 }

@@ -263,7 +263,7 @@ mod tests {
              wins. All of them are checked before anything else is done: what is wrong is told at once, one line each, with exit code 2.\n\
              What has no default must be given where it is about the platform, except for the gateway.\n",
         );
-        page.push_str(&testbed::generated::settings(&command()));
-        testbed::generated::check("docs/operator-settings.md", &page)
+        page.push_str(&testbed::harness::generated::settings(&command()));
+        testbed::harness::generated::check("docs/reference/operator-settings.md", &page)
     }
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use testbed::Error;
-use testbed::control_plane::AuditedRequest;
+use testbed::cluster::control_plane::AuditedRequest;
 
 use crate::ground::Ground;
 use crate::mask::Mask;

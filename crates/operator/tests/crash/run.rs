@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use testbed::fault_proxy::{Fault, FaultProxy, Kill, Loss, Matching, Moment, Times, Verb};
-use testbed::sidecars::{Requests, Trouble};
-use testbed::{Context, Error, Site, wait};
+use testbed::fakes::sidecars::{Requests, Trouble};
+use testbed::faults::fault_proxy::{Fault, FaultProxy, Kill, Loss, Matching, Moment, Times, Verb};
+use testbed::harness::wait;
+use testbed::{Context, Error, Site};
 
 use crate::ground::{Ground, Operator, SOON};
 use crate::outcome::{self, Outcome};

@@ -13,8 +13,9 @@ use kube::core::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testbed::pki::{Authority, ServerNames};
-use testbed::{Error, wait};
+use testbed::Error;
+use testbed::cluster::pki::{Authority, ServerNames};
+use testbed::harness::wait;
 
 use crate::ground::{Ground, OTHER_IMAGE, SOON, is_ready};
 

@@ -6,7 +6,8 @@ use api::sidecar_wire::TaskRequest;
 use plan::node::{Health, Submission, TaskSight};
 use runtime::Key;
 use serde_json::json;
-use testbed::{Context, Error, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::server::{Asker, Reply, SOON, Server, node, reply, transport};
 

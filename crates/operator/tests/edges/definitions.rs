@@ -3,7 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use testbed::{Context, ControlPlane, TestResult, binaries};
+use testbed::harness::binaries;
+use testbed::{Context, ControlPlane, TestResult};
 
 /// Something for every setting that must be given.
 fn platform() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -39,10 +40,11 @@ pub async fn without_our_kinds_or_with_older_ones_it_says_so_and_ends(cx: Contex
     let applied = plane.kubectl()?.args(["apply", "--server-side", "-f"]).arg(&older).output();
     let applied = applied.expect("kubectl starts");
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
-    let seen = testbed::wait::until("the definition to be served", Duration::from_secs(60), || async {
-        let (code, said) = start(&plane, &cx).map_err(|error| error.to_string())?;
-        if said.contains("serves no SeiNode") { Err(said) } else { Ok((code, said)) }
-    });
+    let seen =
+        testbed::harness::wait::until("the definition to be served", Duration::from_secs(60), || async {
+            let (code, said) = start(&plane, &cx).map_err(|error| error.to_string())?;
+            if said.contains("serves no SeiNode") { Err(said) } else { Ok((code, said)) }
+        });
     let (code, said) = seen.await?;
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("lacks status.startedFrom"), "{said}");

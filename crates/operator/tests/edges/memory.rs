@@ -10,7 +10,8 @@ use runtime::Key;
 use runtime::metrics::Metrics;
 use runtime::watch::{Cache, Watch};
 use serde_json::{Value, json};
-use testbed::{Context, Error, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::server::SOON;
 
@@ -72,7 +73,7 @@ pub async fn a_secret_is_read_once_in_each_version(cx: Context) -> TestResult {
     let audit = plane.audit();
     let by_us = |name: &'static str| {
         let namespace = namespace.clone();
-        move |request: &testbed::control_plane::AuditedRequest| {
+        move |request: &testbed::cluster::control_plane::AuditedRequest| {
             request.user_agent == agent
                 && request.resource == "secrets"
                 && request.verb == "get"

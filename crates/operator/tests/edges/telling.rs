@@ -12,7 +12,8 @@ use kube::api::ListParams;
 use runtime::events::Events;
 use runtime::metrics::Metrics;
 use serde_json::json;
-use testbed::{Context, Error, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 use tokio_util::sync::CancellationToken;
 
 use crate::server::SOON;

@@ -5,7 +5,7 @@ use plan::node::{Health, SecretSight, Served};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
-use testbed::pki::{Authority, Identity};
+use testbed::cluster::pki::{Authority, Identity};
 use testbed::{Context, TestResult};
 
 use crate::server::{Asker, Server, issue, node, reply, secret, transport};

@@ -10,9 +10,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use testbed::kubelet_player::Claims;
-use testbed::sidecars::{Outcome, Requests, Trouble};
-use testbed::{Context, TestResult, wait};
+use testbed::fakes::kubelet::Claims;
+use testbed::fakes::sidecars::{Outcome, Requests, Trouble};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::diary::{Diary, image_of, seid_runs};
 use crate::ground::{Ground, OTHER_IMAGE, SOON, is_ready, message, reason};
@@ -50,8 +51,9 @@ pub async fn defect_2_a_task_that_fails_slowly_is_given_once_and_its_failure_is_
     ground.create("full", |_| {}).await?;
     let sidecar = ground.sidecar("full");
     let given = sidecar.wait_submitted(TaskType::ConfigApply, SOON).await?;
-    let asks =
-        |request: &testbed::sidecars::Request| request.task_id == given.task_id && !request.is_submission();
+    let asks = |request: &testbed::fakes::sidecars::Request| {
+        request.task_id == given.task_id && !request.is_submission()
+    };
     // It is asked about several times while it runs.
     let before = ground.sidecars.journal().count(asks);
     ground.sidecars.journal().wait_for(before + 4, SOON, asks).await?;

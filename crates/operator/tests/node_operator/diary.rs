@@ -18,7 +18,8 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use testbed::{Error, wait};
+use testbed::Error;
+use testbed::harness::wait;
 use tokio::task::JoinSet;
 
 use crate::ground::{Ground, SOON};

@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use testbed::sidecars::{Outcome, Requests, Trouble};
-use testbed::{Context, TestResult, wait};
+use testbed::fakes::sidecars::{Outcome, Requests, Trouble};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::begin::fixed_peers;
 use crate::diary::Diary;

@@ -6,8 +6,9 @@ use api::sei_node::{PlanPhase, SeiNodePhase, SeiNodeStatus};
 use api::sidecar_wire::TaskType;
 use http::StatusCode;
 use serde_json::json;
-use testbed::sidecars::{Outcome, Requests, Trouble};
-use testbed::{Context, TestResult, wait};
+use testbed::fakes::sidecars::{Outcome, Requests, Trouble};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::begin::fixed_peers;
 use crate::diary::Diary;

@@ -18,11 +18,13 @@ use operator::install;
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testbed::control_plane::AuditedRequest;
-use testbed::kubelet_player::KubeletPlayer;
+use testbed::cluster::control_plane::AuditedRequest;
+use testbed::fakes::kubelet::KubeletPlayer;
+use testbed::fakes::sidecars::{Request, Sidecar, Sidecars, Submission};
+use testbed::harness::binaries;
+use testbed::harness::wait;
 use testbed::process::{Process, Program};
-use testbed::sidecars::{Request, Sidecar, Sidecars, Submission};
-use testbed::{Context, ControlPlane, Error, Site, binaries, wait};
+use testbed::{Context, ControlPlane, Error, Site};
 use tokio::sync::OnceCell;
 
 #[path = "platform.rs"]

@@ -12,7 +12,8 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testbed::{Context, Error, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{Ground, SOON, is_ready};
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use api::sei_node::SeiNodePhase;
 use api::sidecar_wire::TaskType;
 use serde_json::{Value, json};
-use testbed::sidecars::Outcome;
-use testbed::{Context, TestResult, wait};
+use testbed::fakes::sidecars::Outcome;
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::diary::Diary;
 use crate::ground::{Ground, OTHER_IMAGE, SOON, is_ready, message, reason};

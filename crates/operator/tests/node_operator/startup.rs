@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use testbed::{Context, Error, Site, TestResult, binaries};
+use testbed::harness::binaries;
+use testbed::{Context, Error, Site, TestResult};
 
 use crate::ground::PLATFORM;
 

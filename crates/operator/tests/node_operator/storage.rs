@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Secret
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use testbed::control_plane::AuditedRequest;
-use testbed::kubelet_player::Claims;
-use testbed::{Context, Error, TestResult, wait};
+use testbed::cluster::control_plane::AuditedRequest;
+use testbed::fakes::kubelet::Claims;
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{Ground, SOON, is_ready, message, reason};
 use crate::keys::{NODE_KEY, SIGNING_KEY, both};

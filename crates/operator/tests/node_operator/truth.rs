@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
-use testbed::kubelet_player::Breakage;
-use testbed::{Context, TestResult, wait};
+use testbed::fakes::kubelet::Breakage;
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::diary::{Diary, image_of, seid_runs};
 use crate::ground::{Ground, IMAGE, OTHER_IMAGE, SOON, is_ready, message, reason};

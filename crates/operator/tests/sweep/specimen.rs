@@ -10,7 +10,7 @@ use kube::api::PostParams;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use testbed::Error;
-use testbed::pki::{Authority, ServerNames};
+use testbed::cluster::pki::{Authority, ServerNames};
 
 use crate::path::{Path, Step};
 use crate::schema::{Schema, sample};

@@ -7,7 +7,8 @@ use api::sei_node::SeiNodeStatus;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use testbed::{Error, wait};
+use testbed::Error;
+use testbed::harness::wait;
 
 use crate::edit::Edit;
 use crate::ground::{SOON, is_ready};

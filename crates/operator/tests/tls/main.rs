@@ -16,8 +16,9 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
-use testbed::cert_manager::CertManager;
-use testbed::{Context, Error, TestResult, wait};
+use testbed::cluster::cert_manager::CertManager;
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{Ground, OTHER_IMAGE, SOON, is_ready, message, reason};
 

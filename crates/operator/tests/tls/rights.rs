@@ -5,8 +5,10 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use operator::install;
 use serde_json::{Value, json};
-use testbed::kubelet_player::Claims;
-use testbed::{Error, rights, wait};
+use testbed::Error;
+use testbed::fakes::kubelet::Claims;
+use testbed::harness::rights;
+use testbed::harness::wait;
 
 use crate::ground::{self, Ground, SOON};
 

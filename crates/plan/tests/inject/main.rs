@@ -28,7 +28,7 @@ fn pods_are_as_they_were() {
         for count in 0..=KEYS.len() {
             let path = format!("crates/plan/tests/inject/golden/{}-{count}.yaml", form.name());
             let text = serde_saphyr::to_string(&injected(form, &KEYS[..count])).unwrap();
-            testbed::generated::check(&path, &text).unwrap_or_else(|error| panic!("{error}"));
+            testbed::harness::generated::check(&path, &text).unwrap_or_else(|error| panic!("{error}"));
         }
     }
 }

@@ -20,7 +20,7 @@ fn rows() -> Vec<Row> {
 fn rendered_objects_are_as_they_were() {
     for row in rows() {
         let path = format!("crates/plan/tests/render/golden/{}.yaml", row.name);
-        testbed::generated::check(&path, &golden(&row)).unwrap_or_else(|error| panic!("{error}"));
+        testbed::harness::generated::check(&path, &golden(&row)).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 

@@ -16,7 +16,7 @@ use api::names::annotation::APPLIED_HASH;
 use api::names::manager;
 use kube_core::{DynamicObject, ResourceExt};
 use serde_json::{Value, json};
-use testbed::parts::Part;
+use testbed::cluster::parts::Part;
 use testbed::{Context, ControlPlane, TestResult};
 
 use crate::quantities::quantities_are_kept_in_their_canonical_form;

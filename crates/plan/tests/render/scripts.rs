@@ -264,5 +264,5 @@ fn why_seid_has_ended_is_kept_although_it_says_much_behind_it() {
 fn wait_until(what: &str, look: impl Fn() -> bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let seen = || async { if look() { Ok(()) } else { Err("not yet") } };
-    runtime.block_on(testbed::wait::until(what, std::time::Duration::from_secs(20), seen)).unwrap();
+    runtime.block_on(testbed::harness::wait::until(what, std::time::Duration::from_secs(20), seen)).unwrap();
 }

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 
 use testbed::bench::{Build, usage};
+use testbed::harness::wait;
+use testbed::harness::wire::Wire;
 use testbed::process::Process;
-use testbed::wire::Wire;
-use testbed::{Error, process, wait};
+use testbed::{Error, process};
 
 use crate::load::Protocol;
 use crate::nginx;

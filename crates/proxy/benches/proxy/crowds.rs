@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use testbed::Error;
-use testbed::wire::Wire;
+use testbed::harness::wire::Wire;
 
 use crate::contender::Contender;
 use crate::load::Protocol;

@@ -14,8 +14,10 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
+use testbed::harness::logs;
+use testbed::harness::wait;
 use testbed::process::Process;
-use testbed::{ControlPlane, Error, Site, logs, wait};
+use testbed::{ControlPlane, Error, Site};
 
 use crate::nginx;
 use crate::settings::Settings;

@@ -82,7 +82,7 @@ pub(crate) fn named(
 #[cfg(test)]
 mod tests {
     use rustls::pki_types::pem::PemObject as _;
-    use testbed::pki::{Authority, Identity, ServerNames};
+    use testbed::cluster::pki::{Authority, Identity, ServerNames};
 
     use super::*;
 

@@ -45,7 +45,7 @@ async fn grant_in(case: &Case<'_>, namespaces: &[&str]) -> TestResult {
         kubectl(&["create", "role", "r", "--verb=get", "--resource=pods", "-n", &name])?;
         kubectl(&["create", "rolebinding", "r", "--role=r", &user, "-n", &name])?;
         let namespace = &name;
-        testbed::wait::until("a permission", crate::ground::SOON, || async {
+        testbed::harness::wait::until("a permission", crate::ground::SOON, || async {
             let who = format!("--as={}", case.ground.name_of("caller"));
             let mut command = case.ground.plane.kubectl()?;
             let output = command.args(["auth", "can-i", "get", "pods", "-n", namespace, &who]).output();

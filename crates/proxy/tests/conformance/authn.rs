@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use serde_json::json;
-use testbed::fault_proxy::{Alteration, Fault, Matching, Refusal, Resource, Times};
+use testbed::faults::fault_proxy::{Alteration, Fault, Matching, Refusal, Resource, Times};
 use testbed::{Result, TestResult};
 
 use crate::ask::Ask;
@@ -176,7 +176,7 @@ pub async fn a_silent_api_server(case: &Case<'_>) -> TestResult {
     faults.inject(Fault::Delay(Duration::from_secs(300)), token_reviews(), Times::Always);
     let proxy = case.proxy().api(faults.url())?.start().await?;
     let begin = Instant::now();
-    let mut wire = testbed::wire::Wire::connect(proxy.plain()).await?;
+    let mut wire = testbed::harness::wire::Wire::connect(proxy.plain()).await?;
     wire.send(Ask::get("/ok").token(token).bytes()).await?;
     // Longer than one patience of the wire: the upstream program waits thirty seconds.
     let mut seen = String::new();

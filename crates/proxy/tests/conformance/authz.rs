@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::json;
 use testbed::TestResult;
-use testbed::fault_proxy::{Alteration, Fault, Matching, Refusal, Resource, Times};
+use testbed::faults::fault_proxy::{Alteration, Fault, Matching, Refusal, Resource, Times};
 
 use crate::ask::Ask;
 use crate::case::Case;

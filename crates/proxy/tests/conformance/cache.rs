@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use testbed::fault_proxy::{Fault, Times};
-use testbed::{TestResult, wait};
+use testbed::TestResult;
+use testbed::faults::fault_proxy::{Fault, Times};
+use testbed::harness::wait;
 
 use crate::ask::Ask;
 use crate::authn::token_reviews;
@@ -114,7 +115,7 @@ pub async fn failures(case: &Case<'_>) -> TestResult {
     );
 
     let faults = case.faults().await?;
-    let refusal = testbed::fault_proxy::Refusal::of(http::StatusCode::FORBIDDEN);
+    let refusal = testbed::faults::fault_proxy::Refusal::of(http::StatusCode::FORBIDDEN);
     let outage = faults.inject(Fault::Answer(refusal), token_reviews(), Times::Always);
     let proxy = case.proxy().api(faults.url())?.start().await?;
     case.check("while the API server refuses", 401, proxy.code(&Ask::get("/ok").token(token)).await);

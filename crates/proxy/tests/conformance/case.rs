@@ -2,8 +2,8 @@
 
 use std::pin::Pin;
 
-use testbed::fault_proxy::FaultProxy;
-use testbed::recorder::Recorder;
+use testbed::fakes::recorder::Recorder;
+use testbed::faults::fault_proxy::FaultProxy;
 use testbed::{Context, Result, TestResult};
 use tokio::sync::RwLock;
 

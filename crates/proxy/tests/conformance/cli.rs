@@ -1,7 +1,7 @@
 //! CLI: flags, as far as behaviour shows them.
 
 use testbed::TestResult;
-use testbed::wire::{Wire, frames};
+use testbed::harness::wire::{Wire, frames};
 
 use crate::ask::Ask;
 use crate::case::Case;

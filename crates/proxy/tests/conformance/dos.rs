@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use testbed::wire::{Trust, Wire, frames};
-use testbed::{Error, Result, TestResult, wait};
+use testbed::harness::wait;
+use testbed::harness::wire::{Trust, Wire, frames};
+use testbed::{Error, Result, TestResult};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio::task::JoinSet;
 use tokio::time::timeout;

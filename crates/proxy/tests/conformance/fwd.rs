@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testbed::TestResult;
-use testbed::recorder::{After, Reply, Step};
-use testbed::wire::Wire;
+use testbed::fakes::recorder::{After, Reply, Step};
+use testbed::harness::wire::Wire;
 use tokio::sync::Notify;
 
 use crate::ask::Ask;

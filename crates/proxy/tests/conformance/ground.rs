@@ -10,8 +10,9 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testbed::control_plane::{AuditReader, User};
-use testbed::{Context, ControlPlane, Error, Result, wait};
+use testbed::cluster::control_plane::{AuditReader, User};
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, Error, Result};
 use tokio::sync::{Mutex, OnceCell};
 
 /// How long things that take a moment may take.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use testbed::TestResult;
-use testbed::fault_proxy::{Alteration, Fault, Times};
+use testbed::faults::fault_proxy::{Alteration, Fault, Times};
 
 use crate::ask::Ask;
 use crate::authn::token_reviews;
@@ -136,7 +136,7 @@ pub async fn of_the_connection(case: &Case<'_>) -> TestResult {
     case.check("x-third", "3", seen.first().map_or("nothing came".into(), |one| one.shown("x-third")));
 
     case.upstream.answer(|_| {
-        testbed::recorder::Reply::raw(
+        testbed::fakes::recorder::Reply::raw(
             "HTTP/1.1 200 OK\r\nConnection: x-own, keep-alive\r\nX-Own: 1\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: x\r\nX-Kept: 2\r\nContent-Length: 2\r\n\r\nok",
         )
     });
@@ -205,7 +205,7 @@ async fn with_user(
     case: &Case<'_>,
     user: serde_json::Value,
     flags: &[&str],
-) -> testbed::Result<(testbed::fault_proxy::FaultProxy, Proxy)> {
+) -> testbed::Result<(testbed::faults::fault_proxy::FaultProxy, Proxy)> {
     let faults = case.faults().await?;
     let alteration = Alteration::by(move |review| {
         for (key, value) in user.as_object().into_iter().flatten() {

@@ -41,9 +41,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::process::ExitCode;
 
+use testbed::TestResult;
 use testbed::harness::Suite;
-use testbed::wire::Wire;
-use testbed::{TestResult, wait};
+use testbed::harness::wait;
+use testbed::harness::wire::Wire;
 
 use crate::case::{Case, Pace};
 use crate::verdict::Target;

@@ -3,8 +3,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use testbed::oidc::Issuer;
-use testbed::{Result, TestResult, wait};
+use testbed::fakes::oidc::Issuer;
+use testbed::harness::wait;
+use testbed::{Result, TestResult};
 
 use crate::ask::Ask;
 use crate::case::Case;

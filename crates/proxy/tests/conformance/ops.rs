@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
-use testbed::recorder::{Reply, Step};
-use testbed::wire::{Trust, Wire};
-use testbed::{TestResult, wait};
+use testbed::TestResult;
+use testbed::fakes::recorder::{Reply, Step};
+use testbed::harness::wait;
+use testbed::harness::wire::{Trust, Wire};
 
 use crate::ask::Ask;
 use crate::case::Case;
@@ -142,7 +143,7 @@ async fn rotated(case: &Case<'_>, token_only: bool) -> TestResult {
     let asked = json!({ "resourceAttributes": { "group": "authentication.k8s.io", "resource": "tokenreviews", "verb": "create" } });
     case.ground.grant(&proxy_account, &rule, &asked).await?;
     let good = case.ground.token("proxy", &[]).await?;
-    let other = testbed::pki::Authority::new("another cluster")?;
+    let other = testbed::cluster::pki::Authority::new("another cluster")?;
     let (first_token, first_authority) = if token_only {
         ("worn out", case.ground.plane.authority().pem())
     } else {

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use testbed::bench::usage;
+use testbed::harness::binaries;
+use testbed::harness::wait;
+use testbed::harness::wire::{Answer, Trust, Wire};
 use testbed::process::{Process, Program};
-use testbed::wire::{Answer, Trust, Wire};
-use testbed::{Error, Result, binaries, wait};
+use testbed::{Error, Result};
 
 use crate::ask::Ask;
 use crate::ground::{Ground, SOON};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testbed::TestResult;
-use testbed::wire::{Wire, frames};
+use testbed::harness::wire::{Wire, frames};
 
 use crate::ask::Ask;
 use crate::case::Case;

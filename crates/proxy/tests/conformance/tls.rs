@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rustls::CipherSuite;
 use rustls::version::{TLS12, TLS13};
-use testbed::pki::{Authority, Identity};
-use testbed::wire::{Trust, Wire, frames};
-use testbed::{Error, Result, TestResult, wait};
+use testbed::cluster::pki::{Authority, Identity};
+use testbed::harness::wait;
+use testbed::harness::wire::{Trust, Wire, frames};
+use testbed::{Error, Result, TestResult};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::ask::Ask;
@@ -160,8 +161,10 @@ pub async fn renamed(case: &Case<'_>) -> TestResult {
 }
 
 fn another(served: &Served) -> Result<Identity> {
-    let names =
-        testbed::pki::ServerNames { addresses: vec![served.proxy.address.into()], ..Default::default() };
+    let names = testbed::cluster::pki::ServerNames {
+        addresses: vec![served.proxy.address.into()],
+        ..Default::default()
+    };
     served.authority.server("proxy.test", &names)
 }
 

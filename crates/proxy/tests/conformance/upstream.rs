@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use testbed::pki::{Authority, ServerNames};
-use testbed::recorder::{After, Recorder, Reply, Step};
-use testbed::wire::{Wire, frames};
+use testbed::cluster::pki::{Authority, ServerNames};
+use testbed::fakes::recorder::{After, Recorder, Reply, Step};
+use testbed::harness::wire::{Wire, frames};
 use testbed::{Result, TestResult};
 
 use crate::ask::Ask;
@@ -219,7 +219,7 @@ pub async fn idle_upstream_connections(case: &Case<'_>) -> TestResult {
     let proxy = case.proxy().start().await?;
     assert_eq!(proxy.code(&Ask::get("/ok").token(token)).await, "200");
     let begin = Instant::now();
-    let closed = testbed::wait::until("its end", Duration::from_secs(58), || async {
+    let closed = testbed::harness::wait::until("its end", Duration::from_secs(58), || async {
         if case.upstream.open() == 0 { Ok(()) } else { Err("it is open") }
     })
     .await;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
-use testbed::recorder::{After, Reply};
-use testbed::wire::Wire;
+use testbed::fakes::recorder::{After, Reply};
+use testbed::harness::wire::Wire;
 use testbed::{Result, TestResult};
 
 use crate::ask::Ask;

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use testbed::pki::{Authority, Flaw, Identity, ServerNames};
-use testbed::wire::Trust;
-use testbed::{Result, TestResult, wait};
+use testbed::cluster::pki::{Authority, Flaw, Identity, ServerNames};
+use testbed::harness::wait;
+use testbed::harness::wire::Trust;
+use testbed::{Result, TestResult};
 
 use crate::ask::Ask;
 use crate::case::Case;

@@ -9,8 +9,10 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Ro
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
 use serde_json::Value;
+use testbed::harness::binaries;
+use testbed::harness::wait;
 use testbed::process::{Process, Program};
-use testbed::{Context, ControlPlane, Error, binaries, wait};
+use testbed::{Context, ControlPlane, Error};
 
 /// How long things that take a moment may take.
 pub const SOON: Duration = Duration::from_secs(30);

@@ -10,8 +10,9 @@ mod upstream;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::pki::{Authority, ServerNames};
-use testbed::{Context, TestResult, wait};
+use testbed::cluster::pki::{Authority, ServerNames};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::caller::{Call, names_of};
 use crate::ground::{Ground, SOON};
@@ -234,7 +235,7 @@ async fn a_new_certificate_is_served_and_a_bad_one_is_not(cx: Context) -> TestRe
 }
 
 async fn wrong_flags_are_all_told_at_once(_: Context) -> TestResult {
-    let output = std::process::Command::new(testbed::binaries::path("outrigger")?)
+    let output = std::process::Command::new(testbed::harness::binaries::path("outrigger")?)
         .args(["proxy", "--allow_paths=[", "--http2-max-size=x"])
         .output()?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -242,7 +243,7 @@ async fn wrong_flags_are_all_told_at_once(_: Context) -> TestResult {
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), 3, "{told}");
     assert!(lines.iter().all(|line| line.starts_with("Error: ")), "{told}");
-    let output = std::process::Command::new(testbed::binaries::path("outrigger")?)
+    let output = std::process::Command::new(testbed::harness::binaries::path("outrigger")?)
         .args(["proxy", "--nonsense"])
         .output()?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,7 +1,8 @@
 //! The admin server of a living process.
 
 use runtime::metrics::catalogue::ALL;
-use testbed::{Context, Error, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, Error, TestResult};
 
 use crate::process::{Ground, LONG_LEASE, Process, SOON};
 

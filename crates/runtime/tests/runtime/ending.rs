@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use rustix::process::Signal;
-use testbed::fault_proxy::{Fault, FaultProxy, Matching, Resource, Times};
+use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Resource, Times};
 use testbed::{Context, TestResult};
 
 use crate::process::{Ground, LONG_LEASE, Process, SOON};

@@ -5,8 +5,9 @@ use std::time::Duration;
 use http::StatusCode;
 use kube::api::DeleteParams;
 use serde_json::json;
-use testbed::fault_proxy::{Fault, FaultProxy, Matching, Refusal, Resource, Times, Verb, WatchEnd};
-use testbed::{Context, ControlPlane, Error, TestResult, wait};
+use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Refusal, Resource, Times, Verb, WatchEnd};
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, Error, TestResult};
 
 use crate::process::{Ground, LONG_LEASE, Process, SOON};
 

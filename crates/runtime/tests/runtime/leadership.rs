@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 use rustix::process::Signal;
-use testbed::control_plane::AuditedRequest;
-use testbed::fault_proxy::{Fault, FaultProxy, Matching, Refusal, Resource, Times};
-use testbed::{Context, ControlPlane, Error, TestResult, wait};
+use testbed::cluster::control_plane::AuditedRequest;
+use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Refusal, Resource, Times};
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, Error, TestResult};
 
 use crate::process::{Ground, Process, SHORT_LEASE, SOON};
 

@@ -12,8 +12,9 @@ use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use testbed::control_plane::User;
-use testbed::{Context, ControlPlane, Error, wait};
+use testbed::cluster::control_plane::User;
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, Error};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::toy::{self, Orders, Toy};
@@ -95,7 +96,7 @@ impl Process {
         if started.admin.is_empty() {
             return Err(Error::Refused(format!(
                 "{identity} did not start: {}",
-                testbed::logs::tail(&started.log, 5)
+                testbed::harness::logs::tail(&started.log, 5)
             )));
         }
         Ok(started)

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use kube::api::PostParams;
-use testbed::control_plane::AuditedRequest;
-use testbed::{Context, ControlPlane, Error, TestResult, wait};
+use testbed::cluster::control_plane::AuditedRequest;
+use testbed::harness::wait;
+use testbed::{Context, ControlPlane, Error, TestResult};
 
 use crate::process::{Ground, LONG_LEASE, Process};
 use crate::toy::{Toy, ToySpec};

@@ -10,7 +10,7 @@ use runtime::lease::Claim;
 use runtime::metrics::Metrics;
 use runtime::write::{Outcome, Writer};
 use serde_json::json;
-use testbed::fault_proxy::{Fault, FaultProxy, Loss, Matching, Refusal, Times};
+use testbed::faults::fault_proxy::{Fault, FaultProxy, Loss, Matching, Refusal, Times};
 use testbed::{Context, TestResult};
 
 use crate::process::Ground;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use testbed::Error;
 use testbed::bench::Build;
+use testbed::cluster::site::Site;
 use testbed::process::{Process, Program};
-use testbed::site::Site;
 
 use crate::load;
 

@@ -8,7 +8,8 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use testbed::{Error, wait};
+use testbed::Error;
+use testbed::harness::wait;
 use tokio::net::TcpStream;
 
 use crate::contender::Running;

@@ -7,9 +7,10 @@ mod load;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use testbed::Error;
 use testbed::bench::{self, Build, Circumstances, Figure, finish, float, number, quantile, usage};
-use testbed::site::Site;
-use testbed::{Error, logs};
+use testbed::cluster::site::Site;
+use testbed::harness::logs;
 
 /// Connections that submit at once, as a proxy would for a busy operator.
 const CONNECTIONS: usize = 32;

@@ -60,7 +60,7 @@ impl Ground {
     }
 
     async fn ended(&self, id: &str) -> Task {
-        testbed::wait::until("an end", Duration::from_secs(10), || async {
+        testbed::harness::wait::until("an end", Duration::from_secs(10), || async {
             match self.get(id).await {
                 Some(task) if task.state != TaskState::Running => Ok(task),
                 other => Err(format!("{other:?}")),
@@ -195,7 +195,9 @@ async fn what_is_left_of_a_deleted_task_ends_nothing_and_holds_its_lock_until_it
         let order = ORDER.lock().unwrap().clone();
         if order.is_empty() { Ok(()) } else { Err(format!("{order:?}")) }
     };
-    testbed::wait::throughout("the second waits", Duration::from_millis(200), nothing_yet).await.unwrap();
+    testbed::harness::wait::throughout("the second waits", Duration::from_millis(200), nothing_yet)
+        .await
+        .unwrap();
     meet(&MAY_END).await;
     let task = ground.ended(&id).await;
     assert_eq!((task.run, task.result.map(|json| json.get().to_owned()).as_deref()), (1, Some("\"second\"")));
@@ -219,7 +221,7 @@ async fn work_that_does_not_end_is_told_by_livez_until_it_does() {
     assert!(ground.ended(&id).await.error.starts_with("deadline exceeded"));
     assert_eq!(ground.engine.hung().await.as_deref(), Some("a task's work does not end"));
     meet(&MAY_END).await;
-    testbed::wait::until("its end", Duration::from_secs(10), || async {
+    testbed::harness::wait::until("its end", Duration::from_secs(10), || async {
         ground.engine.hung().await.map_or(Ok(()), Err)
     })
     .await

@@ -103,6 +103,6 @@ mod tests {
     #[test]
     fn the_file_is_what_the_code_says() -> testbed::Result<()> {
         let text = serde_json::to_string_pretty(&document()).unwrap() + "\n";
-        testbed::generated::check("docs/sidecar-openapi.json", &text)
+        testbed::harness::generated::check("docs/reference/sidecar-openapi.json", &text)
     }
 }

@@ -91,6 +91,6 @@ fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
          anything; what is wrong is told at once, with exit code 2. Credentials of S3 come from the variables that every AWS client\n\
          reads, or from the pod's identity; `AWS_ENDPOINT_URL` names another server.\n",
     );
-    page.push_str(&testbed::generated::settings(&command()));
-    testbed::generated::check("docs/sidecar-settings.md", &page)
+    page.push_str(&testbed::harness::generated::settings(&command()));
+    testbed::harness::generated::check("docs/reference/sidecar-settings.md", &page)
 }

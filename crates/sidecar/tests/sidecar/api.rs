@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testbed::{Context, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -32,7 +33,7 @@ pub async fn the_start_gate_speaks_http_1_0_and_opens_with_mark_ready(cx: Contex
 pub async fn it_also_runs_as_seictl_serve(cx: Context) -> TestResult {
     let folder = tempfile::tempdir()?;
     let link = folder.path().join("seictl");
-    std::os::unix::fs::symlink(testbed::binaries::path("outrigger")?, &link)?;
+    std::os::unix::fs::symlink(testbed::harness::binaries::path("outrigger")?, &link)?;
     let sidecar = Ground::with(&cx, &link)?.start().await?;
     assert_eq!(sidecar.get("/v0/status").await?.body, "{\"status\":\"Initializing\"}\n");
     Ok(())

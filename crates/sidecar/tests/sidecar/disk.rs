@@ -3,7 +3,8 @@
 use std::fs;
 
 use serde_json::json;
-use testbed::{Context, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::crash::{ID, state};
 use crate::engine::endless;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testbed::{Context, TestResult, wait};
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::ground::{Ground, SOON, Sidecar, new_id};
 

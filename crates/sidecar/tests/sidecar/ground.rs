@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testbed::cluster::site::Site;
+use testbed::harness::binaries;
+use testbed::harness::wait;
 use testbed::process::{Process, Program};
-use testbed::site::Site;
-use testbed::{Context, Error, binaries, wait};
+use testbed::{Context, Error};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

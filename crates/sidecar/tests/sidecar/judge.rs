@@ -8,11 +8,12 @@ use futures_util::TryStreamExt as _;
 use object_store::aws::AmazonS3Builder;
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use serde_json::{Value, json};
-use testbed::parts::Part;
+use testbed::cluster::parts::Part;
+use testbed::cluster::s3::S3;
+use testbed::cluster::site::Site;
+use testbed::harness::wait;
 use testbed::process::{Process, Program};
-use testbed::s3::S3;
-use testbed::site::Site;
-use testbed::{Context, Error, TestResult, wait};
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{Ground, Sidecar, exchange};
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use testbed::{Context, Error, TestResult, binaries};
+use testbed::harness::binaries;
+use testbed::{Context, Error, TestResult};
 
 use crate::ground::{Answer, Ground, SOON, Sidecar, new_id};
 use crate::node;

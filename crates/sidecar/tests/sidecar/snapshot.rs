@@ -11,8 +11,9 @@ use object_store::aws::AmazonS3Builder;
 use object_store::{ObjectStoreExt, PutPayload};
 use serde_json::{Value, json};
 use tar::{Builder, EntryType, Header};
-use testbed::s3::S3;
-use testbed::{Context, TestResult, wait};
+use testbed::cluster::s3::S3;
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::ground::{Ground, SOON};
 use crate::volume::Volume;

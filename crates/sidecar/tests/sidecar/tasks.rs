@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use testbed::harness::wait;
 use testbed::process::Program;
-use testbed::{Context, TestResult, wait};
+use testbed::{Context, TestResult};
 
 use crate::ground::{Ground, SOON};
 use crate::node;
@@ -206,7 +207,7 @@ pub async fn seid_is_stopped_and_never_killed_by_stop_seid(cx: Context) -> TestR
     );
     fs::write(folder.join("start"), script)?;
     let (port, home) = (crate::ground::free_port(), &ground.home);
-    let own = testbed::binaries::path("outrigger")?;
+    let own = testbed::harness::binaries::path("outrigger")?;
     let launch = format!(
         "seid start & exec {} sidecar --home {} --chain-id t --genesis-bucket file:///tmp --genesis-region r --snapshot-bucket file:///tmp --snapshot-region r --port {port} --node-rpc http://127.0.0.1:{}",
         own.display(),

@@ -139,7 +139,7 @@ pub async fn s08_old_rows_are_forgotten_but_for_the_newest_hold(cx: Context) -> 
     }
     drop(ledger);
     let sidecar = ground.start().await?;
-    let left = testbed::wait::until("forgotten tasks", SOON, || async {
+    let left = testbed::harness::wait::until("forgotten tasks", SOON, || async {
         let listed = sidecar.get("/v0/tasks").await.map_err(|error| error.to_string())?.json();
         let kinds: Vec<String> = listed
             .as_array()

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use testbed::{Part, Result, site};
+use testbed::cluster::site;
+use testbed::{Part, Result};
 
 /// The real world for Outrigger's tests and its demo.
 #[derive(Parser)]

@@ -93,6 +93,6 @@ fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
          flag wins. All of them are checked before anything else is done: what is wrong is told at once, one line each, with exit code 2.\n",
     );
     let command = <Args as clap::Args>::augment_args(clap::Command::new("kms-aggregator"));
-    page.push_str(&testbed::generated::settings(&command));
-    testbed::generated::check("docs/kms-aggregator-settings.md", &page)
+    page.push_str(&testbed::harness::generated::settings(&command));
+    testbed::harness::generated::check("docs/reference/kms-aggregator-settings.md", &page)
 }

@@ -1,7 +1,7 @@
 //! Ours beside the upstream program: every difference has an explanation, or is a finding.
 
 use percent_encoding::percent_decode_str;
-use testbed::recorder::Seen;
+use testbed::fakes::recorder::Seen;
 
 use super::outcome::Outcome;
 

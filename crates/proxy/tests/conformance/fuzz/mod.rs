@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use testbed::recorder::Recorder;
-use testbed::wire::Wire;
+use testbed::fakes::recorder::Recorder;
+use testbed::harness::wire::Wire;
 use testbed::{Context, Result, TestResult};
 
 use self::outcome::Outcome;

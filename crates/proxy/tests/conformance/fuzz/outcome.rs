@@ -1,6 +1,6 @@
 //! What became of an input, and what must never become of one.
 
-use testbed::recorder::Seen;
+use testbed::fakes::recorder::Seen;
 
 /// What became of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

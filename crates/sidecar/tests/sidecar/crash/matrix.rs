@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testbed::write_faults::Watcher;
-use testbed::{Context, TestResult, wait};
+use testbed::faults::crash_writes::Watcher;
+use testbed::harness::wait;
+use testbed::{Context, TestResult};
 
 use crate::ground::{Ground, SOON, Sidecar};
 

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use kube::api::{Api, DynamicObject};
 use testbed::Result;
-use testbed::control_plane::ControlPlane;
-use testbed::kms_health::{self, INTERVAL, NAME, until_degraded};
-use testbed::kms_plugin::KmsPlugin;
+use testbed::cluster::control_plane::ControlPlane;
+use testbed::demo::kms_health::{self, INTERVAL, NAME, until_degraded};
+use testbed::fakes::kms_plugin::KmsPlugin;
 use testbed::process::Process;
 
 use super::narrator::Narrator;

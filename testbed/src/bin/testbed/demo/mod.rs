@@ -12,10 +12,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
-use testbed::control_plane::ControlPlane;
-use testbed::kms_plugin::KmsPlugin;
-use testbed::platform::{NAMESPACE, Platform};
-use testbed::{Error, Part, Result, Site, logs, signals, wait};
+use testbed::cluster::control_plane::ControlPlane;
+use testbed::demo::platform::{NAMESPACE, Platform};
+use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::harness::logs;
+use testbed::harness::wait;
+use testbed::process::signals;
+use testbed::{Error, Part, Result, Site};
 
 use self::kms::Watch;
 use self::narrator::Narrator;

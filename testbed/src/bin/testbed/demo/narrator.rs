@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use testbed::control_plane::ControlPlane;
-use testbed::{Result, kubectl};
+use testbed::Result;
+use testbed::cluster::control_plane::ControlPlane;
+use testbed::cluster::kubectl;
 
 /// Lines of one command that are shown; the rest is counted.
 const MOST_LINES: usize = 16;

@@ -6,8 +6,8 @@ use std::time::Instant;
 use api::SeiNode;
 use api::sei_node::SeiNodeStatus;
 use kube::ResourceExt as _;
-use testbed::platform::{FULL_NODE, NAMESPACE, Platform, SEID, SEID_AGAIN, VALIDATOR};
-use testbed::sei_nodes::{SeiNodes, is_ready};
+use testbed::demo::platform::{FULL_NODE, NAMESPACE, Platform, SEID, SEID_AGAIN, VALIDATOR};
+use testbed::demo::sei_nodes::{SeiNodes, is_ready};
 use testbed::{Error, Result};
 
 use super::narrator::Narrator;

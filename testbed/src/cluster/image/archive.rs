@@ -1,0 +1,246 @@
+//! An image as one file: a layout of the Open Container Initiative in a tar, with the list of contents that Docker reads beside it,
+//! so that every runtime and every tool that pushes takes it. The same programs give the same bytes, so that an image's id tells
+//! whether anything has changed.
+
+use std::fs;
+use std::io::Write;
+
+use flate2::{Compression, GzBuilder};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tar::{EntryType, Header};
+
+use super::Image;
+use crate::error::{Error, IoContext, Result};
+
+/// A part of an image: its bytes, and what they are.
+struct Blob {
+    kind: &'static str,
+    bytes: Vec<u8>,
+    /// Taken once: a layer is large.
+    digest: String,
+}
+
+impl Blob {
+    fn new(kind: &'static str, bytes: Vec<u8>) -> Self {
+        Self { kind, digest: hash(&bytes), bytes }
+    }
+
+    fn path(&self) -> String {
+        format!("blobs/sha256/{}", self.digest)
+    }
+
+    fn descriptor(&self) -> Value {
+        json!({ "mediaType": self.kind, "digest": format!("sha256:{}", self.digest), "size": self.bytes.len() })
+    }
+}
+
+/// Writes the archive of an image.
+pub(super) fn write(image: &Image, out: &mut impl Write) -> Result<()> {
+    let plain = Blob::new("application/vnd.oci.image.layer.v1.tar", layer(image)?);
+    let content = format!("sha256:{}", plain.digest);
+    let layer = if image.is_compressed {
+        Blob::new("application/vnd.oci.image.layer.v1.tar+gzip", gzip(&plain.bytes)?)
+    } else {
+        plain
+    };
+    let (mut index, mut list, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, entrypoint) in &image.names {
+        let config = Blob::new(
+            "application/vnd.oci.image.config.v1+json",
+            configuration(image, entrypoint, &content)?.to_string().into_bytes(),
+        );
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": config.descriptor(),
+            "layers": [layer.descriptor()],
+        });
+        let manifest =
+            Blob::new("application/vnd.oci.image.manifest.v1+json", manifest.to_string().into_bytes());
+        let tag = name.rsplit(':').next().unwrap_or_default();
+        let mut entry = manifest.descriptor();
+        entry["annotations"] =
+            json!({ "io.containerd.image.name": name, "org.opencontainers.image.ref.name": tag });
+        index.push(entry);
+        list.push(json!({ "Config": config.path(), "RepoTags": [name], "Layers": [layer.path()] }));
+        parts.extend([config, manifest]);
+    }
+    let index = json!({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": index,
+    });
+    let mut archive = tar::Builder::new(out);
+    file(&mut archive, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#, 0o644)?;
+    for part in [layer].iter().chain(&parts) {
+        file(&mut archive, &part.path(), &part.bytes, 0o644)?;
+    }
+    file(&mut archive, "index.json", index.to_string().as_bytes(), 0o644)?;
+    file(&mut archive, "manifest.json", Value::Array(list).to_string().as_bytes(), 0o644)?;
+    archive.into_inner().map(drop).context(|| "writing an archive".to_owned())
+}
+
+fn configuration(image: &Image, entrypoint: &[String], layer: &str) -> Result<Value> {
+    let env = [("PATH", "/bin")].iter().chain(&image.env).map(|(name, value)| format!("{name}={value}"));
+    let mut config = json!({ "Entrypoint": entrypoint, "Env": env.collect::<Vec<_>>(), "WorkingDir": "/" });
+    if let Some(user) = image.user {
+        config["User"] = user.into();
+    }
+    Ok(json!({
+        "architecture": architecture()?,
+        "os": "linux",
+        "config": config,
+        "rootfs": { "type": "layers", "diff_ids": [layer] },
+    }))
+}
+
+/// Without a time and a name in its head: the same bytes give the same bytes.
+fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).context(|| "compressing a layer".to_owned())
+}
+
+/// The one layer: the files, other names of programs, and the folders that programs expect.
+fn layer(image: &Image) -> Result<Vec<u8>> {
+    let mut layer = tar::Builder::new(Vec::new());
+    for (folder, mode) in [("bin/", 0o755), ("etc/", 0o755), ("tmp/", 0o1777)] {
+        entry(&mut layer, folder, EntryType::Directory, &[], mode)?;
+    }
+    for one in &image.files {
+        let bytes = fs::read(&one.from).context(|| format!("reading {}", one.from.display()))?;
+        file(&mut layer, &one.to, &bytes, 0o755)?;
+    }
+    for (name, program) in &image.links {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Symlink);
+        header.set_size(0);
+        header.set_mode(0o777);
+        header.set_mtime(0);
+        layer
+            .append_link(&mut header, format!("bin/{name}"), program)
+            .context(|| format!("adding {name} to an archive"))?;
+    }
+    layer.into_inner().context(|| "writing a layer".to_owned())
+}
+
+fn file(to: &mut tar::Builder<impl Write>, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
+    entry(to, name, EntryType::Regular, bytes, mode)
+}
+
+fn entry(
+    to: &mut tar::Builder<impl Write>,
+    name: &str,
+    kind: EntryType,
+    bytes: &[u8],
+    mode: u32,
+) -> Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_size(bytes.len() as u64);
+    header.set_mode(mode);
+    header.set_mtime(0);
+    to.append_data(&mut header, name, bytes).context(|| format!("adding {name} to an archive"))
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// This machine's architecture, in the words of container images.
+fn architecture() -> Result<&'static str> {
+    match std::env::consts::ARCH {
+        "x86_64" => Ok("amd64"),
+        "aarch64" => Ok("arm64"),
+        other => Err(Error::Refused(format!("images for {other} are not known: use x86_64 or aarch64"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::Read;
+    use std::path::PathBuf;
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::cluster::image::File;
+
+    fn image_of(programs: Vec<PathBuf>, is_compressed: bool) -> Vec<u8> {
+        let names =
+            vec![("a/b:c".into(), vec!["/bin/it".into()]), ("a/d:c".into(), vec!["/bin/other".into()])];
+        let files = programs.into_iter().map(File::program).collect();
+        let image = Image {
+            names,
+            files,
+            links: vec![("other", "it")],
+            env: vec![("A", "b")],
+            user: Some("7"),
+            is_compressed,
+        };
+        let mut bytes = Vec::new();
+        write(&image, &mut bytes).unwrap();
+        bytes
+    }
+
+    fn entries(archive: &[u8]) -> BTreeMap<String, (u32, Vec<u8>)> {
+        let mut all = BTreeMap::new();
+        for entry in tar::Archive::new(archive).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            if let Some(target) = entry.link_name().unwrap() {
+                bytes = target.display().to_string().into_bytes();
+            }
+            let mode = entry.header().mode().unwrap();
+            all.insert(entry.path().unwrap().display().to_string(), (mode, bytes));
+        }
+        all
+    }
+
+    #[test]
+    fn everything_is_named_by_its_hash_in_both_lists() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("it");
+        fs::write(&program, "the program").unwrap();
+        for is_compressed in [false, true] {
+            let archive = image_of(vec![program.clone()], is_compressed);
+            let files = entries(&archive);
+            let json = |path: &str| serde_json::from_slice::<Value>(&files[path].1).unwrap();
+            let blob = |descriptor: &Value| {
+                let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+                let path = format!("blobs/sha256/{digest}");
+                assert_eq!(hash(&files[&path].1), digest);
+                assert_eq!(descriptor["size"], files[&path].1.len());
+                path
+            };
+            for (number, (name, entrypoint)) in
+                [("a/b:c", "/bin/it"), ("a/d:c", "/bin/other")].iter().enumerate()
+            {
+                let listed = &json("index.json")["manifests"][number];
+                assert_eq!(listed["annotations"]["io.containerd.image.name"], *name);
+                let manifest = json(&blob(listed));
+                let (config, layer) = (blob(&manifest["config"]), blob(&manifest["layers"][0]));
+                let of_docker = &json("manifest.json")[number];
+                assert_eq!(of_docker, &json!({ "Config": config, "RepoTags": [name], "Layers": [layer] }));
+                let config = json(&config);
+                assert_eq!(config["config"]["Entrypoint"], json!([entrypoint]));
+                assert_eq!(config["config"]["Env"], json!(["PATH=/bin", "A=b"]));
+                assert_eq!(config["config"]["User"], "7");
+                let mut content = files[&layer].1.clone();
+                if is_compressed {
+                    let mut plain = Vec::new();
+                    flate2::read::GzDecoder::new(content.as_slice()).read_to_end(&mut plain).unwrap();
+                    content = plain;
+                }
+                assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{}", hash(&content)));
+                assert_eq!(entries(&content)["bin/it"], (0o755, b"the program".to_vec()));
+                assert_eq!(entries(&content)["bin/other"].1, b"it".to_vec());
+            }
+            assert_eq!(
+                archive,
+                image_of(vec![program.clone()], is_compressed),
+                "the same programs give the same bytes"
+            );
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The cache of built parts: one folder per content of a module, complete or absent.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::{Part, build};
+use crate::error::{Error, IoContext, Result};
+use crate::process::tool;
+
+/// Returns the folder of a built part, building it first if need be. Two processes that want the same part do not
+/// disturb each other: one builds, the other waits for it, and a build that was killed leaves nothing that looks whole.
+pub(super) fn ensure(part: Part) -> Result<PathBuf> {
+    let cache = folder()?;
+    fs::create_dir_all(&cache)
+        .context(|| format!("making {}; OUTRIGGER_CACHE=DIR names another place", cache.display()))?;
+    let id = format!("{part}-{}", fingerprint(part)?);
+    let wanted = cache.join(&id);
+    if wanted.is_dir() {
+        return Ok(wanted);
+    }
+    let lock_path = cache.join(format!("{id}.lock"));
+    let lock = File::create(&lock_path).context(|| format!("opening {}", lock_path.display()))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            eprintln!(
+                "testbed: another process builds {part}; waiting for it (usually {})",
+                part.usual_build()
+            );
+            lock.lock().context(|| format!("waiting for {}", lock_path.display()))?;
+        }
+        Err(TryLockError::Error(source)) => {
+            return Err(Error::Io { what: format!("locking {}", lock_path.display()), source });
+        }
+    }
+    if wanted.is_dir() {
+        return Ok(wanted);
+    }
+    let draft = cache.join(format!("{id}.draft"));
+    // Left by a build that was killed; the lock says that nobody is at it.
+    let _ = fs::remove_dir_all(&draft);
+    fs::create_dir_all(&draft).context(|| format!("making {}", draft.display()))?;
+    build::build(part, &part.module(), &draft, &cache.join(format!("{id}.log")))?;
+    fs::rename(&draft, &wanted).context(|| format!("moving {} into place", draft.display()))?;
+    Ok(wanted)
+}
+
+/// `OUTRIGGER_CACHE`, or a folder in the user's cache.
+fn folder() -> Result<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("OUTRIGGER_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("outrigger")))
+        .or_else(|| set("HOME").map(|home| home.join(".cache/outrigger")))
+        .ok_or_else(|| Error::Refused("neither OUTRIGGER_CACHE nor HOME is set: set one of them".into()))
+}
+
+/// A hash over everything that decides what the build gives: the module's files, the build's own recipe, the compiler.
+fn fingerprint(part: Part) -> Result<String> {
+    let mut hash = Sha256::new();
+    let module = part.module();
+    let mut files: Vec<PathBuf> = fs::read_dir(&module)
+        .context(|| format!("reading {}", module.display()))?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    for file in &files {
+        let bytes = fs::read(file).context(|| format!("reading {}", file.display()))?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        add(&mut hash, name.as_bytes());
+        add(&mut hash, &bytes);
+    }
+    add(&mut hash, build::recipe(part, Path::new("OUT")).text().as_bytes());
+    add(&mut hash, tool::run("go", ["version"])?.as_bytes());
+    Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Lengths first, so that no two lists of files can look the same.
+fn add(hash: &mut Sha256, bytes: &[u8]) {
+    hash.update((bytes.len() as u64).to_le_bytes());
+    hash.update(bytes);
+}

@@ -1,0 +1,37 @@
+//! The test-bed's KMS plugin as a container that is started as Vault's is: with its arguments, and its credentials in files.
+
+use std::path::Path;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::error::{Error, IoContext, Result};
+use crate::fakes::kms_plugin::KmsPlugin;
+
+/// The secret id that is let in. With any other the plugin runs, and says that it is not well.
+pub const GOOD_SECRET_ID: &str = "secret-456";
+
+/// Serves until told to end.
+pub(super) fn run(args: &[String]) -> Result<()> {
+    let value = |flag: &str| {
+        let found = args.iter().find_map(|arg| arg.strip_prefix(flag)?.strip_prefix('='));
+        found.ok_or_else(|| Error::Refused(format!("{flag} is missing in {args:?}")))
+    };
+    let socket = value("-listen-address")?;
+    let socket = socket.strip_prefix("unix://").map(Path::new);
+    let parts = socket.and_then(|path| Some((path.parent()?, path.file_stem()?.to_str()?)));
+    let (folder, name) =
+        parts.ok_or_else(|| Error::Refused("-listen-address is no unix:// socket".into()))?;
+    let file = value("-approle-secret-id-path")?;
+    let secret_id = std::fs::read_to_string(file).context(|| format!("reading {file}"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context(|| "starting a runtime".to_owned())?.block_on(async {
+        let mut end = signal(SignalKind::terminate()).context(|| "listening for signals".to_owned())?;
+        let plugin = KmsPlugin::start(name, folder)?;
+        if secret_id != GOOD_SECRET_ID {
+            plugin.script(|script| script.healthz = b"login: invalid secret id".to_vec());
+        }
+        println!("listening on {}", plugin.socket().display());
+        end.recv().await;
+        Ok(())
+    })
+}

@@ -1,0 +1,163 @@
+//! What pods need besides images: Secrets, ConfigMaps and claims, as they are now. Everything here is decided from what
+//! was seen, without asking anybody.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use api::names::{container, data_key, volume};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, KeyToPath, PersistentVolumeClaim, Pod, PodSpec, Secret, SecretKeySelector, Volume,
+};
+
+use super::direction::Breakage;
+use crate::cluster::pki::Identity;
+use crate::error::{Error, Result};
+
+/// Namespace and name.
+pub(super) type Key = (String, String);
+
+/// The objects that were seen.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    pub(super) secrets: HashMap<Key, Arc<Secret>>,
+    pub(super) config_maps: HashMap<Key, Arc<ConfigMap>>,
+    pub(super) claims: HashMap<Key, Arc<PersistentVolumeClaim>>,
+}
+
+impl Objects {
+    /// Why a scheduler would find no place for a pod, if so: its claims.
+    pub(super) fn unschedulable(&self, namespace: &str, pod: &Pod) -> Option<String> {
+        volumes(pod).find_map(|volume| {
+            let claim = &volume.persistent_volume_claim.as_ref()?.claim_name;
+            match self.claims.get(&key(namespace, claim)) {
+                None => Some(format!("persistentvolumeclaim \"{claim}\" not found")),
+                Some(claim) if !is_bound(claim) => {
+                    Some("pod has unbound immediate PersistentVolumeClaims".into())
+                }
+                Some(_) => None,
+            }
+        })
+    }
+
+    /// Why a volume of a pod cannot be mounted, if so.
+    pub(super) fn unmountable(&self, namespace: &str, pod: &Pod) -> Option<String> {
+        volumes(pod).find_map(|volume| {
+            let why = self.unreadable(namespace, volume)?;
+            Some(format!("MountVolume.SetUp failed for volume \"{}\" : {why}", volume.name))
+        })
+    }
+
+    fn unreadable(&self, namespace: &str, volume: &Volume) -> Option<String> {
+        if let Some(wanted) = volume.secret.as_ref().filter(|wanted| wanted.optional != Some(true)) {
+            let name = wanted.secret_name.as_deref().unwrap_or_default();
+            let Some(secret) = self.secrets.get(&key(namespace, name)) else {
+                return Some(format!("secret \"{name}\" not found"));
+            };
+            let has = |key: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(key));
+            return missing_key(wanted.items.as_deref(), has);
+        }
+        let wanted = volume.config_map.as_ref().filter(|wanted| wanted.optional != Some(true))?;
+        let Some(map) = self.config_maps.get(&key(namespace, &wanted.name)) else {
+            return Some(format!("configmap \"{}\" not found", wanted.name));
+        };
+        let has = |key: &str| map.data.as_ref().is_some_and(|data| data.contains_key(key));
+        missing_key(wanted.items.as_deref(), has)
+    }
+
+    /// What a container's environment lacks, if anything.
+    pub(super) fn config_error(&self, namespace: &str, container: &Container) -> Option<Breakage> {
+        let mut wanted = secret_keys(container).filter(|wanted| wanted.optional != Some(true));
+        let why = wanted.find_map(|wanted| match self.secrets.get(&key(namespace, &wanted.name)) {
+            None => Some(format!("secret \"{}\" not found", wanted.name)),
+            Some(secret) if !secret.data.as_ref().is_some_and(|data| data.contains_key(&wanted.key)) => {
+                Some(format!("couldn't find key {} in Secret {namespace}/{}", wanted.key, wanted.name))
+            }
+            Some(_) => None,
+        });
+        why.map(Breakage::CreateContainerConfigError)
+    }
+
+    /// The certificate that a pod's proxy serves with, if it serves by TLS.
+    pub(super) fn certificate(&self, namespace: &str, pod: &Pod) -> Result<Option<Identity>> {
+        if !serves_tls(pod) {
+            return Ok(None);
+        }
+        let refused = |why: String| Error::Refused(format!("the proxy's certificate: {why}"));
+        let name = volumes(pod)
+            .find(|volume| volume.name == volume::SIDECAR_TLS)
+            .and_then(|volume| volume.secret.as_ref()?.secret_name.as_deref())
+            .ok_or_else(|| refused(format!("there is no Secret volume {}", volume::SIDECAR_TLS)))?;
+        let secret = self
+            .secrets
+            .get(&key(namespace, name))
+            .ok_or_else(|| refused(format!("secret \"{name}\" not found")))?;
+        let text = |key: &str| {
+            let bytes = secret.data.as_ref().and_then(|data| data.get(key));
+            let bytes = bytes.ok_or_else(|| refused(format!("secret \"{name}\" has no {key}")))?;
+            String::from_utf8(bytes.0.clone()).map_err(|error| refused(error.to_string()))
+        };
+        Ok(Some(Identity { certificate: text(data_key::TLS_CERTIFICATE)?, key: text(data_key::TLS_KEY)? }))
+    }
+}
+
+/// The objects that a pod needs: when one changes, the pod must be looked at. They never change, since a pod's volumes
+/// and environment do not.
+pub(super) fn needs(namespace: &str, pod: &Pod) -> HashSet<Need> {
+    let by_volume = volumes(pod).filter_map(|volume| {
+        let secret = volume.secret.as_ref().and_then(|wanted| wanted.secret_name.as_ref());
+        let map = volume.config_map.as_ref().map(|wanted| &wanted.name);
+        let claim = volume.persistent_volume_claim.as_ref().map(|wanted| &wanted.claim_name);
+        let secret = secret.map(|name| (Kind::Secret, name));
+        secret.or(map.map(|name| (Kind::ConfigMap, name))).or(claim.map(|name| (Kind::Claim, name)))
+    });
+    let by_environment = containers(pod).flat_map(secret_keys).map(|wanted| (Kind::Secret, &wanted.name));
+    by_volume.chain(by_environment).map(|(kind, name)| (kind, key(namespace, name))).collect()
+}
+
+/// An object that a pod needs.
+pub(super) type Need = (Kind, Key);
+
+/// Kinds of objects that pods need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Secret,
+    ConfigMap,
+    Claim,
+}
+
+/// Whether a claim has its volume.
+pub(super) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
+}
+
+pub(super) fn key(namespace: &str, name: &str) -> Key {
+    (namespace.to_owned(), name.to_owned())
+}
+
+fn serves_tls(pod: &Pod) -> bool {
+    let proxy = containers(pod).find(|one| one.name == container::PROXY);
+    let args = proxy.and_then(|proxy| proxy.args.as_deref()).unwrap_or_default();
+    args.iter().any(|arg| arg.starts_with("--secure-listen-address"))
+}
+
+/// The keys of Secrets that a container's environment is made from.
+fn secret_keys(container: &Container) -> impl Iterator<Item = &SecretKeySelector> {
+    let sources = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
+    sources.filter_map(|source| source.secret_key_ref.as_ref())
+}
+
+fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    let spec: Option<&PodSpec> = pod.spec.as_ref();
+    let first = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
+    let then = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    first.iter().chain(then)
+}
+
+fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
+}
+
+fn missing_key(items: Option<&[KeyToPath]>, has: impl Fn(&str) -> bool) -> Option<String> {
+    let missing = items.unwrap_or_default().iter().find(|item| !has(&item.key))?;
+    Some(format!("references non-existent key: {}", missing.key))
+}

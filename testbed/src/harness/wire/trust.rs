@@ -1,0 +1,200 @@
+//! Whom a client believes, what it shows, and what it can speak.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CipherSuite, ClientConfig, DigitallySignedStruct, SignatureScheme, SupportedProtocolVersion};
+
+use crate::cluster::pki::Identity;
+use crate::error::{Error, Result};
+use crate::tls;
+
+/// Whom a client believes, what it shows, and what it can speak.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    authority: Option<String>,
+    identity: Option<Identity>,
+    protocols: Vec<Vec<u8>>,
+    versions: Vec<&'static SupportedProtocolVersion>,
+    suites: Vec<CipherSuite>,
+    presented: Presented,
+}
+
+/// The certificate that a server showed last.
+#[derive(Clone, Debug, Default)]
+pub struct Presented(Arc<Mutex<Option<Vec<u8>>>>);
+
+impl Presented {
+    /// The certificate in DER, if a server showed one.
+    #[must_use]
+    pub fn certificate(&self) -> Option<Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Trust {
+    /// Believes servers of one authority.
+    #[must_use]
+    pub fn authority(pem: &str) -> Self {
+        Self { authority: Some(pem.into()), ..Self::default() }
+    }
+
+    /// Believes everybody, and remembers whom: a certificate that a server has made for itself can only be looked at.
+    #[must_use]
+    pub fn anybody() -> Self {
+        Self::default()
+    }
+
+    /// Shows this certificate.
+    #[must_use]
+    pub fn show(mut self, identity: &Identity) -> Self {
+        self.identity = Some(identity.clone());
+        self
+    }
+
+    /// Offers these protocols.
+    #[must_use]
+    pub fn protocols(mut self, names: &[&str]) -> Self {
+        self.protocols = names.iter().map(|name| name.as_bytes().to_vec()).collect();
+        self
+    }
+
+    /// Speaks these versions only.
+    #[must_use]
+    pub fn versions(mut self, versions: &[&'static SupportedProtocolVersion]) -> Self {
+        self.versions = versions.to_vec();
+        self
+    }
+
+    /// Offers these suites only.
+    #[must_use]
+    pub fn suites(mut self, suites: &[CipherSuite]) -> Self {
+        self.suites = suites.to_vec();
+        self
+    }
+
+    /// Where the certificate that servers show is to be found.
+    #[must_use]
+    pub fn presented(&self) -> Presented {
+        self.presented.clone()
+    }
+
+    /// The client's configuration.
+    pub fn config(&self) -> Result<Arc<ClientConfig>> {
+        tls::install_provider();
+        let mut provider = aws_lc_rs::default_provider();
+        if !self.suites.is_empty() {
+            provider.cipher_suites.retain(|suite| self.suites.contains(&suite.suite()));
+        }
+        let algorithms = provider.signature_verification_algorithms;
+        let versions = if self.versions.is_empty() { rustls::ALL_VERSIONS } else { &self.versions };
+        let builder = ClientConfig::builder_with_provider(Arc::<CryptoProvider>::new(provider))
+            .with_protocol_versions(versions)?;
+        let verifier: Arc<dyn ServerCertVerifier> = match &self.authority {
+            Some(authority) => {
+                let roots = Arc::new(tls::roots(authority)?);
+                rustls::client::WebPkiServerVerifier::builder(roots)
+                    .build()
+                    .map_err(|error| Error::Refused(format!("verifying servers: {error}")))?
+            }
+            None => Arc::new(Anybody { algorithms }),
+        };
+        let looking = Looking { inner: verifier, presented: self.presented.clone() };
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(looking));
+        let mut config = match &self.identity {
+            Some(identity) => builder
+                .with_client_auth_cert(tls::certificates(&identity.certificate)?, tls::key(&identity.key)?)?,
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols.clone_from(&self.protocols);
+        // Each connection is to be a whole one: a resumed session shows no certificate.
+        config.resumption = rustls::client::Resumption::disabled();
+        Ok(Arc::new(config))
+    }
+}
+
+/// Remembers the certificate that another verifier judges.
+#[derive(Debug)]
+struct Looking {
+    inner: Arc<dyn ServerCertVerifier>,
+    presented: Presented,
+}
+
+impl ServerCertVerifier for Looking {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        *self.presented.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.to_vec());
+        self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+/// Believes who can sign with what it shows.
+#[derive(Debug)]
+struct Anybody {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
