@@ -25,7 +25,6 @@ use crate::cluster::control_plane::ControlPlane;
 use crate::cluster::site::{self, Reach, Site};
 use crate::demo::platform::Platform;
 use crate::error::{Error, Result};
-use crate::harness::logs;
 use crate::process::signals;
 
 /// How many lines of each log a failed test shows.

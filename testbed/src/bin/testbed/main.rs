@@ -1,4 +1,4 @@
-//! Builds the test-bed's parts, cleans what killed runs left, and runs the demo and all tests.
+//! Command line of the test environment: builds components, cleans up after killed runs, and runs the demo and all suites.
 
 mod demo;
 mod image;
@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use testbed::cluster::site;
 use testbed::{Part, Result};
 
-/// The real world for Outrigger's tests and its demo.
+/// Test environment of Outrigger.
 #[derive(Parser)]
 #[command(name = "testbed", version)]
 struct Args {
@@ -21,31 +21,31 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Build parts into the cache, those that it lacks.
+    /// Build components that are missing in the cache.
     Build {
-        /// The parts: kubernetes, dns, cert-manager, s3, seid, openshift.
+        /// Components: kubernetes, dns, cert-manager, s3, seid, openshift.
         #[arg(required = true)]
         parts: Vec<Part>,
     },
-    /// Remove what killed runs left on this machine; live runs are not touched.
+    /// Remove the remains of killed runs; live runs are not touched.
     Clean,
-    /// Run all tests of the workspace except those in documentation, some binaries at a time.
+    /// Run all tests of the workspace except doc tests, several binaries at a time.
     Suites {
-        /// How many at a time.
+        /// Number of binaries to run concurrently.
         #[arg(long, default_value_t = 2)]
-        at_once: usize,
+        concurrency: usize,
     },
-    /// Write the container image of the released program, and tell what it weighs.
+    /// Write the container image of the release binary and print its size.
     Image {
-        /// The file to write.
+        /// Output file.
         file: PathBuf,
     },
-    /// The product on a real cluster, shown with kubectl.
+    /// Run the product on a real local cluster and narrate it with kubectl commands.
     Demo {
-        /// End, or wait, once the operator is up.
+        /// Stop after the operator is installed.
         #[arg(long)]
         quick: bool,
-        /// End when everything is shown, instead of waiting for Ctrl-C.
+        /// Exit at the end instead of waiting for Ctrl-C.
         #[arg(long)]
         exit: bool,
     },
@@ -70,15 +70,15 @@ fn run(command: Command) -> Result<()> {
                     Part::Kubernetes => Part::kubernetes()?.folder().to_owned(),
                     part => part.ensure()?,
                 };
-                println!("testbed: {part} is in {}", folder.display());
+                println!("testbed: {part} is available in {}", folder.display());
             }
         }
         Command::Image { file } => image::write(&file)?,
         Command::Demo { quick, exit } => demo::run_demo(demo::Ways { quick, exit })?,
-        Command::Suites { at_once } => suites::run_suites(at_once.max(1))?,
+        Command::Suites { concurrency } => suites::run_suites(concurrency.max(1))?,
         Command::Clean => {
             for number in site::sweep_abandoned()? {
-                println!("testbed: removed what a killed run left of site {number}");
+                println!("testbed: removed the remains of a killed run (site {number})");
             }
         }
     }
