@@ -2,88 +2,88 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-quick test check image e2e chaos model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot link-order clean
 
-# Ends the demo by itself once everything is shown: make demo EXIT=1
+# make demo EXIT=1: exit at the end instead of waiting for Ctrl-C
 EXIT ?=
 
-help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## The product on a real cluster: nodes with seid, edited, broken and mended (3 minutes; the first time 25). EXIT=1: ends by itself
+demo: ## Create, edit, break and repair real nodes on a local cluster (3 min; first run 25). EXIT=1: exit at the end
 	@scripts/prepare
 	@scripts/demo $(if $(EXIT),--exit)
 
-demo-quick: ## The same until the operator is up (1 minute). EXIT=1: ends by itself
+demo-quick: ## Start the cluster and install the operator only (1 min). EXIT=1: exit at the end
 	@scripts/prepare
 	@scripts/demo --quick $(if $(EXIT),--exit)
 
-test: ## Everything that must hold, on a real Kubernetes (23 minutes, and 8 to compile; the first time 15 more)
+test: ## Run all suites on a real Kubernetes (25 min; first run 50)
 	@scripts/prepare
 	@scripts/test
 
-check: ## The quick loop: format, clippy, unit tests (20 seconds; no root needed)
+check: ## Format, clippy and unit tests; no root needed (20 s)
 	@scripts/prepare --rust-only
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- --deny warnings
 	cargo test --workspace --lib --bins --quiet
 
-image: ## The container image that is released, as one file, and what it weighs (15 seconds; the first time 10 minutes)
+image: ## Write the release image as one file and print its size (15 s; first run 10 min)
 	@scripts/prepare --rust-only
 	@scripts/image
 
-e2e: ## Nodes with real seid in real pods: blocks, TLS, snapshots, who may what, a takeover (4 minutes)
+e2e: ## Run nodes with real seid in real pods: blocks, TLS, snapshots, access, adoption (4 min)
 	@scripts/prepare
 	@scripts/e2e
 
-chaos: ## Pods, kubelets, containerds, sidecars, operators and the API server die while a node is edited (12 minutes). ROUNDS=N SEED=N
+chaos: ## Kill pods, kubelets, containerd, sidecars, operators and the API server while a node is edited (12 min). ROUNDS=N SEED=N
 	@scripts/prepare
 	@scripts/chaos "$(ROUNDS)" "$(SEED)"
 
-model: ## The decision about nodes, in every order of what can happen (15 minutes). STATES=N: so many per model
+model: ## Model-check the node decision (15 min). STATES=N: states per model
 	@scripts/model $(STATES)
 
-crash-operator: ## Kill the operator at every point of every workload, and compare the ends (8 minutes)
+crash-operator: ## Kill the operator at every crash point of every workload and compare the results (8 min)
 	@scripts/prepare
 	@scripts/crash-operator
 
-crash-sidecar: ## Kill the sidecar before every write of every task, tear its log, fill and break its disk (2 minutes)
+crash-sidecar: ## Kill the sidecar before every write, truncate its WAL, fill and break its disk (2 min)
 	@scripts/prepare
 	@scripts/crash-sidecar
 
-judge-sidecar: ## Genesis, keys and settings that we make, judged by real seid: four nodes make blocks together (2 minutes)
+judge-sidecar: ## Verify genesis, keys and configuration that we create with real seid: four nodes produce blocks (2 min)
 	@scripts/prepare
 	@scripts/judge-sidecar
 
-conformance-proxy: ## Every scenario of the proxy, also against upstream's if OUTRIGGER_PEER_PROXY names it (6 minutes)
+conformance-proxy: ## Run every proxy scenario; OUTRIGGER_PEER_PROXY=PATH compares with upstream (6 min)
 	@scripts/prepare
 	@scripts/conformance-proxy
 
-fuzz-proxy: ## Requests that nobody should send, to ours and to upstream's if OUTRIGGER_PEER_PROXY names it (an hour). SECONDS=N
+fuzz-proxy: ## Fuzz the proxy; OUTRIGGER_PEER_PROXY=PATH compares with upstream (1 h). SECONDS=N
 	@scripts/prepare
 	@scripts/fuzz-proxy $(SECONDS)
 
-bench-operator: ## What a thousand nodes cost, beside a peer if OUTRIGGER_PEER_OPERATOR names one (five rounds of 5 minutes; with a peer of 10)
+bench-operator: ## Measure a thousand nodes; OUTRIGGER_PEER_OPERATOR=PATH compares (5 rounds of 5 min; with a peer of 10)
 	@scripts/prepare
-	@scripts/bench-operator
+	@scripts/bench operator
 
-bench-kms: ## What reporters of KMS plugins cost, beside a peer if OUTRIGGER_PEER_REPORTER names one (five rounds of 4 minutes, with a peer of 8, and 10 more)
+bench-kms: ## Measure KMS reporters; OUTRIGGER_PEER_REPORTER=PATH compares (5 rounds of 4 min, with a peer of 8, and 10 more)
 	@scripts/prepare
-	@scripts/bench-kms
+	@scripts/bench kms
 
-bench-proxy: ## What the proxy costs, beside nginx, and beside upstream's if OUTRIGGER_PEER_PROXY names it (five rounds of 2 minutes, with a peer of 4)
+bench-proxy: ## Measure the proxy beside nginx; OUTRIGGER_PEER_PROXY=PATH compares (5 rounds of 2 min; with a peer of 4)
 	@scripts/prepare
-	@scripts/bench-proxy
+	@scripts/bench proxy
 
-bench-sidecar: ## What taking tasks costs, beside a peer if OUTRIGGER_PEER_SIDECAR names one (five rounds of 10 seconds; with a peer of 25)
+bench-sidecar: ## Measure task submissions; OUTRIGGER_PEER_SIDECAR=PATH compares (5 rounds of 10 s; with a peer of 25)
 	@scripts/prepare
-	@scripts/bench-sidecar
+	@scripts/bench sidecar
 
-bench-snapshot: ## A snapshot of 5 GB from real S3, killed in the middle, and the memory that it takes (5 minutes, 16 GB of disk). MIB=N
+bench-snapshot: ## Restore 5 GB from real S3, kill it halfway, resume, and print the memory used (5 min, 16 GB of disk). MIB=N
 	@scripts/prepare
 	@scripts/bench-snapshot $(MIB)
 
-link-order: ## Which functions of the released program run, for its layout in memory (20 minutes); after new compilers and dependencies
+link-order: ## Record which functions run, for the layout of the release binary (20 min); after compiler or dependency updates
 	@scripts/prepare
 	@scripts/link-order
 
-clean: ## Remove what killed runs left on this machine (a second)
+clean: ## Remove the remains of killed runs on this machine (1 s)
 	@cargo run --quiet --package outrigger-testbed --bin testbed -- clean
