@@ -1,90 +1,90 @@
-//! What can go wrong while the real world is set up, told in one line that names the thing and the cure.
+//! Errors of the testbed: one line that names the object and, where possible, the fix.
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// The result of everything in this crate.
+/// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a part of the test-bed could not be built, started, reached or removed.
+/// Why a part of the testbed could not be built, started, reached or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file, socket or kernel interface refused.
+    /// An I/O operation failed.
     #[error("{what}: {source}")]
     Io {
         /// What was attempted, with the path.
         what: String,
-        /// The operating system's answer.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A helper program ran and failed.
+    /// A helper program failed.
     #[error("`{command}` failed ({status}): {stderr}")]
     Command {
-        /// The command line.
+        /// Command line.
         command: String,
-        /// How it ended.
+        /// Exit status.
         status: ExitStatus,
-        /// What it said.
+        /// Standard error.
         stderr: String,
     },
-    /// Something did not become true in its time.
-    #[error("{what} did not happen within {limit:?}: {last}")]
+    /// A condition did not become true in time.
+    #[error("timed out after {limit:?} waiting for {what}: {last}")]
     Deadline {
-        /// The condition that was waited for.
+        /// The condition.
         what: String,
-        /// How long it was waited for.
+        /// The timeout.
         limit: Duration,
-        /// What the last look found.
+        /// Result of the last check.
         last: String,
     },
-    /// Something that must hold did so only for a while.
-    #[error("{what} did not hold: after {after:?} {seen}")]
-    Broken {
-        /// What must hold.
+    /// A condition did not stay true.
+    #[error("{what} no longer held after {after:?}: {seen}")]
+    Violated {
+        /// The condition.
         what: String,
-        /// How long it did.
+        /// How long it held.
         after: Duration,
-        /// What was seen instead.
+        /// Result of the failed check.
         seen: String,
     },
-    /// A process that must live has ended.
-    #[error("{name} ended by itself ({status}); its log is {}; it ends with:\n{tail}", log.display())]
+    /// A process exited unexpectedly.
+    #[error("{name} exited unexpectedly ({status}); log: {}; last lines:\n{tail}", log.display())]
     Died {
-        /// The process.
+        /// Name of the process.
         name: String,
-        /// How it ended.
+        /// Exit status.
         status: ExitStatus,
-        /// Where its log is.
+        /// Path of its log.
         log: PathBuf,
-        /// The end of its log.
+        /// Last lines of its log.
         tail: String,
     },
-    /// A Go module did not build.
-    #[error("building {part} failed; see {}; it ends with:\n{tail}", log.display())]
+    /// A Go module failed to build.
+    #[error("building {part} failed; log: {}; last lines:\n{tail}", log.display())]
     Build {
-        /// The part of the test-bed.
+        /// Part of the testbed.
         part: &'static str,
-        /// The build's log.
+        /// Path of the build log.
         log: PathBuf,
-        /// The end of the log.
+        /// Last lines of the log.
         tail: String,
     },
-    /// The request itself makes no sense.
+    /// Any other failure, or invalid input.
     #[error("{0}")]
     Refused(String),
-    /// A certificate could not be made.
-    #[error("making a certificate: {0}")]
+    /// Creating a certificate failed.
+    #[error("creating a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// TLS could not be set up.
+    /// Setting up TLS failed.
     #[error("setting up TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// The API server, or the way to it, refused.
+    /// A request to the API server failed.
     #[error(transparent)]
     Kube(#[from] Box<kube::Error>),
-    /// A document could not be read or written.
-    #[error("reading or writing JSON: {0}")]
+    /// Encoding or decoding JSON failed.
+    #[error("invalid JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
@@ -94,9 +94,9 @@ impl From<kube::Error> for Error {
     }
 }
 
-/// Adds what was attempted to an [`std::io::Error`], which by itself names no path.
+/// Adds what was attempted to an [`std::io::Error`], which does not contain a path.
 pub(crate) trait IoContext<T> {
-    /// Says what was attempted.
+    /// Adds what was attempted.
     fn context(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 

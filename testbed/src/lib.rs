@@ -3,29 +3,29 @@
 //!
 //! # Invariants
 //!
-//! | what always holds | guarded by |
+//! | invariant | guarded by |
 //! |---|---|
-//! | no two sites share a network, and none leaves the ranges reserved for tests | `address::tests::no_two_sites_share_a_network_and_none_leaves_the_reserved_range` |
-//! | what a killed run left is removed by the next start, and live runs are left alone | `cleanup::the_next_start_cleans_what_a_killed_run_left_and_leaves_live_runs_alone` |
-//! | a run that ends by itself, by a signal or by a panic leaves nothing | `cleanup::the_demo_shows_everything_and_leaves_nothing`, `cleanup::an_interrupted_run_leaves_nothing`, `cleanup::a_panic_shows_the_ends_of_logs_and_leaves_nothing` |
-//! | a run that is ended takes those with it that it began | `cleanup::a_run_that_is_ended_takes_those_with_it_that_it_began` |
-//! | a node that is removed takes everything of its own with it, and nothing of others | `nodes::a_removed_node_leaves_nothing` |
-//! | what ends by itself of a control plane is started again, as in real clusters | `control_plane::a_scheduler_that_ended_is_started_again` |
-//! | a failed test shows the ends of its logs | `cleanup::a_panic_shows_the_ends_of_logs_and_leaves_nothing` |
-//! | two builds of one part do not disturb each other, and half a build is never used | `parts::two_builds_at_once_do_not_disturb_each_other`, `parts::a_killed_build_leaves_nothing_that_looks_whole` |
-//! | a machine that cannot run the tests is told so before anything is changed | `prepare::without_root`, `prepare::without_go`, `prepare::with_too_little_disk` and the others there |
-//! | the fault proxy speaks for the holder of a verified certificate and for nobody else | `fault_proxy::rbac_and_the_audit_log_see_who_really_asked`, `fault_proxy::a_token_is_passed_on_for_the_api_server_to_judge`, `fault_proxy::identity::tests::nobody_can_say_who_he_is_but_by_his_certificate` |
-//! | nothing that a process asks after its fatal write reaches the API server | `fault_proxy::nothing_of_a_dying_client_gets_through`, `fault_proxy::a_process_killed_after_it_heard_of_its_write` |
-//! | a frozen view delivers what it withheld, in its order, and opens nothing that is forbidden | `fault_proxy::a_frozen_view_shows_the_past_and_thaws_in_order`, `fault_proxy::a_frozen_view_opens_nothing_that_is_forbidden` |
-//! | the fault proxy serves nothing that it cannot record, and records no secrets | `fault_proxy::a_journal_that_cannot_be_written_stops_everything`, `fault_proxy::the_journal_tells_what_happened_and_no_secrets` |
-//! | a played sidecar answers as the real one: what runs or is done is never begun again, and a restart forgets readiness and nothing else | `sidecars::tasks_complete_and_existing_ids_are_not_begun_again`, `sidecars::a_restart_forgets_readiness_and_begins_anew_what_ran`, `sidecars::what_cannot_be_done_is_refused_with_400` |
-//! | a played sidecar is reached as it is served and in no other way, and only with a token | `sidecars::each_node_serves_as_it_was_told_and_no_other_way`, `sidecars::only_open_paths_are_served_without_a_token` |
-//! | a played pod needs what a real one needs, and its sidecar lives and dies with it | `kubelet_player::what_a_pod_lacks_keeps_it_back`, `kubelet_player::a_node_pod_comes_up_and_goes`, `kubelet_player::the_pod_says_how_its_sidecar_is_served` |
-//! | a played kubelet writes the same status once | `kubelet_player::status::tests::a_pod_comes_up_in_steps_and_ends`, `kubelet_player::a_thousand_pods_come_up` |
-//! | a recorder keeps what reaches it byte for byte, and notices who goes away | `recorder::tests::what_comes_is_kept_byte_for_byte`, `recorder::tests::whoever_goes_away_and_half_a_body_are_noticed` |
-//! | each crate's invariants name tests that exist | `invariants::every_invariant_names_a_test_that_exists` |
-//! | crates use only those they may know | `architecture::no_crate_uses_one_it_may_not_know` |
-//! | every wait has a deadline, and its error says what was seen last | `wait::tests::the_last_thing_seen_is_in_the_error`, `wait::tests::a_look_that_hangs_is_cut` |
+//! | no two sites share a network, and all stay in the ranges reserved for tests | `address::tests::no_two_sites_share_a_network_and_none_leaves_the_reserved_range` |
+//! | the next start cleans up killed runs and leaves live runs alone | `cleanup::next_start_cleans_up_only_killed_runs` |
+//! | a run that completes, is interrupted or panics leaves nothing | `cleanup::demo_completes_and_leaves_nothing`, `cleanup::interrupted_run_leaves_nothing`, `cleanup::panic_prints_log_tails_and_leaves_nothing` |
+//! | a terminated run stops the runs it started | `cleanup::terminated_run_stops_nested_runs` |
+//! | a removed node leaves nothing and affects no other node | `nodes::removed_node_leaves_nothing` |
+//! | a control plane process that exits is restarted, as in real clusters | `control_plane::killed_scheduler_is_restarted` |
+//! | a failed test prints the tails of its logs | `cleanup::panic_prints_log_tails_and_leaves_nothing` |
+//! | concurrent builds of a part share one result, and a partial build is never used | `parts::concurrent_builds_share_one_result`, `parts::killed_build_leaves_no_usable_result` |
+//! | an unsuitable machine is rejected before anything is changed | `prepare::without_root`, `prepare::without_go`, `prepare::with_too_little_disk` and the other tests there |
+//! | the fault proxy impersonates only users of verified certificates | `fault_proxy::rbac_and_audit_log_see_the_real_user`, `fault_proxy::token_is_passed_through_to_the_api_server`, `faults::fault_proxy::identity::tests::forged_identity_headers_are_dropped` |
+//! | no request of a process reaches the API server after its crash point | `fault_proxy::requests_of_a_dying_client_are_blocked`, `fault_proxy::kill_after_response_blocks_later_writes` |
+//! | a frozen view delivers withheld events in order and respects RBAC | `fault_proxy::frozen_view_returns_past_state_and_thaws_in_order`, `fault_proxy::frozen_view_respects_rbac` |
+//! | the fault proxy serves nothing that it cannot record, and records no secrets | `fault_proxy::unwritable_journal_stops_the_proxy`, `fault_proxy::journal_records_requests_without_secrets` |
+//! | a fake sidecar behaves like the real one: running and completed tasks are not restarted by a submission, and a restart loses only readiness | `sidecars::existing_task_ids_are_not_restarted`, `sidecars::restart_loses_readiness_and_restarts_running_tasks`, `sidecars::invalid_submission_returns_400` |
+//! | a fake sidecar is reachable only over its own transport and only with a token | `sidecars::each_node_serves_only_its_own_transport`, `sidecars::only_open_paths_work_without_token` |
+//! | a fake pod needs what a real one needs, and its sidecar starts and stops with it | `fake_kubelet::missing_dependencies_block_the_pod`, `fake_kubelet::node_pod_starts_and_is_removed`, `fake_kubelet::pod_spec_decides_sidecar_transport` |
+//! | the fake kubelet does not write an unchanged status | `fakes::kubelet::status::tests::pod_starts_in_steps_and_exits`, `fake_kubelet::thousand_pods_start` |
+//! | a recorder records requests byte for byte, and disconnects | `fakes::recorder::tests::requests_are_recorded_byte_for_byte`, `fakes::recorder::tests::disconnect_and_partial_body_are_recorded` |
+//! | invariants of all crates name existing tests | `invariants::every_invariant_names_a_test_that_exists` |
+//! | crates depend only on allowed crates | `architecture::crate_dependencies_follow_the_architecture` |
+//! | every wait has a deadline, and its error contains the last check | `harness::wait::tests::timeout_error_contains_last_check`, `harness::wait::tests::hanging_check_is_cancelled` |
 
 pub mod bench;
 pub mod cluster;

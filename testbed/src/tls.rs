@@ -1,4 +1,4 @@
-//! TLS of our own clients and servers in the test-bed: both sides always verify.
+//! TLS configuration of the testbed's own clients and servers.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use crate::cluster::pki::Identity;
 use crate::error::{Error, Result};
 
-/// Makes aws-lc-rs the process's TLS provider; libraries that look for a default one find none otherwise.
+/// Installs aws-lc-rs as the default crypto provider, which some libraries require.
 pub(crate) fn install_provider() {
-    // Refused when it is installed already, which is as good.
+    // Fails if already installed.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }
 
-/// A client that trusts one authority, with or without a certificate of its own.
-pub(crate) fn client(authority: &str, identity: Option<&Identity>) -> Result<ClientConfig> {
+/// Client that trusts one CA, with an optional client certificate.
+pub(crate) fn client(ca: &str, identity: Option<&Identity>) -> Result<ClientConfig> {
     install_provider();
-    let builder = ClientConfig::builder().with_root_certificates(roots(authority)?);
+    let builder = ClientConfig::builder().with_root_certificates(roots(ca)?);
     Ok(match identity {
         Some(identity) => {
             builder.with_client_auth_cert(certificates(&identity.certificate)?, key(&identity.key)?)?
@@ -28,19 +28,19 @@ pub(crate) fn client(authority: &str, identity: Option<&Identity>) -> Result<Cli
     })
 }
 
-/// A server that asks its clients for a certificate of one authority, and also serves those that show none.
-pub(crate) fn server(authority: &str, identity: &Identity) -> Result<ServerConfig> {
+/// Server that verifies client certificates of one CA, but does not require one.
+pub(crate) fn server(ca: &str, identity: &Identity) -> Result<ServerConfig> {
     install_provider();
-    let verifier = WebPkiClientVerifier::builder(Arc::new(roots(authority)?))
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots(ca)?))
         .allow_unauthenticated()
         .build()
-        .map_err(|error| Error::Refused(format!("verifying clients: {error}")))?;
+        .map_err(|error| Error::Refused(format!("building the client verifier: {error}")))?;
     Ok(ServerConfig::builder()
         .with_client_cert_verifier(verifier)
         .with_single_cert(certificates(&identity.certificate)?, key(&identity.key)?)?)
 }
 
-/// A server that asks its clients for nothing.
+/// Server without client certificates.
 pub(crate) fn plain_server(identity: &Identity) -> Result<ServerConfig> {
     install_provider();
     Ok(ServerConfig::builder()
@@ -48,20 +48,20 @@ pub(crate) fn plain_server(identity: &Identity) -> Result<ServerConfig> {
         .with_single_cert(certificates(&identity.certificate)?, key(&identity.key)?)?)
 }
 
-/// A server that serves nobody without a certificate of one authority.
-pub(crate) fn strict_server(authority: &str, identity: &Identity) -> Result<ServerConfig> {
+/// Server that requires client certificates of one CA.
+pub(crate) fn strict_server(ca: &str, identity: &Identity) -> Result<ServerConfig> {
     install_provider();
-    let verifier = WebPkiClientVerifier::builder(Arc::new(roots(authority)?))
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots(ca)?))
         .build()
-        .map_err(|error| Error::Refused(format!("verifying clients: {error}")))?;
+        .map_err(|error| Error::Refused(format!("building the client verifier: {error}")))?;
     Ok(ServerConfig::builder()
         .with_client_cert_verifier(verifier)
         .with_single_cert(certificates(&identity.certificate)?, key(&identity.key)?)?)
 }
 
-pub(crate) fn roots(authority: &str) -> Result<RootCertStore> {
+pub(crate) fn roots(ca: &str) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(authority)? {
+    for certificate in certificates(ca)? {
         roots.add(certificate)?;
     }
     Ok(roots)
@@ -70,10 +70,10 @@ pub(crate) fn roots(authority: &str) -> Result<RootCertStore> {
 pub(crate) fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<std::result::Result<_, _>>()
-        .map_err(|error| Error::Refused(format!("reading a certificate: {error}")))
+        .map_err(|error| Error::Refused(format!("invalid certificate: {error}")))
 }
 
 pub(crate) fn key(pem: &str) -> Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes())
-        .map_err(|error| Error::Refused(format!("reading a private key: {error}")))
+        .map_err(|error| Error::Refused(format!("invalid private key: {error}")))
 }

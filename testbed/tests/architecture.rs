@@ -1,11 +1,6 @@
-//! Who may know whom: the arrows between the rooms of the house, checked on what cargo itself says.
+//! Checks the dependencies between the crates of the workspace with `cargo metadata`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests may panic as tests may"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,8 +8,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// Each room, and the rooms it may use. Every room may use `testbed` in its tests, and nothing else may.
-const MAY_USE: [(&str, &[&str]); 10] = [
+/// Each crate, and the crates it may depend on. Every crate may have `testbed` as a dev-dependency.
+const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 10] = [
     ("api", &[]),
     ("chain", &["api"]),
     ("plan", &["api", "chain"]),
@@ -27,63 +22,65 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("testbed", &["api", "chain"]),
 ];
 
-/// Rooms that decide and never act.
-const PURE: [&str; 3] = ["api", "chain", "plan"];
+/// Crates that compute and never do I/O.
+const PURE_CRATES: [&str; 3] = ["api", "chain", "plan"];
 
-/// What a pure room must not reach, by whatever way: a client, a runtime, a socket.
-const IMPURE: [&str; 4] = ["hyper", "kube-client", "kube-runtime", "tokio"];
+/// What a pure crate must not depend on, directly or transitively: HTTP clients, async runtimes.
+const FORBIDDEN_IN_PURE: [&str; 4] = ["hyper", "kube-client", "kube-runtime", "tokio"];
 
-/// Every arrow of `cargo metadata` that the table does not allow, one sentence each.
+/// Returns every dependency in `cargo metadata` that violates the rules.
 fn violations(metadata: &Value) -> Vec<String> {
     let packages: Vec<&Value> =
         metadata["packages"].as_array().map(|all| all.iter().collect()).unwrap_or_default();
     let members: BTreeSet<&str> =
         metadata["workspace_members"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let id = |package: &Value| package["id"].as_str().unwrap_or_default().to_owned();
-    let room = |manifest: &str| -> String {
+    let crate_dir = |manifest: &str| -> String {
         let folder = Path::new(manifest).parent().and_then(Path::file_name);
         folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     };
-    let rooms: BTreeMap<String, String> = packages
+    let crates_by_package: BTreeMap<String, String> = packages
         .iter()
         .filter(|package| members.contains(id(package).as_str()))
         .map(|package| {
             (
                 package["name"].as_str().unwrap_or_default().into(),
-                room(package["manifest_path"].as_str().unwrap_or_default()),
+                crate_dir(package["manifest_path"].as_str().unwrap_or_default()),
             )
         })
         .collect();
-    let allowed: BTreeMap<&str, &[&str]> = MAY_USE.into_iter().collect();
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED_DEPENDENCIES.into_iter().collect();
 
     let mut found = Vec::new();
     for package in packages.iter().filter(|package| members.contains(id(package).as_str())) {
-        let own = &rooms[package["name"].as_str().unwrap_or_default()];
-        let Some(may_use) = allowed.get(own.as_str()) else {
-            found.push(format!("{own} is no room of the house: see MAY_USE"));
+        let name = &crates_by_package[package["name"].as_str().unwrap_or_default()];
+        let Some(allowed_here) = allowed.get(name.as_str()) else {
+            found.push(format!("{name} is not in ALLOWED_DEPENDENCIES"));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
-            let Some(used) = dependency["name"].as_str().and_then(|name| rooms.get(name)) else { continue };
-            let for_tests = dependency["kind"] == "dev";
-            let allowed = may_use.contains(&used.as_str()) || (for_tests && used == "testbed");
+            let Some(used) = dependency["name"].as_str().and_then(|name| crates_by_package.get(name)) else {
+                continue;
+            };
+            let is_dev = dependency["kind"] == "dev";
+            let allowed = allowed_here.contains(&used.as_str()) || (is_dev && used == "testbed");
             if !allowed {
-                found.push(format!("{own} uses {used}, which it may not know"));
+                found.push(format!("{name} must not depend on {used}"));
             }
         }
-        if PURE.contains(&own.as_str()) {
-            for impure in
-                reached(metadata, &id(package)).intersection(&BTreeSet::from(IMPURE.map(String::from)))
+        if PURE_CRATES.contains(&name.as_str()) {
+            for forbidden in transitive_dependencies(metadata, &id(package))
+                .intersection(&BTreeSet::from(FORBIDDEN_IN_PURE.map(String::from)))
             {
-                found.push(format!("{own} must stay pure and reaches {impure}"));
+                found.push(format!("{name} must stay pure but depends on {forbidden}"));
             }
         }
     }
     found
 }
 
-/// Names of every package that one reaches through ordinary dependencies.
-fn reached(metadata: &Value, from: &str) -> BTreeSet<String> {
+/// Returns the names of all transitive normal dependencies.
+fn transitive_dependencies(metadata: &Value, from: &str) -> BTreeSet<String> {
     let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
         .as_array()
         .into_iter()
@@ -101,9 +98,9 @@ fn reached(metadata: &Value, from: &str) -> BTreeSet<String> {
     while let Some(id) = queue.pop() {
         let dependencies = nodes.get(id).and_then(|node| node["deps"].as_array()).into_iter().flatten();
         for dependency in dependencies {
-            let ordinary =
+            let is_normal =
                 dependency["dep_kinds"].as_array().into_iter().flatten().any(|kind| kind["kind"].is_null());
-            if let Some(next) = dependency["pkg"].as_str().filter(|next| ordinary && seen.insert(*next)) {
+            if let Some(next) = dependency["pkg"].as_str().filter(|next| is_normal && seen.insert(*next)) {
                 queue.push(next);
             }
         }
@@ -112,10 +109,10 @@ fn reached(metadata: &Value, from: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn no_crate_uses_one_it_may_not_know() {
+fn crate_dependencies_follow_the_architecture() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--locked", "--offline"])
-        // Crates of other systems are in the lock file, but a machine that has only built has not fetched them.
+        // Crates of other platforms are in the lock file but may not have been downloaded.
         .args(["--filter-platform", &format!("{}-unknown-linux-gnu", std::env::consts::ARCH)])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
@@ -126,7 +123,7 @@ fn no_crate_uses_one_it_may_not_know() {
     assert_eq!(violations(&metadata), Vec::<String>::new());
 }
 
-/// A workspace of crates in `crates/`, each with the dependencies given as (name, kind).
+/// Builds metadata of a workspace in `crates/`, with dependencies given as (name, kind).
 fn workspace(crates: &[(&str, &[(&str, Value)])]) -> Value {
     let packages: Vec<Value> = crates
         .iter()
@@ -150,32 +147,32 @@ fn workspace(crates: &[(&str, &[(&str, Value)])]) -> Value {
 }
 
 #[test]
-fn a_forbidden_arrow_is_found() {
+fn forbidden_dependency_is_reported() {
     let metadata = workspace(&[("api", &[("plan", Value::Null)]), ("plan", &[])]);
-    assert_eq!(violations(&metadata), ["api uses plan, which it may not know"]);
+    assert_eq!(violations(&metadata), ["api must not depend on plan"]);
 }
 
 #[test]
-fn the_test_bed_is_for_tests_only() {
+fn testbed_is_a_dev_dependency_only() {
     let in_tests = workspace(&[("operator", &[("testbed", json!("dev"))]), ("testbed", &[])]);
     assert_eq!(violations(&in_tests), Vec::<String>::new());
     let shipped = workspace(&[("operator", &[("testbed", Value::Null)]), ("testbed", &[])]);
-    assert_eq!(violations(&shipped), ["operator uses testbed, which it may not know"]);
+    assert_eq!(violations(&shipped), ["operator must not depend on testbed"]);
 }
 
 #[test]
-fn a_pure_room_that_reaches_a_runtime_through_another_crate_is_found() {
+fn transitive_runtime_of_pure_crate_is_reported() {
     let metadata =
         workspace(&[("plan", &[("api", Value::Null)]), ("api", &[("tokio", Value::Null)]), ("tokio", &[])]);
     assert_eq!(
         violations(&metadata),
-        ["plan must stay pure and reaches tokio", "api must stay pure and reaches tokio"]
+        ["plan must stay pure but depends on tokio", "api must stay pure but depends on tokio"]
     );
     let in_tests = workspace(&[("api", &[("tokio", json!("dev"))]), ("tokio", &[])]);
     assert_eq!(violations(&in_tests), Vec::<String>::new());
 }
 
 #[test]
-fn a_room_that_nobody_planned_is_found() {
-    assert_eq!(violations(&workspace(&[("utils", &[])])), ["utils is no room of the house: see MAY_USE"]);
+fn unknown_crate_is_reported() {
+    assert_eq!(violations(&workspace(&[("utils", &[])])), ["utils is not in ALLOWED_DEPENDENCIES"]);
 }

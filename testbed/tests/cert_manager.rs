@@ -1,4 +1,4 @@
-//! The real cert-manager, on the real API server.
+//! cert-manager on the API server.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use testbed::cluster::cert_manager::{CertManager, is_ready};
 use testbed::{Context, ControlPlane, TestResult};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-testbed::suite![a_certificate_authority_issues_a_certificate];
+testbed::suite![ca_issuer_issues_a_certificate];
 
 async fn apply(
     plane: &ControlPlane,
@@ -26,7 +26,7 @@ async fn apply(
 }
 
 async fn wait_for_ready(api: &Api<DynamicObject>, name: &str) -> testbed::Result<()> {
-    testbed::harness::wait::until(format!("{name} to be ready"), Duration::from_secs(30), || async {
+    testbed::harness::wait::until(format!("{name} readiness"), Duration::from_secs(30), || async {
         match api.get(name).await {
             Ok(object) if is_ready(&object) => Ok(()),
             Ok(object) => Err(object.data["status"].to_string()),
@@ -36,39 +36,34 @@ async fn wait_for_ready(api: &Api<DynamicObject>, name: &str) -> testbed::Result
     .await
 }
 
-async fn a_certificate_authority_issues_a_certificate(cx: Context) -> TestResult {
+async fn ca_issuer_issues_a_certificate(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let cert_manager = CertManager::on(plane).await?;
     let ns = cx.namespace().await?;
     let manifest = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": "cert-manager.io/v1", "kind": kind, "metadata": { "name": name }, "spec": spec });
 
     apply(plane, &ns, manifest("Issuer", "self-signed", json!({ "selfSigned": {} }))).await?;
-    let authority = json!({
-        "isCA": true, "commonName": "test authority", "secretName": "authority", "issuerRef": { "name": "self-signed" },
+    let ca = json!({
+        "isCA": true, "commonName": "test CA", "secretName": "ca", "issuerRef": { "name": "self-signed" },
     });
-    let certificates = apply(plane, &ns, manifest("Certificate", "authority", authority)).await?;
-    wait_for_ready(&certificates, "authority").await?;
-    apply(plane, &ns, manifest("Issuer", "authority", json!({ "ca": { "secretName": "authority" } })))
-        .await?;
+    let certificates = apply(plane, &ns, manifest("Certificate", "ca", ca)).await?;
+    wait_for_ready(&certificates, "ca").await?;
+    apply(plane, &ns, manifest("Issuer", "ca", json!({ "ca": { "secretName": "ca" } }))).await?;
 
-    let begin = Instant::now();
-    let leaf =
-        json!({ "secretName": "leaf", "dnsNames": ["node-0.example"], "issuerRef": { "name": "authority" } });
+    let started = Instant::now();
+    let leaf = json!({ "secretName": "leaf", "dnsNames": ["node-0.example"], "issuerRef": { "name": "ca" } });
     apply(plane, &ns, manifest("Certificate", "leaf", leaf)).await?;
     wait_for_ready(&certificates, "leaf").await?;
-    println!(
-        "cert-manager: a certificate of a CA issuer was ready {:.1} s after apply",
-        begin.elapsed().as_secs_f64()
-    );
+    println!("cert-manager: CA-issued certificate ready after {:.1} s", started.elapsed().as_secs_f64());
 
     let secret = Api::<Secret>::namespaced(plane.client().await?, &ns).get("leaf").await?;
-    let data = secret.data.ok_or("the secret has no data")?;
+    let data = secret.data.ok_or("secret without data")?;
     let (_, pem) = x509_parser::pem::parse_x509_pem(&data["tls.crt"].0)?;
     let (_, certificate) = X509Certificate::from_der(&pem.contents)?;
-    let (_, authority) = x509_parser::pem::parse_x509_pem(&data["ca.crt"].0)?;
-    let (_, authority) = X509Certificate::from_der(&authority.contents)?;
-    assert_eq!(authority.subject().to_string(), "CN=test authority");
-    certificate.verify_signature(Some(authority.public_key()))?;
+    let (_, ca) = x509_parser::pem::parse_x509_pem(&data["ca.crt"].0)?;
+    let (_, ca) = X509Certificate::from_der(&ca.contents)?;
+    assert_eq!(ca.subject().to_string(), "CN=test CA");
+    certificate.verify_signature(Some(ca.public_key()))?;
     let names = certificate.subject_alternative_name()?.ok_or("no names")?.value.general_names.clone();
     assert_eq!(format!("{names:?}"), "[DNSName(\"node-0.example\")]");
     assert!(!data["tls.key"].0.is_empty());

@@ -1,10 +1,10 @@
-//! Nothing is left behind, however a run ends. The runs that end badly are this program itself, told by an environment
-//! variable to be one of them; what is compared is the whole machine, so these tests run one after the other.
+//! Every run cleans up, however it ends. The runs that end badly are this binary itself, selected by an environment
+//! variable. The tests compare the whole machine, so they run one after the other.
 
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test may panic; clippy recognizes only those of the usual runner"
+    reason = "tests may panic; clippy recognizes only libtest tests"
 )]
 
 use std::ffi::OsStr;
@@ -24,48 +24,50 @@ use testbed::harness::wait;
 use testbed::process::Program;
 use testbed::{Context, ControlPlane, Error, Image, Node, Site, TestResult};
 
-/// Says which badly ending run this program is.
+/// Selects which badly ending run this process is.
 const ROLE: &str = "OUTRIGGER_TESTBED_DOOMED";
 
-/// What a run prints when everything it will leave is there.
-const STANDING: &str = "everything stands";
+/// Printed by a run once everything it starts is up.
+const READY: &str = "run is ready";
 
-/// How long a cluster, or the whole demo, may take.
+/// Timeout for a cluster, or for the whole demo.
 const SOON: Duration = Duration::from_secs(180);
 
 fn main() -> ExitCode {
     match std::env::var(ROLE).as_deref() {
-        Ok("hangs") => Suite::new("doomed").within_another().test("hangs", |cx| Box::pin(hangs(cx))).run(),
-        Ok("lingers") => {
-            Suite::new("doomed").within_another().test("lingers", |cx| Box::pin(lingers(cx))).run()
+        Ok("node_forever") => {
+            Suite::new("cleanup-child").nested().test("node_forever", |cx| Box::pin(node_forever(cx))).run()
         }
-        Ok("begets") => Suite::new("doomed").within_another().test("begets", |cx| Box::pin(begets(cx))).run(),
-        Ok("panics") => Suite::new("doomed").within_another().test("panics", |cx| Box::pin(panics(cx))).run(),
-        Ok(other) => panic!("{ROLE}={other} is no run"),
+        Ok("process_forever") => Suite::new("cleanup-child")
+            .nested()
+            .test("process_forever", |cx| Box::pin(process_forever(cx)))
+            .run(),
+        Ok("nested_forever") => Suite::new("cleanup-child")
+            .nested()
+            .test("nested_forever", |cx| Box::pin(nested_forever(cx)))
+            .run(),
+        Ok("panics") => Suite::new("cleanup-child").nested().test("panics", |cx| Box::pin(panics(cx))).run(),
+        Ok(other) => panic!("unknown {ROLE}={other}"),
         Err(_) => Suite::new("cleanup")
-            .alone()
-            .test("the_next_start_cleans_what_a_killed_run_left_and_leaves_live_runs_alone", |cx| {
-                Box::pin(the_next_start_cleans_what_a_killed_run_left_and_leaves_live_runs_alone(cx))
+            .exclusive()
+            .test("next_start_cleans_up_only_killed_runs", |cx| {
+                Box::pin(next_start_cleans_up_only_killed_runs(cx))
             })
-            .test("an_interrupted_run_leaves_nothing", |cx| Box::pin(an_interrupted_run_leaves_nothing(cx)))
-            .test("a_run_that_is_ended_takes_those_with_it_that_it_began", |cx| {
-                Box::pin(a_run_that_is_ended_takes_those_with_it_that_it_began(cx))
+            .test("interrupted_run_leaves_nothing", |cx| Box::pin(interrupted_run_leaves_nothing(cx)))
+            .test("terminated_run_stops_nested_runs", |cx| Box::pin(terminated_run_stops_nested_runs(cx)))
+            .test("panic_prints_log_tails_and_leaves_nothing", |cx| {
+                Box::pin(panic_prints_log_tails_and_leaves_nothing(cx))
             })
-            .test("a_panic_shows_the_ends_of_logs_and_leaves_nothing", |cx| {
-                Box::pin(a_panic_shows_the_ends_of_logs_and_leaves_nothing(cx))
-            })
-            .test("the_demo_shows_everything_and_leaves_nothing", |cx| {
-                Box::pin(the_demo_shows_everything_and_leaves_nothing(cx))
-            })
-            .test("the_demo_ends_on_ctrl_c_and_leaves_nothing", |cx| {
-                Box::pin(the_demo_ends_on_ctrl_c_and_leaves_nothing(cx))
+            .test("demo_completes_and_leaves_nothing", |cx| Box::pin(demo_completes_and_leaves_nothing(cx)))
+            .test("demo_ends_on_ctrl_c_and_leaves_nothing", |cx| {
+                Box::pin(demo_ends_on_ctrl_c_and_leaves_nothing(cx))
             })
             .run(),
     }
 }
 
-/// A run with a node and a pod on it, that never ends.
-async fn hangs(cx: Context) -> TestResult {
+/// A run with a node and a pod that never ends.
+async fn node_forever(cx: Context) -> TestResult {
     let site = cx.site()?;
     let plane = ControlPlane::on(&site).start().await?;
     let image = Image::outrigger()?;
@@ -82,103 +84,103 @@ async fn hangs(cx: Context) -> TestResult {
     });
     let node = Node::on(&plane).image(&image).static_pod(pod).start().await?;
     let pods: Api<Pod> = Api::namespaced(plane.client().await?, "kube-system");
-    wait::until("a running pod", SOON, || async {
+    wait::until("running pod", SOON, || async {
         let phase =
             pods.get(&format!("passenger-{}", node.name())).await?.status.and_then(|status| status.phase);
         if phase.as_deref() == Some("Running") {
             Ok(())
         } else {
-            Err(Error::Refused(format!("it is {phase:?}")))
+            Err(Error::Refused(format!("phase {phase:?}")))
         }
     })
     .await?;
-    println!("{STANDING} on site {}", site.number());
+    println!("{READY} on site {}", site.number());
     std::future::pending().await
 }
 
-/// A run with a process, that never ends.
-async fn lingers(cx: Context) -> TestResult {
+/// A run with a process that never ends.
+async fn process_forever(cx: Context) -> TestResult {
     let site = cx.site()?;
     let _process = Program::new("idler", "/bin/sleep").args(["1000"]).start(&site)?;
-    println!("{STANDING} on site {}", site.number());
+    println!("{READY} on site {}", site.number());
     std::future::pending().await
 }
 
-/// A run that has begun another one, and never ends.
-async fn begets(_: Context) -> TestResult {
-    let _run = doomed("lingers").stdout(Stdio::inherit()).spawn()?;
+/// A run that starts another run and never ends.
+async fn nested_forever(_: Context) -> TestResult {
+    let _run = child_run("process_forever").stdout(Stdio::inherit()).spawn()?;
     std::future::pending().await
 }
 
-/// A run with a process that has something to say, and a test that panics.
+/// A run with a process that logs, and a test that panics.
 async fn panics(cx: Context) -> TestResult {
     let site = cx.site()?;
-    let process = Program::new("talker", "/bin/sh")
-        .args(["-c", "echo its last words; exec sleep 1000"])
-        .start(&site)?;
-    wait::until("its last words", SOON, || async { said(process.log()) }).await?;
-    panic!("as planned")
+    let process =
+        Program::new("talker", "/bin/sh").args(["-c", "echo final message; exec sleep 1000"]).start(&site)?;
+    wait::until("log output", SOON, || async { check_logged(process.log()) }).await?;
+    panic!("expected panic")
 }
 
-fn said(log: &std::path::Path) -> std::io::Result<()> {
+fn check_logged(log: &std::path::Path) -> std::io::Result<()> {
     let text = std::fs::read_to_string(log)?;
-    if text.contains("last words") { Ok(()) } else { Err(std::io::Error::other("nothing yet")) }
+    if text.contains("final message") { Ok(()) } else { Err(std::io::Error::other("no output yet")) }
 }
 
-/// A program that is ended with this one: a demo would outlive tests that are ended because they take too long.
-fn that_ends_with_us(program: impl AsRef<OsStr>) -> Command {
+/// A program that is terminated with this process. Otherwise, a demo would outlive tests that are killed by a
+/// timeout.
+fn dies_with_parent(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "--"]).arg(program);
     command
 }
 
-fn doomed(role: &str) -> Command {
-    let mut command = that_ends_with_us(std::env::current_exe().expect("this program has a path"));
+fn child_run(role: &str) -> Command {
+    let mut command = dies_with_parent(std::env::current_exe().expect("this program has a path"));
     command.env(ROLE, role).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// Waits until a run prints a line that begins with `beginning`, and returns it. It goes on reading, since a full pipe
-/// would block the run.
-fn line_of(child: &mut Child, beginning: &str) -> Result<String, Error> {
+/// Waits for a line of output with this prefix and returns it. Keeps reading afterwards, because a full pipe would
+/// block the run.
+fn wait_for_line(child: &mut Child, prefix: &str) -> Result<String, Error> {
     let stdout = child.stdout.take().expect("stdout is piped");
-    let beginning = beginning.to_owned();
-    let (found, finding) = mpsc::channel();
-    let wanted = beginning.clone();
+    let prefix = prefix.to_owned();
+    let (sender, receiver) = mpsc::channel();
+    let wanted = prefix.clone();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             if line.trim_start().starts_with(&wanted) {
-                // The test may have given up.
-                let _ = found.send(line);
+                // The test may have timed out.
+                let _ = sender.send(line);
             }
         }
     });
-    finding.recv_timeout(SOON).map_err(|error| Error::Deadline {
-        what: format!("a line {beginning:?}"),
+    receiver.recv_timeout(SOON).map_err(|error| Error::Deadline {
+        what: format!("output line {prefix:?}"),
         limit: SOON,
         last: error.to_string(),
     })
 }
 
-fn pid_of(child: &Child) -> Pid {
+fn child_pid(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-async fn the_next_start_cleans_what_a_killed_run_left_and_leaves_live_runs_alone(cx: Context) -> TestResult {
-    let before = footprint::now();
+async fn next_start_cleans_up_only_killed_runs(cx: Context) -> TestResult {
+    let before = footprint::snapshot();
     let neighbour = ControlPlane::on(&cx.site()?).start().await?;
-    let mut run = doomed("hangs").spawn()?;
-    let standing = line_of(&mut run, STANDING)?;
-    let site = standing.rsplit(' ').next().unwrap_or_default().to_owned();
+    let mut run = child_run("node_forever").spawn()?;
+    let ready = wait_for_line(&mut run, READY)?;
+    let site = ready.rsplit(' ').next().unwrap_or_default().to_owned();
 
     run.kill()?;
     run.wait()?;
-    let left: Vec<String> = footprint::now().difference(&before).cloned().collect();
+    let left: Vec<String> = footprint::snapshot().difference(&before).cloned().collect();
     for what in ["process", "interface", "network namespace", "cgroup", "file"] {
         let mine = [format!("outrigger-{site}"), format!("outrigger-testbed/{site}")];
         let found =
             left.iter().any(|line| line.starts_with(what) && mine.iter().any(|name| line.contains(name)));
-        assert!(found, "a killed run leaves its {what}, or this test shows nothing: {left:#?}");
+        assert!(found, "a killed run must leave its {what}, or this test proves nothing: {left:#?}");
     }
 
     let next = Site::claim(cx.logs().join("next"))?;
@@ -186,53 +188,53 @@ async fn the_next_start_cleans_what_a_killed_run_left_and_leaves_live_runs_alone
     assert_eq!(neighbour.client().await?.apiserver_version().await?.git_version, "v1.36.3");
     drop(next);
     drop(neighbour);
-    assert_same(&before, &footprint::now());
+    assert_unchanged(&before, &footprint::snapshot());
     Ok(())
 }
 
-async fn an_interrupted_run_leaves_nothing(_: Context) -> TestResult {
-    let before = footprint::now();
-    let mut run = doomed("hangs").spawn()?;
-    line_of(&mut run, STANDING)?;
-    kill_process(pid_of(&run), Signal::INT)?;
+async fn interrupted_run_leaves_nothing(_: Context) -> TestResult {
+    let before = footprint::snapshot();
+    let mut run = child_run("node_forever").spawn()?;
+    wait_for_line(&mut run, READY)?;
+    kill_process(child_pid(&run), Signal::INT)?;
     let ended = run.wait()?;
-    assert_eq!(ended.code(), Some(130), "as a shell tells an interruption");
-    assert_same(&before, &footprint::now());
+    assert_eq!(ended.code(), Some(130), "128 + SIGINT, as shells report it");
+    assert_unchanged(&before, &footprint::snapshot());
     Ok(())
 }
 
-async fn a_run_that_is_ended_takes_those_with_it_that_it_began(_: Context) -> TestResult {
-    let before = footprint::now();
-    let mut run = doomed("begets").spawn()?;
-    line_of(&mut run, STANDING)?;
-    kill_process(pid_of(&run), Signal::TERM)?;
-    assert_eq!(run.wait()?.code(), Some(143), "as a shell tells it");
-    wait::until("everything to be as before", SOON, || async {
-        let now = footprint::now();
+async fn terminated_run_stops_nested_runs(_: Context) -> TestResult {
+    let before = footprint::snapshot();
+    let mut run = child_run("nested_forever").spawn()?;
+    wait_for_line(&mut run, READY)?;
+    kill_process(child_pid(&run), Signal::TERM)?;
+    assert_eq!(run.wait()?.code(), Some(143), "128 + SIGTERM, as shells report it");
+    wait::until("cleanup", SOON, || async {
+        let now = footprint::snapshot();
         let left: Vec<_> = now.symmetric_difference(&before).collect();
-        if left.is_empty() { Ok(()) } else { Err(Error::Refused(format!("there is {left:?}"))) }
+        if left.is_empty() { Ok(()) } else { Err(Error::Refused(format!("left: {left:?}"))) }
     })
     .await?;
     Ok(())
 }
 
-async fn a_panic_shows_the_ends_of_logs_and_leaves_nothing(_: Context) -> TestResult {
-    let before = footprint::now();
-    let output = doomed("panics").output()?;
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(101), "{said}");
-    assert!(said.contains("talker.log\nits last words"), "{said}");
-    assert!(said.contains("test result: FAILED. 0 passed; 1 failed"), "{said}");
-    assert_same(&before, &footprint::now());
+async fn panic_prints_log_tails_and_leaves_nothing(_: Context) -> TestResult {
+    let before = footprint::snapshot();
+    let output = child_run("panics").output()?;
+    let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(101), "{output_text}");
+    assert!(output_text.contains("talker.log\nfinal message"), "{output_text}");
+    assert!(output_text.contains("test result: FAILED. 0 passed; 1 failed"), "{output_text}");
+    assert_unchanged(&before, &footprint::snapshot());
     Ok(())
 }
 
-async fn the_demo_shows_everything_and_leaves_nothing(_: Context) -> TestResult {
-    let before = footprint::now();
-    // Without a terminal it ends by itself.
-    let output = that_ends_with_us(binaries::path("testbed")?).arg("demo").stdin(Stdio::null()).output()?;
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+async fn demo_completes_and_leaves_nothing(_: Context) -> TestResult {
+    let before = footprint::snapshot();
+    // Without a terminal, the demo ends by itself.
+    let output = dies_with_parent(binaries::path("testbed")?).arg("demo").stdin(Stdio::null()).output()?;
+    let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{output_text}");
     for seen in [
         "validator is Running and has blocks",
         "full-node is Running and has blocks",
@@ -243,18 +245,18 @@ async fn the_demo_shows_everything_and_leaves_nothing(_: Context) -> TestResult 
         "Mended, and False again",
         "Everything was stopped and removed.",
     ] {
-        assert!(said.contains(seen), "{seen:?} is not in {said}");
+        assert!(output_text.contains(seen), "{seen:?} missing in {output_text}");
     }
-    assert_same(&before, &footprint::now());
+    assert_unchanged(&before, &footprint::snapshot());
     Ok(())
 }
 
-async fn the_demo_ends_on_ctrl_c_and_leaves_nothing(_: Context) -> TestResult {
-    let before = footprint::now();
+async fn demo_ends_on_ctrl_c_and_leaves_nothing(_: Context) -> TestResult {
+    let before = footprint::snapshot();
     let demo = binaries::path("testbed")?;
-    // `script` gives it a terminal, and what we write is what a person types. The shell that `script` starts must
-    // not stay in between: Ctrl-C reaches it too, and one that waits for its child ends with 130 whatever that says.
-    let mut run = that_ends_with_us("script")
+    // `script` provides a terminal; what is written to it is what a user types. `exec` replaces the shell that
+    // `script` starts, because Ctrl-C reaches it, too, and it would exit with 130 regardless of its child.
+    let mut run = dies_with_parent("script")
         .args([
             "--quiet",
             "--return",
@@ -267,18 +269,18 @@ async fn the_demo_ends_on_ctrl_c_and_leaves_nothing(_: Context) -> TestResult {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    line_of(&mut run, "Press Ctrl-C")?;
+    wait_for_line(&mut run, "Press Ctrl-C")?;
     run.stdin.as_mut().expect("stdin is piped").write_all(b"\x03")?;
     let ended = run.wait()?;
     let mut errors = String::new();
     run.stderr.take().expect("stderr is piped").read_to_string(&mut errors)?;
     assert_eq!(ended.code(), Some(0), "{errors}");
-    assert_same(&before, &footprint::now());
+    assert_unchanged(&before, &footprint::snapshot());
     Ok(())
 }
 
-fn assert_same(before: &std::collections::BTreeSet<String>, after: &std::collections::BTreeSet<String>) {
+fn assert_unchanged(before: &std::collections::BTreeSet<String>, after: &std::collections::BTreeSet<String>) {
     let left: Vec<_> = after.difference(before).collect();
     let lost: Vec<_> = before.difference(after).collect();
-    assert!(left.is_empty() && lost.is_empty(), "left behind: {left:#?}; taken away: {lost:#?}");
+    assert!(left.is_empty() && lost.is_empty(), "left behind: {left:#?}; missing: {lost:#?}");
 }

@@ -1,6 +1,6 @@
-//! The control plane itself: real, guarded, counted.
+//! The control plane: startup, RBAC, tokens, audit log, encryption.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(clippy::expect_used, reason = "tests may panic; clippy recognizes only libtest tests")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use testbed::fakes::kms_plugin::KmsPlugin;
 use testbed::{Context, ControlPlane, TestResult};
 
 testbed::suite![
-    is_ready_in_under_ten_seconds_and_reports_its_version,
-    rbac_lets_a_user_do_what_it_was_given_and_nothing_else,
+    starts_in_under_ten_seconds_and_reports_version,
+    rbac_allows_only_granted_verbs,
     service_account_tokens_are_issued_and_reviewed,
-    the_audit_log_counts_requests_per_client,
-    three_run_side_by_side,
-    the_api_server_restarts_with_its_storage,
-    controllers_work_on_request,
-    a_scheduler_that_ended_is_started_again,
-    kubectl_speaks_to_it,
-    secrets_are_encrypted_by_a_kms_plugin_on_request,
-    operator_resources_have_the_schemas_that_openshift_publishes,
+    audit_log_records_requests_per_client,
+    three_control_planes_run_side_by_side,
+    api_server_restart_keeps_storage,
+    controllers_run_on_request,
+    killed_scheduler_is_restarted,
+    kubectl_works,
+    secrets_are_encrypted_by_kms_plugin,
+    openshift_schemas_match_the_feature_set,
 ];
 
-async fn is_ready_in_under_ten_seconds_and_reports_its_version(cx: Context) -> TestResult {
+async fn starts_in_under_ten_seconds_and_reports_version(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let version = plane.client().await?.apiserver_version().await?;
     assert_eq!(version.git_version, "v1.36.3");
@@ -36,12 +36,12 @@ async fn is_ready_in_under_ten_seconds_and_reports_its_version(cx: Context) -> T
     Ok(())
 }
 
-async fn rbac_lets_a_user_do_what_it_was_given_and_nothing_else(cx: Context) -> TestResult {
+async fn rbac_allows_only_granted_verbs(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let ns = cx.namespace().await?;
     let reader = plane.user("reader", Some("readers"))?.client("rbac-test").await?;
     let maps: Api<ConfigMap> = Api::namespaced(reader, &ns);
-    let refused = maps.list(&ListParams::default()).await.expect_err("nothing was granted yet");
+    let refused = maps.list(&ListParams::default()).await.expect_err("nothing granted yet");
     assert!(refused.to_string().contains("is forbidden: User \"reader\""), "{refused}");
 
     let admin = plane.client().await?;
@@ -66,12 +66,9 @@ async fn rbac_lets_a_user_do_what_it_was_given_and_nothing_else(cx: Context) -> 
     Api::<RoleBinding>::namespaced(admin, &ns).create(&PostParams::default(), &binding).await?;
 
     let everything = ListParams::default();
-    testbed::harness::wait::until("the grant to take effect", Duration::from_secs(5), || {
-        maps.list(&everything)
-    })
-    .await?;
+    testbed::harness::wait::until("RBAC grant", Duration::from_secs(5), || maps.list(&everything)).await?;
     let own = ConfigMap { metadata: name("own"), ..ConfigMap::default() };
-    let refused = maps.create(&PostParams::default(), &own).await.expect_err("only list was granted");
+    let refused = maps.create(&PostParams::default(), &own).await.expect_err("only list granted");
     assert!(refused.to_string().contains("cannot create resource \"configmaps\""), "{refused}");
     Ok(())
 }
@@ -85,19 +82,19 @@ async fn service_account_tokens_are_issued_and_reviewed(cx: Context) -> TestResu
     accounts
         .create(&PostParams::default(), &ServiceAccount { metadata, ..ServiceAccount::default() })
         .await?;
-    let wanted = TokenRequest {
+    let request = TokenRequest {
         spec: TokenRequestSpec { audiences: vec!["sidecar".into()], ..TokenRequestSpec::default() },
         ..TokenRequest::default()
     };
-    let issued = accounts.create_token_request("node", &PostParams::default(), &wanted).await?;
-    let token = issued.status.ok_or("the API server issued no token")?.token;
+    let issued = accounts.create_token_request("node", &PostParams::default(), &request).await?;
+    let token = issued.status.ok_or("no token issued")?.token;
 
     let reviews: Api<TokenReview> = Api::all(client);
-    for (audience, expected) in [("sidecar", true), ("somebody-else", false)] {
+    for (audience, expected) in [("sidecar", true), ("another-audience", false)] {
         let spec = TokenReviewSpec { token: Some(token.clone()), audiences: Some(vec![audience.into()]) };
         let review = TokenReview { spec, ..TokenReview::default() };
         let status =
-            reviews.create(&PostParams::default(), &review).await?.status.ok_or("a review without status")?;
+            reviews.create(&PostParams::default(), &review).await?.status.ok_or("review without status")?;
         assert_eq!(
             status.authenticated.unwrap_or(false),
             expected,
@@ -114,7 +111,7 @@ async fn service_account_tokens_are_issued_and_reviewed(cx: Context) -> TestResu
     Ok(())
 }
 
-async fn the_audit_log_counts_requests_per_client(cx: Context) -> TestResult {
+async fn audit_log_records_requests_per_client(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let ns = cx.namespace().await?;
     let agent = "audit-test/1";
@@ -137,45 +134,44 @@ async fn the_audit_log_counts_requests_per_client(cx: Context) -> TestResult {
     Ok(())
 }
 
-async fn three_run_side_by_side(cx: Context) -> TestResult {
+async fn three_control_planes_run_side_by_side(cx: Context) -> TestResult {
     let start = || async { ControlPlane::on(&cx.site()?).start().await };
     let (a, b, c) = tokio::try_join!(start(), start(), start())?;
     for (n, plane) in [&a, &b, &c].into_iter().enumerate() {
         let name = plane.namespace(&format!("only-in-{n}")).await?;
         for other in [&a, &b, &c].into_iter().filter(|other| other.url() != plane.url()) {
             let found = Api::<Namespace>::all(other.client().await?).get_opt(&name).await?;
-            assert!(found.is_none(), "{name} of {} is seen at {}", plane.url(), other.url());
+            assert!(found.is_none(), "{name} of {} is visible at {}", plane.url(), other.url());
         }
     }
-    // Each trusts its own authority only: a certificate of one cluster opens nothing in another.
+    // Each control plane trusts only its own CA, so a certificate of one cluster is rejected by the others.
     let stranger = a.admin().at(b.url()).client("stranger").await?;
-    let refused = stranger.apiserver_version().await.expect_err("another cluster's certificate was accepted");
-    assert!(format!("{refused:?}").contains("UnknownIssuer"), "{refused:?}");
+    let error = stranger.apiserver_version().await.expect_err("another cluster's certificate was accepted");
+    assert!(format!("{error:?}").contains("UnknownIssuer"), "{error:?}");
     for plane in [&a, &b, &c] {
         plane.check_alive()?;
     }
     Ok(())
 }
 
-async fn the_api_server_restarts_with_its_storage(cx: Context) -> TestResult {
+async fn api_server_restart_keeps_storage(cx: Context) -> TestResult {
     let plane = ControlPlane::on(&cx.site()?).start().await?;
     let ns = plane.namespace("kept").await?;
     plane.stop_api_server()?;
-    plane.client().await?.apiserver_version().await.expect_err("a stopped API server answered");
+    plane.client().await?.apiserver_version().await.expect_err("stopped API server responded");
     plane.start_api_server().await?;
     Api::<Namespace>::all(plane.client().await?).get(&ns).await?;
-    let stored =
-        plane.stored(&format!("/registry/namespaces/{ns}")).await?.ok_or("etcd has no such namespace")?;
+    let stored = plane.stored(&format!("/registry/namespaces/{ns}")).await?.ok_or("namespace not in etcd")?;
     assert!(stored.starts_with(b"k8s\0"), "stored as {:?}", &stored[..stored.len().min(16)]);
     assert!(plane.stored("/registry/namespaces/none").await?.is_none());
     Ok(())
 }
 
-async fn controllers_work_on_request(cx: Context) -> TestResult {
+async fn controllers_run_on_request(cx: Context) -> TestResult {
     let plane = ControlPlane::on(&cx.site()?).controllers().scheduler().start().await?;
     let ns = plane.namespace("watched").await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(plane.client().await?, &ns);
-    testbed::harness::wait::until("the namespace's default service account", Duration::from_secs(30), || {
+    testbed::harness::wait::until("default service account", Duration::from_secs(30), || {
         accounts.get("default")
     })
     .await?;
@@ -183,23 +179,23 @@ async fn controllers_work_on_request(cx: Context) -> TestResult {
     Ok(())
 }
 
-async fn a_scheduler_that_ended_is_started_again(cx: Context) -> TestResult {
+async fn killed_scheduler_is_restarted(cx: Context) -> TestResult {
     let plane = ControlPlane::on(&cx.site()?).scheduler().start().await?;
     let first = plane.scheduler_pid()?;
-    let pid = rustix::process::Pid::from_raw(i32::try_from(first)?).ok_or("it has no number")?;
+    let pid = rustix::process::Pid::from_raw(i32::try_from(first)?).ok_or("invalid PID")?;
     rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
-    testbed::harness::wait::until("another one", Duration::from_secs(30), || async {
+    testbed::harness::wait::until("restarted scheduler", Duration::from_secs(30), || async {
         plane.check_alive()?;
         match plane.scheduler_pid()? {
             now if now != first => Ok(()),
-            _ => Err(testbed::Error::Refused("it is the first one".into())),
+            _ => Err(testbed::Error::Refused("still the first process".into())),
         }
     })
     .await?;
     Ok(())
 }
 
-async fn kubectl_speaks_to_it(cx: Context) -> TestResult {
+async fn kubectl_works(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let ns = cx.namespace().await?;
     let output =
@@ -209,7 +205,7 @@ async fn kubectl_speaks_to_it(cx: Context) -> TestResult {
     Ok(())
 }
 
-async fn secrets_are_encrypted_by_a_kms_plugin_on_request(cx: Context) -> TestResult {
+async fn secrets_are_encrypted_by_kms_plugin(cx: Context) -> TestResult {
     let site = cx.site()?;
     let plugin = KmsPlugin::start("vault", site.dir())?;
     let plane = ControlPlane::on(&site).encrypted_by(plugin.provider()).start().await?;
@@ -219,30 +215,29 @@ async fn secrets_are_encrypted_by_a_kms_plugin_on_request(cx: Context) -> TestRe
     let string_data = Some(BTreeMap::from([("password".into(), "hunter2".into())]));
     secrets.create(&PostParams::default(), &Secret { metadata, string_data, ..Secret::default() }).await?;
 
-    let stored =
-        plane.stored(&format!("/registry/secrets/{ns}/key")).await?.ok_or("etcd has no such secret")?;
+    let stored = plane.stored(&format!("/registry/secrets/{ns}/key")).await?.ok_or("secret not in etcd")?;
     assert!(stored.starts_with(b"k8s:enc:kms:v2:vault:"), "stored as {:?}", String::from_utf8_lossy(&stored));
-    assert!(!stored.windows(7).any(|window| window == b"hunter2"), "the secret is stored in the clear");
+    assert!(!stored.windows(7).any(|window| window == b"hunter2"), "secret stored unencrypted");
     assert!(plugin.encrypted() > 0);
-    // An API server that has just started has no data key in memory: what it reads was decrypted by the plugin.
+    // An API server that has just started has no cached data key, so reading the secret requires the plugin.
     let before = plugin.decrypted();
     plane.restart_api_server().await?;
     let secrets: Api<Secret> = Api::namespaced(plane.client().await?, &ns);
-    let read = secrets.get("key").await?.data.ok_or("the secret has no data")?;
+    let read = secrets.get("key").await?.data.ok_or("secret without data")?;
     assert_eq!(read["password"].0, b"hunter2");
     assert!(plugin.decrypted() > before, "the plugin was not asked to decrypt");
     Ok(())
 }
 
-async fn operator_resources_have_the_schemas_that_openshift_publishes(cx: Context) -> TestResult {
+async fn openshift_schemas_match_the_feature_set(cx: Context) -> TestResult {
     let plane = ControlPlane::on(&cx.site()?).start().await?;
     let client = plane.client().await?;
     for features in [FeatureSet::Default, FeatureSet::TechPreview] {
         openshift::install(&plane, features)?;
         for (kind, _) in openshift::KINDS {
             openshift::create(&client, kind).await?;
-            // A new schema is explained a moment after it is served.
-            testbed::harness::wait::until("the schema", Duration::from_secs(10), || async {
+            // A new schema can be explained shortly after it is served.
+            testbed::harness::wait::until("schema", Duration::from_secs(10), || async {
                 let output = plane.kubectl()?.args(["explain", kind, "--recursive"]).output();
                 let schema = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
                 let schema = schema.unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Nodes: real containers of our image that find each other, on several machines in boxes.
+//! Nodes: real containers of our image on several nodes, each in its own namespaces.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(clippy::expect_used, reason = "tests may panic; clippy recognizes only libtest tests")]
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use testbed::harness::wait;
 use testbed::{Cluster, Context, ControlPlane, Error, Image, Node, TestResult};
 
 testbed::suite![
-    pods_on_three_nodes_reach_each_other_and_the_api,
-    a_native_sidecar_starts_first_and_ends_last,
-    logs_of_pods_are_kept_and_shown,
-    an_image_that_nobody_gave_is_reported,
-    a_static_pod_runs_without_being_asked_for,
-    a_removed_node_leaves_nothing,
+    pods_reach_each_other_and_the_api_server,
+    native_sidecar_starts_first_and_exits_last,
+    pod_logs_are_kept_and_served,
+    missing_image_is_reported,
+    static_pod_runs,
+    removed_node_leaves_nothing,
 ];
 
-/// How long pods may take to become what a test wants.
-const SOON: Duration = Duration::from_secs(60);
+/// Timeout for pod changes.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where a pod finds its identity.
-const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// Directory with the service account credentials of a pod.
+const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// A StatefulSet of web servers, one per node, behind a headless service of the same name.
+/// A StatefulSet of web servers, one per node, with a headless Service of the same name.
 fn servers(replicas: usize) -> (Service, StatefulSet) {
     let service = json!({
         "metadata": { "name": "web" },
@@ -57,7 +57,7 @@ fn servers(replicas: usize) -> (Service, StatefulSet) {
             },
         },
     });
-    (from(service), from(set))
+    (parse(service), parse(set))
 }
 
 fn server(name: &str, port: u16) -> Value {
@@ -71,11 +71,11 @@ fn server(name: &str, port: u16) -> Value {
 }
 
 fn pod(name: &str, spec: Value) -> Pod {
-    from(json!({ "metadata": { "name": name }, "spec": spec }))
+    parse(json!({ "metadata": { "name": name }, "spec": spec }))
 }
 
-fn from<T: serde::de::DeserializeOwned>(object: Value) -> T {
-    serde_json::from_value(object).expect("the object is of its kind")
+fn parse<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).expect("valid object")
 }
 
 fn is_ready(pod: &Pod) -> bool {
@@ -84,7 +84,7 @@ fn is_ready(pod: &Pod) -> bool {
 }
 
 async fn ready_pods(pods: &Api<Pod>, count: usize) -> Result<Vec<Pod>, Error> {
-    wait::until(format!("{count} ready pods"), SOON, || async {
+    wait::until(format!("{count} ready pods"), TIMEOUT, || async {
         let all = pods.list(&ListParams::default()).await?.items;
         if all.len() == count && all.iter().all(is_ready) {
             return Ok(all);
@@ -95,7 +95,7 @@ async fn ready_pods(pods: &Api<Pod>, count: usize) -> Result<Vec<Pod>, Error> {
     .await
 }
 
-/// Runs our web client in a pod.
+/// Runs our HTTP client in a pod.
 fn get_from(plane: &ControlPlane, ns: &str, pod: &str, args: &[&str]) -> Result<String, String> {
     let mut command = plane.kubectl().map_err(|error| error.to_string())?;
     command.args(["exec", "--namespace", ns, pod, "--", "testbed-pod", "get"]).args(args);
@@ -106,7 +106,7 @@ fn get_from(plane: &ControlPlane, ns: &str, pod: &str, args: &[&str]) -> Result<
     Err(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-async fn pods_on_three_nodes_reach_each_other_and_the_api(cx: Context) -> TestResult {
+async fn pods_reach_each_other_and_the_api_server(cx: Context) -> TestResult {
     let cluster = cx.cluster().await?;
     let plane = cluster.plane();
     assert_eq!(cluster.nodes().len(), 3);
@@ -122,24 +122,24 @@ async fn pods_on_three_nodes_reach_each_other_and_the_api(cx: Context) -> TestRe
     let mut nodes: Vec<_> = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.clone()).collect();
     nodes.sort();
     nodes.dedup();
-    assert_eq!(nodes.len(), 3, "one pod on each node: {nodes:?}");
+    assert_eq!(nodes.len(), 3, "expected one pod per node: {nodes:?}");
 
-    let token = format!("--token={ACCOUNT}/token");
-    let authority = format!("--authority={ACCOUNT}/ca.crt");
+    let token = format!("--token={SERVICE_ACCOUNT_DIR}/token");
+    let authority = format!("--authority={SERVICE_ACCOUNT_DIR}/ca.crt");
     for (index, pod) in pods.iter().enumerate() {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
         for other in ["web-0", "web-1", "web-2"] {
-            // A name appears when the endpoint is known to DNS, a moment after the pod is ready.
-            let answer = wait::until(format!("{other} seen from {name}"), SOON, || async {
+            // DNS knows the endpoint shortly after the pod is ready.
+            let answer = wait::until(format!("{other} reachable from {name}"), TIMEOUT, || async {
                 get_from(plane, &ns, name, &[&format!("http://{other}.web:8080/")])
             })
             .await?;
             assert_eq!(answer, format!("hello from {other}"));
         }
-        let neighbour = format!("web-{}", (index + 1) % 3);
-        let answer = get_from(plane, &ns, &neighbour, &[&format!("http://{address}:8080/")])?;
-        assert_eq!(answer, format!("hello from {name}"), "by address, from {neighbour}");
+        let neighbor = format!("web-{}", (index + 1) % 3);
+        let answer = get_from(plane, &ns, &neighbor, &[&format!("http://{address}:8080/")])?;
+        assert_eq!(answer, format!("hello from {name}"), "by address, from {neighbor}");
 
         let version = get_from(plane, &ns, name, &["https://203.0.113.1/version", &authority, &token])?;
         assert!(version.contains("v1.36.3"), "by the service's address: {version}");
@@ -147,15 +147,14 @@ async fn pods_on_three_nodes_reach_each_other_and_the_api(cx: Context) -> TestRe
             get_from(plane, &ns, name, &["https://kubernetes.default.svc/version", &authority, &token])?;
         assert!(version.contains("v1.36.3"), "by the service's name: {version}");
         let path = format!("https://203.0.113.1/api/v1/namespaces/{ns}/secrets");
-        let refused =
-            get_from(plane, &ns, name, &[&path, &authority, &token]).expect_err("nothing was granted");
+        let refused = get_from(plane, &ns, name, &[&path, &authority, &token]).expect_err("no permissions");
         assert!(refused.contains(&format!("system:serviceaccount:{ns}:default")), "{refused}");
     }
     cluster.check_alive()?;
     Ok(())
 }
 
-async fn a_native_sidecar_starts_first_and_ends_last(cx: Context) -> TestResult {
+async fn native_sidecar_starts_first_and_exits_last(cx: Context) -> TestResult {
     let cluster = cx.cluster().await?;
     let ns = cluster.plane().namespace(cx.name()).await?;
     let pods: Api<Pod> = Api::namespaced(cluster.plane().client().await?, &ns);
@@ -169,15 +168,15 @@ async fn a_native_sidecar_starts_first_and_ends_last(cx: Context) -> TestResult 
     });
     pods.create(&PostParams::default(), &pod("pair", spec)).await?;
     let ready = ready_pods(&pods, 1).await?;
-    let status = ready[0].status.as_ref().expect("a ready pod has a status");
+    let status = ready[0].status.as_ref().expect("ready pod has a status");
     let started = |all: &Option<Vec<k8s_openapi::api::core::v1::ContainerStatus>>| {
         let running = all.as_ref()?.first()?.state.as_ref()?.running.as_ref()?;
         running.started_at.clone().map(|time| time.0)
     };
     let (first, second) = (started(&status.init_container_statuses), started(&status.container_statuses));
-    assert!(first.is_some() && first <= second, "the sidecar started at {first:?}, the node at {second:?}");
+    assert!(first.is_some() && first <= second, "sidecar started at {first:?}, node at {second:?}");
 
-    let last_words = |container: &'static str| {
+    let last_log_line = |container: &'static str| {
         let params = LogParams {
             container: Some(container.into()),
             follow: true,
@@ -195,17 +194,17 @@ async fn a_native_sidecar_starts_first_and_ends_last(cx: Context) -> TestResult 
         }
     };
     let delete = async { Ok(pods.delete("pair", &DeleteParams::default()).await.map(drop)?) };
-    let (node, sidecar, ()) = tokio::try_join!(last_words("node"), last_words("sidecar"), delete)?;
+    let (node, sidecar, ()) = tokio::try_join!(last_log_line("node"), last_log_line("sidecar"), delete)?;
     assert!(
         node.ends_with("ended by signal 15") && sidecar.ends_with("ended by signal 15"),
         "{node}; {sidecar}"
     );
-    // Each line begins with its time, to the nanosecond, in a form whose order is that of its letters.
-    assert!(node < sidecar, "the node ended first: {node}; {sidecar}");
+    // Each line starts with an RFC 3339 timestamp in nanoseconds, which sorts lexically.
+    assert!(node < sidecar, "node must exit first: {node}; {sidecar}");
     Ok(())
 }
 
-async fn logs_of_pods_are_kept_and_shown(cx: Context) -> TestResult {
+async fn pod_logs_are_kept_and_served(cx: Context) -> TestResult {
     let cluster = cx.cluster().await?;
     let ns = cluster.plane().namespace(cx.name()).await?;
     let pods: Api<Pod> = Api::namespaced(cluster.plane().client().await?, &ns);
@@ -216,22 +215,22 @@ async fn logs_of_pods_are_kept_and_shown(cx: Context) -> TestResult {
     assert_eq!(said.trim(), "serving on port 8080: hello from talker", "through the API server");
 
     let node = ready[0].spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
-    let node = cluster.nodes().iter().find(|one| one.name() == node).expect("it runs on one of the nodes");
+    let node = cluster.nodes().iter().find(|one| one.name() == node).expect("pod runs on one of the nodes");
     let uid = ready[0].metadata.uid.as_deref().unwrap_or_default();
     let kept = node.pod_logs().join(format!("{ns}_talker_{uid}")).join("only/0.log");
     assert!(std::fs::read_to_string(&kept)?.contains("hello from talker"), "{}", kept.display());
-    assert!(kept.starts_with(cx.logs().parent().expect("tests' logs are below their suite's")));
+    assert!(kept.starts_with(cx.logs().parent().expect("log directory of a test is in that of its suite")));
     Ok(())
 }
 
-async fn an_image_that_nobody_gave_is_reported(cx: Context) -> TestResult {
+async fn missing_image_is_reported(cx: Context) -> TestResult {
     let cluster = cx.cluster().await?;
     let ns = cluster.plane().namespace(cx.name()).await?;
     let pods: Api<Pod> = Api::namespaced(cluster.plane().client().await?, &ns);
     let mut container = server("only", 8080);
     container["image"] = json!("outrigger.dev/no-such:thing");
     pods.create(&PostParams::default(), &pod("lost", json!({ "containers": [container] }))).await?;
-    wait::until("the reason", SOON, || async {
+    wait::until("waiting reason", TIMEOUT, || async {
         let status = pods.get("lost").await?.status.unwrap_or_default();
         let waiting = status
             .container_statuses
@@ -241,14 +240,14 @@ async fn an_image_that_nobody_gave_is_reported(cx: Context) -> TestResult {
             .and_then(|one| one.state?.waiting?.reason);
         match waiting.as_deref() {
             Some("ErrImageNeverPull") => Ok(()),
-            other => Err(Error::Refused(format!("it waits for {other:?}"))),
+            other => Err(Error::Refused(format!("waiting reason is {other:?}"))),
         }
     })
     .await?;
     Ok(())
 }
 
-async fn a_static_pod_runs_without_being_asked_for(cx: Context) -> TestResult {
+async fn static_pod_runs(cx: Context) -> TestResult {
     let site = cx.site()?;
     let plane = ControlPlane::on(&site).start().await?;
     let image = Image::outrigger()?;
@@ -259,18 +258,18 @@ async fn a_static_pod_runs_without_being_asked_for(cx: Context) -> TestResult {
         "spec": { "hostNetwork": true, "containers": [server("only", 8080)] },
     });
     let node = Node::on(&plane).image(&image).static_pod(manifest).start().await?;
-    let client = reach(node.address(), 8080);
-    let answer = wait::until("an answer of the static pod", SOON, client).await?;
+    let client = http_get(node.address(), 8080);
+    let answer = wait::until("response of the static pod", TIMEOUT, client).await?;
     assert!(answer.ends_with(&format!("hello from {}\n", node.name())), "{answer}");
-    // The kubelet shows it to the API server under the node's name.
+    // The kubelet creates a mirror pod named after the node.
     let pods: Api<Pod> = Api::namespaced(plane.client().await?, "kube-system");
     let name = format!("etcd-like-{}", node.name());
-    wait::until("its mirror", SOON, || pods.get(&name)).await?;
+    wait::until("mirror pod", TIMEOUT, || pods.get(&name)).await?;
     Ok(())
 }
 
-/// Asks from outside the cluster, as the test itself.
-fn reach(
+/// Sends a request from outside the cluster.
+fn http_get(
     address: std::net::Ipv4Addr,
     port: u16,
 ) -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = std::io::Result<String>> + Send>> {
@@ -286,14 +285,14 @@ fn reach(
     }
 }
 
-async fn a_removed_node_leaves_nothing(cx: Context) -> TestResult {
+async fn removed_node_leaves_nothing(cx: Context) -> TestResult {
     let site = cx.site()?;
     let cluster = Cluster::on(&site, 1).await?;
     let plane = cluster.plane();
     let ns = plane.namespace(cx.name()).await?;
-    let marks = |name: &str| -> Vec<String> {
+    let footprint_of = |name: &str| -> Vec<String> {
         let mine = format!("outrigger-{}-{name}", site.number());
-        footprint::everything().into_iter().filter(|line| line.contains(&mine)).collect()
+        footprint::snapshot_with_live_runs().into_iter().filter(|line| line.contains(&mine)).collect()
     };
     let image = Image::outrigger()?;
     let second = Node::on(plane).image(&image).start().await?;
@@ -302,17 +301,17 @@ async fn a_removed_node_leaves_nothing(cx: Context) -> TestResult {
     let pods: Api<Pod> = Api::namespaced(plane.client().await?, &ns);
     pods.create(&PostParams::default(), &pod("passenger", spec)).await?;
     ready_pods(&pods, 1).await?;
-    let there = marks("node-2");
+    let before = footprint_of("node-2");
     for what in ["process", "network namespace", "cgroup"] {
-        assert!(there.iter().any(|line| line.starts_with(what)), "no {what} of the node in {there:?}");
+        assert!(before.iter().any(|line| line.starts_with(what)), "no {what} of the node in {before:?}");
     }
     drop(second);
-    assert_eq!(marks("node-2"), Vec::<String>::new());
-    assert!(!site.dir().join("node-2").exists(), "its state is gone");
+    assert_eq!(footprint_of("node-2"), Vec::<String>::new());
+    assert!(!site.dir().join("node-2").exists(), "state directory was not removed");
     cluster.check_alive()?;
     let again = Node::on(plane).image(&image).start().await?;
-    assert_eq!(again.name(), "node-2", "the number is free again");
+    assert_eq!(again.name(), "node-2", "the number is reused");
     println!("{} again: ready in {:.1} s", again.name(), again.started_in().as_secs_f64());
-    assert!(again.started_in() < SOON / 2, "neighbours kept the way to the node that was removed");
+    assert!(again.started_in() < TIMEOUT / 2, "neighbors kept the route to the removed node");
     Ok(())
 }

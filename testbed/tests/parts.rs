@@ -1,11 +1,6 @@
-//! The cache of built parts, with a real module (the smallest one), its real compiler and a cache of the test's own.
+//! The cache of built parts, tested with the smallest Go module, the real compiler and a temporary cache.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests may panic as tests may"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers may panic")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,35 +12,39 @@ fn build(cache: &Path) -> Command {
     command
 }
 
-fn errors(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The folder that a successful build names.
-fn folder(output: &Output) -> PathBuf {
-    assert!(output.status.success(), "{}", errors(output));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    PathBuf::from(said.trim().strip_prefix("testbed: dns is in ").unwrap_or_else(|| panic!("said {said:?}")))
+/// Returns the directory that a successful build prints.
+fn printed_folder(output: &Output) -> PathBuf {
+    assert!(output.status.success(), "{}", stderr(output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    PathBuf::from(
+        text.trim()
+            .strip_prefix("testbed: dns is in ")
+            .unwrap_or_else(|| panic!("unexpected output {text:?}")),
+    )
 }
 
 #[test]
-fn two_builds_at_once_do_not_disturb_each_other() {
+fn concurrent_builds_share_one_result() {
     let cache = tempfile::tempdir().unwrap();
     let start = || build(cache.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (first, second) = (start(), start());
     let (first, second) = (first.wait_with_output().unwrap(), second.wait_with_output().unwrap());
-    assert_eq!(folder(&first), folder(&second));
-    let both = errors(&first) + &errors(&second);
+    assert_eq!(printed_folder(&first), printed_folder(&second));
+    let both = stderr(&first) + &stderr(&second);
     assert_eq!(both.matches("testbed: built dns in").count(), 1, "{both}");
     assert_eq!(both.matches("another process builds dns; waiting for it (usually").count(), 1, "{both}");
-    let version = Command::new(folder(&first).join("bin/coredns")).arg("-version").output().unwrap();
+    let version = Command::new(printed_folder(&first).join("bin/coredns")).arg("-version").output().unwrap();
     assert!(String::from_utf8_lossy(&version.stdout).starts_with("CoreDNS-"), "{version:?}");
     let again = build(cache.path()).output().unwrap();
-    assert_eq!(errors(&again), "", "a built part is found, not built");
+    assert_eq!(stderr(&again), "", "built part must be reused");
 }
 
 #[test]
-fn a_killed_build_leaves_nothing_that_looks_whole() {
+fn killed_build_leaves_no_usable_result() {
     let cache = tempfile::tempdir().unwrap();
     let mut killed = build(cache.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let first = BufReader::new(killed.stderr.take().unwrap()).lines().next().unwrap().unwrap();
@@ -54,25 +53,25 @@ fn a_killed_build_leaves_nothing_that_looks_whole() {
     killed.wait().unwrap();
 
     let output = build(cache.path()).output().unwrap();
-    assert!(folder(&output).join("bin/coredns").is_file());
-    assert!(errors(&output).contains("testbed: built dns in"), "the killed build was taken for a whole one");
+    assert!(printed_folder(&output).join("bin/coredns").is_file());
+    assert!(stderr(&output).contains("testbed: built dns in"), "partial build was used");
     let drafts = std::fs::read_dir(cache.path())
         .unwrap()
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().contains("draft"));
-    assert_eq!(drafts.count(), 0, "drafts are left");
+    assert_eq!(drafts.count(), 0, "drafts were not removed");
 }
 
 #[test]
-fn a_build_that_fails_says_where_and_why() {
+fn failed_build_names_log_and_cause() {
     let cache = tempfile::tempdir().unwrap();
     let modules = tempfile::tempdir().unwrap();
-    // No module in the cache, and nowhere to get one.
+    // Empty module cache and no proxy to download from.
     let output =
         build(cache.path()).env("GOMODCACHE", modules.path()).env("GOPROXY", "off").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let said = errors(&output);
-    assert!(said.contains("testbed: building dns failed; see ") && said.contains("GOPROXY=off"), "{said}");
+    let text = stderr(&output);
+    assert!(text.contains("testbed: building dns failed; log: ") && text.contains("GOPROXY=off"), "{text}");
     let left: Vec<_> = std::fs::read_dir(cache.path())
         .unwrap()
         .flatten()
@@ -82,7 +81,7 @@ fn a_build_that_fails_says_where_and_why() {
 }
 
 #[test]
-fn existing_programs_are_used_instead_or_refused_by_name() {
+fn incomplete_prebuilt_directory_is_rejected() {
     let empty = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
         .args(["build", "kubernetes"])
@@ -90,5 +89,5 @@ fn existing_programs_are_used_instead_or_refused_by_name() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(errors(&output).contains("has no etcd, kube-apiserver"), "{}", errors(&output));
+    assert!(stderr(&output).contains("has no etcd, kube-apiserver"), "{}", stderr(&output));
 }

@@ -1,5 +1,6 @@
-//! Fakes of what the product talks to, each scriptable by a test: kubelets, sidecars, KMS plugins, an OpenID Connect issuer and an
-//! upstream HTTP server.
+//! Scriptable fakes of what the product talks to. Start with [`kubelet`] (pods without nodes), [`sidecars`] (the
+//! sidecar API of every node), [`recorder`] (an HTTP upstream that records requests), [`kms_plugin`] (a KMS v2
+//! plugin) or [`oidc`] (an OpenID Connect issuer).
 
 pub mod kms_plugin;
 pub mod kubelet;

@@ -1,4 +1,4 @@
-//! An issuer of OpenID Connect: its discovery document, its keys, and tokens that it has signed.
+//! Fake OpenID Connect issuer: discovery document, signing keys, and signed ID tokens.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
@@ -10,10 +10,10 @@ use crate::cluster::pki::{Authority, ServerNames};
 use crate::error::{Error, Result};
 use crate::fakes::recorder::{Recorder, Reply};
 
-/// The name of its only key.
-const KEY: &str = "key-1";
+/// Key ID of the only signing key.
+const KEY_ID: &str = "key-1";
 
-/// A running issuer; it ends when dropped.
+/// A running issuer; the server stops when this is dropped.
 pub struct Issuer {
     server: Recorder,
     authority: Authority,
@@ -21,18 +21,18 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// An issuer on the loopback interface, with an authority of its own. It signs with ES256.
+    /// Starts an issuer on a free loopback port, with its own CA. Tokens are signed with ES256.
     pub async fn start() -> Result<Self> {
         let authority = Authority::new("issuer")?;
         let names = ServerNames { addresses: vec![[127, 0, 0, 1].into()], ..ServerNames::default() };
-        let server = Recorder::encrypted_http1(&authority.server("issuer", &names)?).await?;
+        let server = Recorder::start_tls_http1(&authority.server("issuer", &names)?).await?;
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
-            .map_err(|_| Error::Refused("making a key of an issuer failed".into()))?;
-        // The point in its long form: a byte that says so, and two coordinates.
+            .map_err(|_| Error::Refused("generating the issuer key failed".into()))?;
+        // Uncompressed point: one marker byte, then both coordinates.
         let point = key.public_key().as_ref();
         let (x, y) = point[1..].split_at(32);
         let keys = json!({ "keys": [{
-            "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": KEY,
+            "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": KEY_ID,
             "x": BASE64.encode(x), "y": BASE64.encode(y),
         }] })
         .to_string();
@@ -43,30 +43,30 @@ impl Issuer {
             "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["ES256"],
         })
         .to_string();
-        server.answer(move |seen| match seen.target.as_str() {
-            "/.well-known/openid-configuration" => document(&discovery),
-            "/keys" => document(&keys),
+        server.answer(move |request| match request.target.as_str() {
+            "/.well-known/openid-configuration" => json_response(&discovery),
+            "/keys" => json_response(&keys),
             _ => Reply::raw("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
         });
         Ok(Self { server, authority, key })
     }
 
-    /// Its name, which is its address.
+    /// Returns the issuer URL, which is also the address of the server.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// The authority that its certificate is of.
+    /// Returns the CA that issued the server certificate.
     #[must_use]
     pub fn authority(&self) -> &Authority {
         &self.authority
     }
 
-    /// A token with these claims.
+    /// Returns a signed token with these claims.
     pub fn token(&self, claims: &Value) -> Result<String> {
-        let head = json!({ "alg": "ES256", "kid": KEY, "typ": "JWT" });
-        let signed = format!("{}.{}", BASE64.encode(head.to_string()), BASE64.encode(claims.to_string()));
+        let header = json!({ "alg": "ES256", "kid": KEY_ID, "typ": "JWT" });
+        let signed = format!("{}.{}", BASE64.encode(header.to_string()), BASE64.encode(claims.to_string()));
         let signature = self
             .key
             .sign(&SystemRandom::new(), signed.as_bytes())
@@ -75,7 +75,7 @@ impl Issuer {
     }
 }
 
-fn document(text: &str) -> Reply {
+fn json_response(text: &str) -> Reply {
     Reply::raw(format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{text}",
         text.len()

@@ -1,6 +1,6 @@
-//! Kills a process before one of its writes: what it leaves on disk is what a crash at that moment leaves. The process is watched
-//! from outside (`ptrace`), so nothing is built into it; and by a process of its own, since whoever started the watched one
-//! would else take its stops for its end.
+//! Kills a process right before one of its file system writes, so that the disk is left as a crash at that point
+//! leaves it. The process is traced from outside with `ptrace`, so it needs no instrumentation. A separate tracer
+//! process is used, because the parent of the traced process would mistake ptrace stops for its exit.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,45 +19,46 @@ use crate::harness::binaries;
 use crate::harness::wait;
 use crate::process::{Process, Program};
 
-/// What the watcher says once it watches.
-const WATCHING: &str = "watching";
+/// Printed by the tracer once it is attached.
+const ATTACHED: &str = "attached";
 
-/// How long that may take.
-const WATCHES_WITHIN: Duration = Duration::from_secs(30);
+/// Time allowed for attaching.
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A watcher; it ends with what it watches.
+/// A running tracer; it exits with the traced process.
 #[derive(Debug)]
 pub struct Watcher {
     process: Process,
 }
 
 impl Watcher {
-    /// Watches what a process does to files below these folders, from now on; kills it before the write of this number, from 1.
+    /// Traces the writes of a process to files below these directories, and kills it before the write number
+    /// `fatal`, starting at 1.
     pub async fn start(site: &Site, name: &str, pid: u32, fatal: usize, folders: &[&Path]) -> Result<Self> {
         let program = Program::new(name, binaries::path("testbed-writes")?);
         let process = program.arg(pid.to_string()).arg(fatal.to_string()).args(folders).start(site)?;
-        let watcher = Self { process };
-        wait::until("a watcher of writes", WATCHES_WITHIN, || async {
-            match watcher.said().iter().any(|line| line == WATCHING) {
+        let tracer = Self { process };
+        wait::until("attached write tracer", ATTACH_TIMEOUT, || async {
+            match tracer.output_lines().iter().any(|line| line == ATTACHED) {
                 true => Ok(()),
-                false => Err(watcher
+                false => Err(tracer
                     .process
                     .check_alive()
                     .err()
-                    .map_or("it is silent".into(), |error| error.to_string())),
+                    .map_or("no output".into(), |error| error.to_string())),
             }
         })
         .await?;
-        Ok(watcher)
+        Ok(tracer)
     }
 
-    /// The writes so far, the fatal one included.
+    /// Returns the writes so far, including the fatal one.
     #[must_use]
     pub fn writes(&self) -> Vec<String> {
-        self.said().into_iter().filter(|line| line != WATCHING).collect()
+        self.output_lines().into_iter().filter(|line| line != ATTACHED).collect()
     }
 
-    fn said(&self) -> Vec<String> {
+    fn output_lines(&self) -> Vec<String> {
         let text = fs::read_to_string(self.process.log()).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
@@ -65,12 +66,12 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        // It holds nothing else, and there is one for every point of a matrix.
+        // The log contains nothing else, and a crash matrix starts one tracer per crash point.
         let _ = fs::remove_file(self.process.log());
     }
 }
 
-/// The watcher's life: `testbed-writes PID FATAL FOLDER...`. Every write is one line.
+/// Main function of the tracer: `testbed-writes PID FATAL FOLDER...`. Prints one line per write.
 pub fn run(args: impl Iterator<Item = String>) -> Result<()> {
     let args: Vec<String> = args.collect();
     let usage = || Error::Refused("usage: testbed-writes PID FATAL FOLDER...".into());
@@ -79,16 +80,16 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<()> {
     let fatal: usize = fatal.parse().map_err(|_| usage())?;
     let folders: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
     seize(process)?;
-    println!("{WATCHING}");
+    println!("{ATTACHED}");
     let mut writes = 0;
     loop {
         let stopped = match waitpid(None, Some(WaitPidFlag::__WALL)) {
             Ok(WaitStatus::PtraceSyscall(thread)) => {
-                if let Some(what) = entered(process, thread, &folders) {
+                if let Some(what) = entered_write(process, thread, &folders) {
                     writes += 1;
                     println!("{what}");
                     if writes == fatal {
-                        // It stands before the call, which is never made.
+                        // Stopped at syscall entry: the call is never executed.
                         let _ = kill(process, Signal::SIGKILL);
                         continue;
                     }
@@ -98,47 +99,47 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<()> {
             Ok(WaitStatus::PtraceEvent(thread, ..)) => Some((thread, None)),
             Ok(WaitStatus::Stopped(thread, signal)) => Some((thread, Some(signal))),
             Ok(_) | Err(Errno::EINTR) => None,
-            // Nobody is left.
+            // No traced process is left.
             Err(_) => return Ok(()),
         };
         if let Some((thread, signal)) = stopped {
-            // It may have been killed meanwhile.
+            // The thread may have been killed meanwhile.
             let _ = ptrace::syscall(thread, signal);
         }
     }
 }
 
-/// Takes hold of all threads; those that they start are held from their first step.
+/// Attaches to all threads; threads they start are traced from their first instruction.
 fn seize(process: Pid) -> Result<()> {
     let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_EXITKILL;
-    let mut held = BTreeSet::new();
+    let mut attached = BTreeSet::new();
     loop {
         let folder = format!("/proc/{process}/task");
         let threads = fs::read_dir(&folder).context(|| format!("reading {folder}"))?;
         let threads = threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let new: Vec<i32> = threads.filter(|thread| !held.contains(thread)).collect();
+        let new: Vec<i32> = threads.filter(|thread| !attached.contains(thread)).collect();
         if new.is_empty() {
             return Ok(());
         }
         for thread in new {
-            held.insert(thread);
-            // One that another has just started is held already; one that has just ended needs not be.
+            attached.insert(thread);
+            // EPERM: already traced, because its parent thread is. ESRCH: the thread has exited.
             match ptrace::seize(Pid::from_raw(thread), options) {
                 Ok(()) => {
                     let _ = ptrace::interrupt(Pid::from_raw(thread));
                 }
                 Err(Errno::EPERM | Errno::ESRCH) if thread != process.as_raw() => {}
-                Err(error) => return Err(Error::Refused(format!("watching process {process}: {error}"))),
+                Err(error) => return Err(Error::Refused(format!("attaching to process {process}: {error}"))),
             }
         }
     }
 }
 
-/// The write that a thread is about to make, if it is one of these files.
+/// Returns the write that a thread is about to execute, if it concerns one of the directories.
 #[cfg(target_arch = "x86_64")]
-fn entered(process: Pid, thread: Pid, folders: &[PathBuf]) -> Option<String> {
+fn entered_write(process: Pid, thread: Pid, folders: &[PathBuf]) -> Option<String> {
     let registers = ptrace::getregs(thread).ok()?;
-    // What a call that was not made yet returns.
+    // Return value at syscall entry.
     if registers.rax.cast_signed() != -i64::from(nix::libc::ENOSYS) {
         return None;
     }
@@ -163,7 +164,7 @@ fn entered(process: Pid, thread: Pid, folders: &[PathBuf]) -> Option<String> {
         call::SYS_rename | call::SYS_renameat | call::SYS_renameat2 => Some("rename".into()),
         call::SYS_link | call::SYS_linkat | call::SYS_symlink | call::SYS_symlinkat => Some("link".into()),
         call::SYS_unlink | call::SYS_unlinkat | call::SYS_rmdir => Some("remove".into()),
-        call::SYS_mkdir | call::SYS_mkdirat => Some("make a folder".into()),
+        call::SYS_mkdir | call::SYS_mkdirat => Some("create a directory".into()),
         _ => None,
     }
 }

@@ -1,5 +1,5 @@
-//! Fault injection: between a process and the API server ([`fault_proxy`]), and at the file system writes of a process
-//! ([`crash_writes`]).
+//! Fault injection. [`fault_proxy`] sits between a process and the API server; [`crash_writes`] kills a process at
+//! its file system writes.
 
 pub mod crash_writes;
 pub mod fault_proxy;

@@ -1,18 +1,19 @@
-//! Our own programs, as this build has made them.
+//! Finds our own binaries of the current build.
 
 use std::path::PathBuf;
 
 use crate::error::{Error, IoContext, Result};
 
-/// Where one of our programs is: beside the running one, which is it itself, a test or an example of the same build.
+/// Returns the path of one of our binaries: next to the running one, which is that binary, a test or an example of
+/// the same build.
 pub fn path(name: &str) -> Result<PathBuf> {
-    let running = std::env::current_exe().context(|| "finding our own program".to_owned())?;
+    let current = std::env::current_exe().context(|| "locating the running binary".to_owned())?;
     let found =
-        running.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
+        current.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
     found.ok_or_else(|| {
         Error::Refused(format!(
-            "{name} is not built (looked beside {}): cargo build --workspace --bins",
-            running.display()
+            "{name} not found next to {}: run cargo build --workspace --bins",
+            current.display()
         ))
     })
 }

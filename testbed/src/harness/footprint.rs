@@ -1,5 +1,5 @@
-//! What the test-bed has on this machine, to be compared before and after: processes, mounts, interfaces, namespaces,
-//! cgroups, firewall tables, kernel settings, and files in places that the container runtime shares machine-wide.
+//! Snapshot of what the testbed leaves on this machine, to compare before and after: processes, mounts, interfaces,
+//! namespaces, cgroups, nftables tables, kernel settings, and files in directories shared with container runtimes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,8 @@ use crate::cluster::site;
 use crate::cluster::sweep;
 use crate::process::tool;
 
-/// Programs that a run starts; one without its marker (a container's process has its own environment) is still found.
+/// Programs that a run starts. Container processes have their own environment without the marker, but are found by
+/// name.
 const PROGRAMS: [&str; 9] = [
     "cert-manager",
     "containerd",
@@ -23,21 +24,21 @@ const PROGRAMS: [&str; 9] = [
     "outrigger",
 ];
 
-/// Folders of the whole machine that container runtimes write to.
+/// Directories that container runtimes share across the machine.
 const SHARED_FOLDERS: [&str; 5] =
     ["/run/containerd", "/run/cni", "/var/lib/cni", "/var/log/pods", "/var/lib/outrigger-testbed"];
 
-/// What there is now, one line each, without what belongs to live runs: those come and go as they like.
+/// Returns a snapshot, one line per item, without those of live runs, which change at any time.
 #[must_use]
-pub fn now() -> BTreeSet<String> {
-    let mut found = everything();
-    found.retain(|line| !belongs_to_a_live_run(line));
+pub fn snapshot() -> BTreeSet<String> {
+    let mut found = snapshot_with_live_runs();
+    found.retain(|line| !belongs_to_live_run(line));
     found
 }
 
-/// What there is now, one line each, with what belongs to live runs, except their files: those are many.
+/// Returns a snapshot, one line per item, including those of live runs except their many files.
 #[must_use]
-pub fn everything() -> BTreeSet<String> {
+pub fn snapshot_with_live_runs() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     found.extend(processes());
     found.extend(mounts());
@@ -59,16 +60,16 @@ fn processes() -> Vec<String> {
         let exe = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
         let name = exe.file_name()?.to_string_lossy().into_owned();
         let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        // A container's process carries no marker, but sits in a cgroup of its node.
+        // A container process has no marker but is in a cgroup of its node.
         let node = cgroup
             .lines()
             .find_map(|line| line.split('/').find(|part| part.starts_with("outrigger-")))
             .map(str::to_owned);
-        let place = node
+        let owner = node
             .or_else(|| sweep::site_of_process(pid).map(|site| format!("outrigger-{site}")))
             .unwrap_or_default();
-        let ours = !place.is_empty() || PROGRAMS.contains(&name.as_str());
-        ours.then(|| format!("process {pid} {name} {place}"))
+        let is_ours = !owner.is_empty() || PROGRAMS.contains(&name.as_str());
+        is_ours.then(|| format!("process {pid} {name} {owner}"))
     })
     .collect()
 }
@@ -83,7 +84,7 @@ fn names_in(folder: &str, what: &str) -> Vec<String> {
     entries.flatten().map(|entry| format!("{what} {}", entry.file_name().to_string_lossy())).collect()
 }
 
-/// The upper levels are enough: a cgroup cannot be gone while one below it is there.
+/// Two levels are enough: a cgroup cannot be removed before its children.
 fn cgroups() -> Vec<String> {
     let root = Path::new("/sys/fs/cgroup");
     let mut found = folders_in(root);
@@ -103,7 +104,7 @@ fn folders_in(folder: &Path) -> Vec<String> {
 }
 
 fn firewall_tables() -> Vec<String> {
-    // Without nft there are no tables that we could have made.
+    // Without nft, the testbed cannot have created tables.
     tool::run("nft", ["list", "tables"])
         .unwrap_or_default()
         .lines()
@@ -111,7 +112,7 @@ fn firewall_tables() -> Vec<String> {
         .collect()
 }
 
-/// Settings of the whole machine that a kubelet would change.
+/// Machine-wide settings that a kubelet would change.
 fn kernel_settings() -> Vec<String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     KERNEL_SETTINGS.into_iter().map(|path| format!("setting {path} = {}", read(path).trim())).collect()
@@ -123,8 +124,8 @@ fn files(folder: &Path) -> Vec<String> {
     for entry in entries.flatten() {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            // A live run's state is large and changes while it is listed.
-            if !belongs_to_a_live_run(&format!("file {}", path.display())) {
+            // The state of a live run is large and changes while it is listed.
+            if !belongs_to_live_run(&format!("file {}", path.display())) {
                 found.push(format!("file {}", path.display()));
                 found.extend(files(&path));
             }
@@ -135,8 +136,8 @@ fn files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Everything of a site carries its number in its name, `outrigger-N` or `outrigger-testbed/N`.
-fn belongs_to_a_live_run(line: &str) -> bool {
+/// Everything of a site has its number in its name: `outrigger-N` or `outrigger-testbed/N`.
+fn belongs_to_live_run(line: &str) -> bool {
     ["outrigger-testbed/", "outrigger-"].iter().any(|prefix| {
         line.match_indices(prefix).any(|(at, _)| {
             let digits: String = line[at + prefix.len()..].chars().take_while(char::is_ascii_digit).collect();
@@ -150,9 +151,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_sees_what_is_there() {
-        let seen = now();
-        assert!(seen.contains("interface lo"), "{seen:?}");
-        assert!(seen.contains("mount /proc"), "{seen:?}");
+    fn snapshot_contains_loopback_and_proc() {
+        let found = snapshot();
+        assert!(found.contains("interface lo"), "{found:?}");
+        assert!(found.contains("mount /proc"), "{found:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Files that are generated and checked in: a test compares them with what the generator gives now.
+//! Compares checked-in generated files with the current output of their generator.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::{Error, IoContext, Result};
 
-/// The flags of a command as tables, one for each heading.
+/// Renders the flags of a command as Markdown tables, one per heading.
 #[must_use]
 pub fn settings(command: &clap::Command) -> String {
     let (mut page, mut heading) = (String::new(), None);
@@ -18,7 +18,7 @@ pub fn settings(command: &clap::Command) -> String {
             if let Some(heading) = heading {
                 let _ = writeln!(page, "\n## {heading}");
             }
-            page.push_str("\n| flag | environment | default | what it says |\n|---|---|---|---|\n");
+            page.push_str("\n| flag | environment | default | description |\n|---|---|---|---|\n");
         }
         let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
         let takes = arg.get_action().takes_values();
@@ -37,10 +37,10 @@ pub fn settings(command: &clap::Command) -> String {
     page
 }
 
-/// Set, the files are written instead of compared.
+/// If set, files are written instead of compared.
 const WRITE: &str = "OUTRIGGER_WRITE_GENERATED";
 
-/// Fails when a file of this repository does not hold these documents, each behind a line of three dashes.
+/// Fails if a file of this repository differs from these documents, written as YAML with `---` separators.
 pub fn check_documents(path: &str, documents: &[Value]) -> Result<()> {
     let yaml = |document| {
         let text = serde_saphyr::to_string(document);
@@ -49,7 +49,7 @@ pub fn check_documents(path: &str, documents: &[Value]) -> Result<()> {
     check(path, &documents.iter().map(yaml).collect::<Result<String>>()?)
 }
 
-/// Fails when a file of this repository (its path from the root) is not what was generated.
+/// Fails if a file of this repository (path from the root) differs from the generated text.
 pub fn check(path: &str, generated: &str) -> Result<()> {
     check_at(
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path),
@@ -62,21 +62,21 @@ pub fn check(path: &str, generated: &str) -> Result<()> {
 fn check_at(file: &Path, path: &str, generated: &str, write: bool) -> Result<()> {
     if write {
         if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
+            fs::create_dir_all(folder).context(|| format!("creating {}", folder.display()))?;
         }
         return fs::write(file, generated).context(|| format!("writing {path}"));
     }
-    // A file that is missing differs in its first line.
-    let present = fs::read_to_string(file).unwrap_or_default();
-    if present == generated {
+    // A missing file differs in line 1.
+    let current = fs::read_to_string(file).unwrap_or_default();
+    if current == generated {
         return Ok(());
     }
-    let line = present.lines().zip(generated.lines()).take_while(|(is, should_be)| is == should_be).count();
-    let at = |text: &str| text.lines().nth(line).map_or_else(|| "(nothing)".to_owned(), str::to_owned);
+    let line = current.lines().zip(generated.lines()).take_while(|(is, expected)| is == expected).count();
+    let at = |text: &str| text.lines().nth(line).map_or_else(|| "(end of file)".to_owned(), str::to_owned);
     Err(Error::Refused(format!(
-        "{path}:{}: is\n  {}\nand should be\n  {}\nIf that is wanted: run the same test with {WRITE}=1, and commit the file",
+        "{path}:{} is out of date:\n  {}\nexpected:\n  {}\nto update it, run the same test with {WRITE}=1 and commit the file",
         line + 1,
-        at(&present),
+        at(&current),
         at(generated),
     )))
 }
@@ -86,20 +86,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_differs_is_named_with_its_line_and_the_cure() {
+    fn outdated_file_error_names_line_and_fix() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("docs/a.md");
         let check =
             |text: &str, write| check_at(&file, "docs/a.md", text, write).map_err(|error| error.to_string());
         let error = check("one\ntwo\n", false).unwrap_err();
-        let cure =
-            "If that is wanted: run the same test with OUTRIGGER_WRITE_GENERATED=1, and commit the file";
-        assert_eq!(error, format!("docs/a.md:1: is\n  (nothing)\nand should be\n  one\n{cure}"));
+        let fix = "to update it, run the same test with OUTRIGGER_WRITE_GENERATED=1 and commit the file";
+        assert_eq!(error, format!("docs/a.md:1 is out of date:\n  (end of file)\nexpected:\n  one\n{fix}"));
         check("one\ntwo\n", true).unwrap();
         check("one\ntwo\n", false).unwrap();
         let error = check("one\nthree\n", false).unwrap_err();
-        assert!(error.starts_with("docs/a.md:2: is\n  two\nand should be\n  three\n"), "{error}");
+        assert!(error.starts_with("docs/a.md:2 is out of date:\n  two\nexpected:\n  three\n"), "{error}");
         let error = check("one\n", false).unwrap_err();
-        assert!(error.starts_with("docs/a.md:2: is\n  two\nand should be\n  (nothing)\n"), "{error}");
+        assert!(
+            error.starts_with("docs/a.md:2 is out of date:\n  two\nexpected:\n  (end of file)\n"),
+            "{error}"
+        );
     }
 }

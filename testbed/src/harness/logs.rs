@@ -1,24 +1,25 @@
-//! Where logs are kept, and their ends.
+//! Log directories, and the tails of logs.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// How much of a log is looked at for its end.
+/// How much of a log is read for its tail.
 const TAIL_BYTES: u64 = 64 * 1024;
 
-/// The folder for the logs of one test, empty: those of its last run are removed. Below the build folder, so that it stays after the
-/// test and is found by who reads the failure.
+/// Creates an empty log directory for one test, in the target directory, where it stays for debugging. Logs of the
+/// previous run are removed.
 #[must_use]
 pub fn folder(suite: &str, test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/testbed").join(suite).join(test);
-    // Missing is as good as emptied; and who opens a log in a folder that could not be made is told so.
+    // The directory may not exist yet; if it cannot be created, opening a log in it reports why.
     let _ = fs::remove_dir_all(&folder);
     let _ = fs::create_dir_all(&folder);
     folder
 }
 
-/// Every log below a folder, those of pods too. Links are not followed: nodes keep each pod's log under two names.
+/// Returns all logs below a directory, including pod logs. Symbolic links are skipped, because nodes link each pod
+/// log under a second name.
 #[must_use]
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
@@ -34,10 +35,10 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What a program calls its reason for ending. Some print all of their flags behind it.
-const REASONS: [&str; 2] = ["Error: ", "panic: "];
+/// Markers of a fatal error. Some programs print all their flags after it.
+const FATAL_MARKERS: [&str; 2] = ["Error: ", "panic: "];
 
-/// The last lines of a log, and the reason that a program gave before them; or why they cannot be read.
+/// Returns the last lines of a log, preceded by the fatal error if it is further up; or why the log cannot be read.
 #[must_use]
 pub fn tail(log: &Path, lines: usize) -> String {
     let read = || -> std::io::Result<String> {
@@ -52,8 +53,8 @@ pub fn tail(log: &Path, lines: usize) -> String {
         Ok(text) => {
             let all: Vec<&str> = text.lines().collect();
             let (before, last) = all.split_at(all.len().saturating_sub(lines));
-            let reason = before.iter().rfind(|line| REASONS.iter().any(|reason| line.contains(reason)));
-            reason.into_iter().chain(last).copied().collect::<Vec<_>>().join("\n")
+            let fatal = before.iter().rfind(|line| FATAL_MARKERS.iter().any(|marker| line.contains(marker)));
+            fatal.into_iter().chain(last).copied().collect::<Vec<_>>().join("\n")
         }
         Err(error) => format!("({}: {error})", log.display()),
     }
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tail_is_the_end() {
+    fn tail_returns_the_last_lines() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("a.log");
         let text: String = (0..10_000).map(|n| format!("line {n} {}\n", "x".repeat(20))).collect();
@@ -75,15 +76,15 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_shown_also_when_much_was_said_behind_it() {
+    fn tail_includes_an_earlier_fatal_error() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("a.log");
-        fs::write(&log, format!("begun\nError: no disk\n{}", "  --flag\n".repeat(100))).unwrap();
+        fs::write(&log, format!("started\nError: no disk\n{}", "  --flag\n".repeat(100))).unwrap();
         assert_eq!(tail(&log, 2), "Error: no disk\n  --flag\n  --flag");
     }
 
     #[test]
-    fn a_missing_log_says_so() {
+    fn tail_of_missing_log_names_the_path() {
         assert!(tail(Path::new("/nowhere/a.log"), 2).contains("/nowhere/a.log"));
     }
 }

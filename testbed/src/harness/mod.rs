@@ -1,5 +1,5 @@
-//! Runs the tests of one binary against the real world. It owns the process, which the usual runner does not let one
-//! do: what tests share is stopped at the end, a signal removes everything, and a failed test shows the ends of its logs.
+//! Test harness for suites that need a real cluster. It owns the process, which libtest does not allow: shared
+//! resources are stopped at the end, a signal cleans up everything, and a failed test prints the tails of its logs.
 
 pub mod binaries;
 pub mod footprint;
@@ -27,13 +27,13 @@ use crate::demo::platform::Platform;
 use crate::error::{Error, Result};
 use crate::process::signals;
 
-/// How many lines of each log a failed test shows.
+/// Lines per log that a failed test prints.
 const TAIL_LINES: usize = 15;
 
-/// As many as show that something works beyond one neighbour.
+/// Enough to test more than one neighbor.
 const SHARED_NODES: usize = 3;
 
-/// The result of a test: `?` works on every error that can be displayed.
+/// Result of a test: `?` works with every error that implements `Display`.
 pub type TestResult<T = ()> = std::result::Result<T, Failed>;
 
 type TestFuture = Pin<Box<dyn Future<Output = TestResult>>>;
@@ -56,7 +56,7 @@ pub struct Context {
     shared: Arc<Shared>,
 }
 
-/// What the tests of one binary have in common: started by the first that asks for it.
+/// Resources shared by the tests of one binary, started on first use.
 struct Shared {
     control_plane: OnceCell<ControlPlane>,
     controlled_plane: OnceCell<ControlPlane>,
@@ -66,25 +66,25 @@ struct Shared {
 }
 
 impl Context {
-    /// The test's name.
+    /// Returns the test name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name
     }
 
-    /// The test's own folder for logs.
+    /// Returns the log directory of the test.
     #[must_use]
     pub fn logs(&self) -> &Path {
         &self.logs
     }
 
-    /// A site of the test's own.
+    /// Claims a site for this test alone.
     pub fn site(&self) -> Result<Arc<Site>> {
         Site::claim(&self.logs)
     }
 
-    /// The control plane that the tests of this binary share: etcd and kube-apiserver, no controllers. Each test keeps
-    /// to a namespace of its own.
+    /// Returns the control plane shared by the tests of this binary: etcd and kube-apiserver, no controllers. Each
+    /// test uses its own namespace.
     pub async fn control_plane(&self) -> Result<&ControlPlane> {
         self.shared
             .control_plane
@@ -92,8 +92,7 @@ impl Context {
             .await
     }
 
-    /// The control plane with kube-controller-manager that the tests of this binary share. Each test keeps to a namespace of
-    /// its own.
+    /// Returns the shared control plane with kube-controller-manager. Each test uses its own namespace.
     pub async fn controlled_plane(&self) -> Result<&ControlPlane> {
         self.shared
             .controlled_plane
@@ -106,8 +105,8 @@ impl Context {
             .await
     }
 
-    /// The cluster that the tests of this binary share: three nodes with our image, and DNS. Each test keeps to a
-    /// namespace of its own, and breaks nothing that others use.
+    /// Returns the shared cluster: three nodes with our image, and DNS. Each test uses its own namespace and must
+    /// not break what others use.
     pub async fn cluster(&self) -> Result<&Cluster> {
         self.shared
             .cluster
@@ -115,7 +114,7 @@ impl Context {
             .await
     }
 
-    /// The platform that the tests of this binary share, with the operator installed as `examples` does it.
+    /// Returns the shared platform, with the operator installed as in `examples`.
     pub async fn platform(&self) -> Result<&Platform> {
         self.shared
             .platform
@@ -127,14 +126,14 @@ impl Context {
             .await
     }
 
-    /// A namespace of the test's own on the shared control plane.
+    /// Creates a namespace for this test on the shared control plane.
     pub async fn namespace(&self) -> Result<String> {
         self.control_plane().await?.namespace(self.name).await
     }
 }
 
 impl Suite {
-    /// A suite; its name is the folder of its logs.
+    /// Creates a suite; its name is also its log directory.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
         Self { name, tests: Vec::new(), at_once: None, reach: Reach::Sites }
@@ -147,34 +146,34 @@ impl Suite {
         self
     }
 
-    /// Runs one test at a time, and no other suite meanwhile: for those that look at the whole machine.
+    /// Runs one test at a time and excludes all other suites: for tests that inspect the whole machine.
     #[must_use]
-    pub fn alone(self) -> Self {
+    pub fn exclusive(self) -> Self {
         Self { reach: Reach::Machine, ..self.at_once(1) }
     }
 
-    /// Waits for no other suite: for one that is run by a test of another.
+    /// Does not wait for other suites: for a suite that is run by a test of another one.
     #[must_use]
-    pub fn within_another(self) -> Self {
+    pub fn nested(self) -> Self {
         Self { reach: Reach::Inherited, ..self }
     }
 
-    /// Runs so many tests at a time: more than there are processors, for those that mostly wait.
+    /// Sets the number of concurrent tests; may exceed the number of CPUs if the tests mostly wait.
     #[must_use]
     pub fn at_once(mut self, count: usize) -> Self {
         self.at_once = Some(count);
         self
     }
 
-    /// Runs what the command line asks for (the flags are those of `cargo test`) and removes everything it started.
+    /// Runs the tests selected on the command line (flags as in `cargo test`) and removes everything it started.
     #[must_use]
     pub fn run(self) -> ExitCode {
         if let Err(error) = signals::remove_on_signal(|signal| 128 + signal) {
             eprintln!("testbed: {error}");
             return ExitCode::from(2);
         }
-        let _machine = match site::reach(self.reach) {
-            Ok(held) => held,
+        let _machine_lock = match site::reach(self.reach) {
+            Ok(lock) => lock,
             Err(error) => {
                 eprintln!("testbed: {error}");
                 return ExitCode::from(2);
@@ -207,7 +206,7 @@ impl Suite {
     }
 }
 
-/// A runtime for one test: a test that blocks or leaks tasks harms only itself.
+/// One runtime per test: a test that blocks or leaks tasks affects only itself.
 fn runtime() -> Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(2)
@@ -222,28 +221,28 @@ fn run_one(test: Test, context: Context) -> TestResult {
     match catch_unwind(AssertUnwindSafe(|| runtime.block_on(test(context)))) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(failed)) => {
-            print_tails(&folders);
+            print_log_tails(&folders);
             Err(failed)
         }
         Err(panic) => {
-            print_tails(&folders);
+            print_log_tails(&folders);
             resume_unwind(panic)
         }
     }
 }
 
-/// Shows the end of every log that the failed test could be explained by.
-fn print_tails(folders: &[PathBuf]) {
+/// Prints the tails of all logs that may explain the failure.
+fn print_log_tails(folders: &[PathBuf]) {
     for path in folders.iter().flat_map(|folder| logs::files(folder)) {
-        // The audit log is for counting: its lines are long and explain no failure.
+        // Audit log lines are long and explain no failure.
         if !path.ends_with("audit.log") {
-            eprintln!("--- the end of {}\n{}", path.display(), logs::tail(&path, TAIL_LINES));
+            eprintln!("--- last lines of {}\n{}", path.display(), logs::tail(&path, TAIL_LINES));
         }
     }
 }
 
-/// Writes `main` for a test binary: `testbed::suite![first_test, second_test];`. A test that is written but not listed
-/// is dead code, which the lints deny.
+/// Defines `main` of a test binary: `testbed::suite![first_test, second_test];`. A test that is not listed is dead
+/// code, which the lints deny.
 #[macro_export]
 macro_rules! suite {
     ($($test:ident),* $(,)?) => {

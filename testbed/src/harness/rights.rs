@@ -1,5 +1,4 @@
-//! Whether rights are needed: those that roles grant, beside what was asked of the API server. A right that nothing uses is one that
-//! only a thief would miss.
+//! Compares the permissions that roles grant with the requests that were sent, to find unused permissions.
 
 use std::fmt;
 
@@ -7,22 +6,22 @@ use serde_json::Value;
 
 use crate::cluster::control_plane::AuditedRequest;
 
-/// One thing that a role allows.
+/// One permission granted by a role.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Right {
-    /// The namespace of a Role; none for a ClusterRole.
+pub struct Permission {
+    /// Namespace of the Role; `None` for a ClusterRole.
     pub namespace: Option<String>,
     /// API group.
     pub group: String,
-    /// Resource in the plural, with its subresource.
+    /// Plural resource name, with subresource.
     pub resource: String,
-    /// The object's name; none for all of them.
+    /// Object name; `None` for all.
     pub name: Option<String>,
     /// Verb.
     pub verb: String,
 }
 
-impl fmt::Display for Right {
+impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}.{}", self.verb, self.resource, self.group)?;
         self.name.iter().try_for_each(|name| write!(f, "/{name}"))?;
@@ -30,33 +29,33 @@ impl fmt::Display for Right {
     }
 }
 
-impl Right {
-    /// Whether a request needed it, and was allowed: also one for what is not there.
-    fn allows(&self, request: &AuditedRequest) -> bool {
-        let asked = match request.subresource.as_str() {
+impl Permission {
+    /// Whether an allowed request needed this permission, even if the object was not found.
+    fn is_needed_by(&self, request: &AuditedRequest) -> bool {
+        let resource = match request.subresource.as_str() {
             "" => request.resource.clone(),
             subresource => format!("{}/{subresource}", request.resource),
         };
-        // An apply of what is not there creates it.
+        // Server-side apply of a missing object is authorized as create.
         let verb = self.verb == request.verb
             || (self.verb == "create" && request.verb == "patch" && request.code == 201);
         !matches!(request.code, 401 | 403)
             && verb
             && self.group == request.group
-            && self.resource == asked
+            && self.resource == resource
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == request.namespace)
             && self.name.as_ref().is_none_or(|name| *name == request.name)
     }
 }
 
-/// Everything that the roles among these documents grant, one by one.
+/// Returns every permission that the roles in these documents grant.
 #[must_use]
-pub fn granted(documents: &[Value]) -> Vec<Right> {
+pub fn granted(documents: &[Value]) -> Vec<Permission> {
     let texts = |rule: &Value, name: &str| -> Vec<String> {
         let all = rule[name].as_array().into_iter().flatten();
         all.filter_map(|one| one.as_str().map(str::to_owned)).collect()
     };
-    let mut rights = Vec::new();
+    let mut permissions = Vec::new();
     for role in documents.iter().filter(|one| one["kind"] == "Role" || one["kind"] == "ClusterRole") {
         let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
         for rule in role["rules"].as_array().into_iter().flatten() {
@@ -67,7 +66,7 @@ pub fn granted(documents: &[Value]) -> Vec<Right> {
             for group in texts(rule, "apiGroups") {
                 for resource in texts(rule, "resources") {
                     for name in &names {
-                        rights.extend(texts(rule, "verbs").into_iter().map(|verb| Right {
+                        permissions.extend(texts(rule, "verbs").into_iter().map(|verb| Permission {
                             namespace: namespace.clone(),
                             group: group.clone(),
                             resource: resource.clone(),
@@ -79,25 +78,27 @@ pub fn granted(documents: &[Value]) -> Vec<Right> {
             }
         }
     }
-    rights
+    permissions
 }
 
-/// Whatever is not named, and what makes more rights of these: no role of ours grants such.
+/// Returns wildcard permissions and those that allow privilege escalation. Our roles grant none.
 #[must_use]
 pub fn boundless(documents: &[Value]) -> Vec<String> {
-    let is_boundless = |right: &Right| {
-        [&right.group, &right.resource, &right.verb].contains(&&"*".to_owned())
-            || matches!(right.verb.as_str(), "escalate" | "bind")
+    let is_overbroad = |permission: &Permission| {
+        [&permission.group, &permission.resource, &permission.verb].contains(&&"*".to_owned())
+            || matches!(permission.verb.as_str(), "escalate" | "bind")
     };
-    granted(documents).iter().filter(|right| is_boundless(right)).map(ToString::to_string).collect()
+    granted(documents).iter().filter(|permission| is_overbroad(permission)).map(ToString::to_string).collect()
 }
 
-/// The rights that none of these requests used.
+/// Returns the permissions that none of these requests used.
 #[must_use]
 pub fn unused(documents: &[Value], requests: &[AuditedRequest]) -> Vec<String> {
-    let rights = granted(documents);
-    let idle = rights.iter().filter(|right| !requests.iter().any(|request| right.allows(request)));
-    idle.map(ToString::to_string).collect()
+    let permissions = granted(documents);
+    let unused = permissions
+        .iter()
+        .filter(|permission| !requests.iter().any(|request| permission.is_needed_by(request)));
+    unused.map(ToString::to_string).collect()
 }
 
 #[cfg(test)]
@@ -108,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(verb: &str, resource: &str, subresource: &str, name: &str, code: u16) -> AuditedRequest {
+    fn request(verb: &str, resource: &str, subresource: &str, name: &str, code: u16) -> AuditedRequest {
         AuditedRequest {
             verb: verb.into(),
             user: "u".into(),
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_anywhere_is_boundless_and_so_is_what_hands_out_rights() {
+    fn wildcards_and_escalation_are_overbroad() {
         let role = |group: &str, resource: &str, verb: &str| {
             let rule = json!({ "apiGroups": [group], "resources": [resource], "verbs": [verb] });
             json!({ "kind": "ClusterRole", "rules": [rule] })
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn each_verb_of_each_resource_of_each_name_counts_by_itself() {
+    fn unused_lists_each_verb_resource_and_name() {
         let rules = json!([
             { "apiGroups": [""], "resources": ["pods", "pods/status"], "resourceNames": ["a", "b"], "verbs": ["get", "patch"] },
             { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] },
@@ -153,10 +154,10 @@ mod tests {
         let role = json!({ "kind": "Role", "metadata": { "namespace": "n" }, "rules": rules });
         let binding = json!({ "kind": "RoleBinding" });
         let requests = [
-            asked("get", "pods", "", "a", 200),
-            asked("patch", "pods", "status", "a", 200),
-            asked("get", "pods", "", "b", 403),
-            asked("get", "secrets", "", "whatever", 200),
+            request("get", "pods", "", "a", 200),
+            request("patch", "pods", "status", "a", 200),
+            request("get", "pods", "", "b", 403),
+            request("get", "secrets", "", "whatever", 200),
         ];
         assert_eq!(granted(&[binding.clone(), role.clone()]).len(), 9);
         assert_eq!(

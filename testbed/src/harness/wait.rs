@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a deadline and the last thing seen in the error. Nothing here sleeps and hopes.
+//! Waits for a condition with a deadline; the error contains the last failed check.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -8,37 +8,37 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::error::{Error, Result};
 
-/// Time between two looks: short, since most conditions come true within a second.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// Poll interval: short, because most conditions become true within a second.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What is looked at throughout a time is often large, like a log.
-const BETWEEN_LOOKS_THROUGHOUT: Duration = Duration::from_secs(1);
+/// Poll interval of [`throughout`]: longer, because it often reads large logs.
+const STABILITY_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks again and again until `look` returns a value, and fails with its last error when `limit` has passed.
-/// A single look that hangs is cut at the deadline too.
-pub async fn until<T, E, F, Fut>(what: impl Display, limit: Duration, mut look: F) -> Result<T>
+/// Polls `check` until it returns a value; fails with its last error after `limit`. A hanging check is cancelled at
+/// the deadline.
+pub async fn until<T, E, F, Fut>(what: impl Display, limit: Duration, mut check: F) -> Result<T>
 where
     E: Display,
     F: FnMut() -> Fut,
     Fut: Future<Output = std::result::Result<T, E>>,
 {
     let deadline = Instant::now() + limit;
-    let mut last = String::from("the first look did not end");
-    while let Ok(seen) = timeout_at(deadline, look()).await {
+    let mut last = String::from("first check did not complete");
+    while let Ok(seen) = timeout_at(deadline, check()).await {
         match seen {
             Ok(value) => return Ok(value),
             Err(error) => last = error.to_string(),
         }
-        if Instant::now() + BETWEEN_LOOKS >= deadline {
+        if Instant::now() + POLL_INTERVAL >= deadline {
             break;
         }
-        sleep(BETWEEN_LOOKS).await;
+        sleep(POLL_INTERVAL).await;
     }
     Err(Error::Deadline { what: what.to_string(), limit, last })
 }
 
-/// Looks again and again for the whole of `time`, and fails as soon as a look does: for what must hold, not come true.
-pub async fn throughout<E, F, Fut>(what: impl Display, time: Duration, mut look: F) -> Result<()>
+/// Polls `check` for the whole of `time` and fails with its first error: for conditions that must stay true.
+pub async fn throughout<E, F, Fut>(what: impl Display, time: Duration, mut check: F) -> Result<()>
 where
     E: Display,
     F: FnMut() -> Fut,
@@ -46,8 +46,8 @@ where
 {
     let begin = Instant::now();
     loop {
-        if let Err(error) = look().await {
-            return Err(Error::Broken {
+        if let Err(error) = check().await {
+            return Err(Error::Violated {
                 what: what.to_string(),
                 after: begin.elapsed(),
                 seen: error.to_string(),
@@ -56,7 +56,7 @@ where
         if begin.elapsed() >= time {
             return Ok(());
         }
-        sleep(BETWEEN_LOOKS_THROUGHOUT.min(time)).await;
+        sleep(STABILITY_POLL_INTERVAL.min(time)).await;
     }
 }
 
@@ -65,39 +65,40 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_last_thing_seen_is_in_the_error() {
-        let mut looks = 0;
-        let error = until("the moon", Duration::from_millis(200), || {
-            looks += 1;
-            let seen = looks;
-            async move { Err::<(), _>(format!("cloud {seen}")) }
+    async fn timeout_error_contains_last_check() {
+        let mut checks = 0;
+        let error = until("readiness", Duration::from_millis(200), || {
+            checks += 1;
+            let seen = checks;
+            async move { Err::<(), _>(format!("attempt {seen}")) }
         })
         .await
         .unwrap_err()
         .to_string();
-        assert!(error.starts_with("the moon did not happen within 200ms: cloud "), "{error}");
-        assert!(looks > 1, "looked only {looks} times");
+        assert!(error.starts_with("timed out after 200ms waiting for readiness: attempt "), "{error}");
+        assert!(checks > 1, "only {checks} checks");
     }
 
     #[tokio::test]
-    async fn what_holds_only_for_a_while_is_found() {
-        let mut looks = 0;
-        let mut look = |good: u32| {
-            looks += 1;
-            let seen = looks;
-            async move { if seen <= good { Ok(()) } else { Err(format!("look {seen} was bad")) } }
+    async fn throughout_fails_when_condition_breaks() {
+        let mut checks = 0;
+        let mut check = |good: u32| {
+            checks += 1;
+            let seen = checks;
+            async move { if seen <= good { Ok(()) } else { Err(format!("check {seen} failed")) } }
         };
-        let error = throughout("calm", Duration::from_millis(300), || look(1)).await.unwrap_err().to_string();
+        let error =
+            throughout("stability", Duration::from_millis(300), || check(1)).await.unwrap_err().to_string();
         assert!(
-            error.starts_with("calm did not hold: after ") && error.ends_with("look 2 was bad"),
+            error.starts_with("stability no longer held after ") && error.ends_with("check 2 failed"),
             "{error}"
         );
-        throughout("calm", Duration::from_millis(300), || look(1_000)).await.unwrap();
+        throughout("stability", Duration::from_millis(300), || check(1_000)).await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_look_that_hangs_is_cut() {
-        let error = until("an answer", Duration::from_millis(100), || async {
+    async fn hanging_check_is_cancelled() {
+        let error = until("a response", Duration::from_millis(100), || async {
             std::future::pending::<()>().await;
             Ok::<(), String>(())
         })

@@ -1,5 +1,5 @@
-//! A long-lived process of the test-bed: started with the site's marker, its output in a log of its own, ended with its
-//! owner.
+//! Long-running processes of the testbed: started with the marker of their site, with their own log, killed with
+//! their owner.
 
 pub(crate) mod probe;
 pub mod signals;
@@ -20,44 +20,44 @@ use crate::cluster::sweep;
 use crate::error::{Error, IoContext, Result};
 use crate::harness::logs;
 
-/// Names a folder for notes about which functions of our program run.
+/// Directory for callgrind profiles of our binary.
 const TRACE: &str = "OUTRIGGER_TRACE";
 
-/// How often a process that should end is looked at.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+/// Poll interval while waiting for an exit.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long the kernel may take to end all that a killed process takes with it.
+/// Time the kernel may need to end all descendants of a killed process.
 const KERNEL_GRACE: Duration = Duration::from_secs(10);
 
-/// Where a program runs.
+/// Namespaces that a program runs in.
 #[derive(Clone, Debug)]
-enum Place {
+enum Namespaces {
     Host,
-    Netns(String),
-    /// Inside the namespaces of this process: network, mounts, processes and host name.
-    Inside(u32),
+    Network(String),
+    /// The network, mount, PID and UTS namespaces of this process.
+    OfProcess(u32),
 }
 
-/// A program that is about to be started.
+/// A program to be started.
 #[derive(Clone, Debug)]
 pub struct Program {
     name: String,
     path: PathBuf,
     args: Vec<OsString>,
     envs: Vec<(OsString, OsString)>,
-    place: Place,
+    namespaces: Namespaces,
     forks: bool,
 }
 
 impl Program {
-    /// A program and the name its log gets.
+    /// Creates a program; `name` names its log.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         Self {
             name: name.into(),
             path: path.into(),
             args: Vec::new(),
             envs: Vec::new(),
-            place: Place::Host,
+            namespaces: Namespaces::Host,
             forks: false,
         }
     }
@@ -94,30 +94,30 @@ impl Program {
     /// Runs it in a network namespace.
     #[must_use]
     pub fn in_netns(mut self, name: impl Into<String>) -> Self {
-        self.place = Place::Netns(name.into());
+        self.namespaces = Namespaces::Network(name.into());
         self
     }
 
-    /// Runs it inside the network, mount, process and host-name namespaces of another process.
+    /// Runs it in the network, mount, PID and UTS namespaces of another process.
     #[must_use]
     pub(crate) fn inside(mut self, pid: u32) -> Self {
-        self.place = Place::Inside(pid);
-        // Entering a process namespace takes a fork.
+        self.namespaces = Namespaces::OfProcess(pid);
+        // Entering a PID namespace requires a fork.
         self.forks()
     }
 
-    /// The program proper is the child of what is started, which waits for it.
+    /// The program is a child of the started process, which waits for it.
     #[must_use]
     pub(crate) fn forks(mut self) -> Self {
         self.forks = true;
         self
     }
 
-    /// Starts it on a site. Its environment holds the marker and what was asked for, and nothing of ours: a proxy
-    /// setting or a KUBECONFIG of the person who runs the tests must not reach it.
+    /// Starts it on a site. Its environment contains the marker and the given variables only: proxy settings or
+    /// KUBECONFIG of the developer must not leak into it.
     pub fn start(self, site: &Site) -> Result<Process> {
         if site::is_ending() {
-            return Err(Error::Refused(format!("not starting {}: this process is being ended", self.name)));
+            return Err(Error::Refused(format!("not starting {}: cleanup is in progress", self.name)));
         }
         let log = site.logs().join(format!("{}.log", self.name));
         let output = File::options()
@@ -142,41 +142,41 @@ impl Program {
     }
 
     fn command(&self) -> Command {
-        let mut words = self.tracer();
-        words.push(self.path.clone().into());
-        words.extend(self.args.iter().cloned());
-        let mut command = match &self.place {
-            Place::Host => {
-                let mut words = words.into_iter();
-                let mut command = Command::new(words.next().unwrap_or_default());
-                command.args(words);
+        let mut line = self.callgrind_prefix();
+        line.push(self.path.clone().into());
+        line.extend(self.args.iter().cloned());
+        let mut command = match &self.namespaces {
+            Namespaces::Host => {
+                let mut line = line.into_iter();
+                let mut command = Command::new(line.next().unwrap_or_default());
+                command.args(line);
                 return command;
             }
-            Place::Netns(name) => {
+            Namespaces::Network(name) => {
                 let mut command = Command::new("nsenter");
                 command.arg(format!("--net=/run/netns/{name}"));
                 command
             }
-            Place::Inside(pid) => {
+            Namespaces::OfProcess(pid) => {
                 let mut command = Command::new("nsenter");
                 command.arg(format!("--target={pid}")).args(["--net", "--mount", "--pid", "--uts"]);
                 command
             }
         };
-        command.arg("--").args(words);
+        command.arg("--").args(line);
         command
     }
 
-    /// What our own program is run by when it is to be known which of its functions run: see `scripts/link-order`. Its notes are
-    /// written every now and then, since many a process is killed.
-    fn tracer(&self) -> Vec<OsString> {
+    /// Returns the callgrind prefix for our own binary if `OUTRIGGER_TRACE` is set; see `scripts/link-order`.
+    /// Profiles are dumped periodically, because many processes are killed.
+    fn callgrind_prefix(&self) -> Vec<OsString> {
         match std::env::var_os(TRACE) {
             Some(folder) if self.path.file_name().is_some_and(|name| name == "outrigger") => {
-                let mut notes = OsString::from("--callgrind-out-file=");
-                notes.push(Path::new(&folder).join("%p"));
+                let mut output = OsString::from("--callgrind-out-file=");
+                output.push(Path::new(&folder).join("%p"));
                 let valgrind =
                     ["valgrind", "--quiet", "--tool=callgrind", "--demangle=no", "--dump-every-bb=3000000"];
-                valgrind.map(OsString::from).into_iter().chain([notes]).collect()
+                valgrind.map(OsString::from).into_iter().chain([output]).collect()
             }
             _ => Vec::new(),
         }
@@ -189,24 +189,24 @@ pub struct Process {
     name: String,
     child: Mutex<Child>,
     log: PathBuf,
-    /// The program is the child of the process we started.
+    /// The program is a child of the process that was started.
     forks: bool,
 }
 
 impl Process {
-    /// The name it was started with.
+    /// Returns the name of the program.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its log.
+    /// Returns the path of its log.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// The program's own process id on this machine.
+    /// Returns the process ID of the program on this machine.
     pub fn pid(&self) -> Result<u32> {
         let direct = self.with_child(|child| child.id());
         if !self.forks {
@@ -218,13 +218,12 @@ impl Process {
             .split_whitespace()
             .next()
             .and_then(|pid| pid.parse().ok())
-            .ok_or_else(|| Error::Refused(format!("{} has not started yet, or has ended", self.name)))
+            .ok_or_else(|| Error::Refused(format!("{} is not running", self.name)))
     }
 
-    /// Fails when the process has ended.
+    /// Fails if the process has exited.
     pub fn check_alive(&self) -> Result<()> {
-        let ended =
-            self.with_child(Child::try_wait).context(|| format!("asking for the state of {}", self.name))?;
+        let ended = self.with_child(Child::try_wait).context(|| format!("checking {}", self.name))?;
         match ended {
             None => Ok(()),
             Some(status) => Err(Error::Died {
@@ -239,46 +238,46 @@ impl Process {
     /// Sends a signal to the program.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let pid = self.pid()?;
-        sweep::signal(pid, signal).context(|| format!("sending a signal to {}", self.name))
+        sweep::signal(pid, signal).context(|| format!("signaling {}", self.name))
     }
 
-    /// Asks it to end, and kills it when it has not done so in time. Returns how it ended.
+    /// Sends SIGTERM, then SIGKILL after `grace`. Returns the exit status.
     pub fn stop(&self, grace: Duration) -> Result<ExitStatus> {
-        // The program may have ended already: then there is nothing to ask.
+        // Fails if it has already exited.
         let _ = self.signal(Signal::TERM);
-        match self.ended_within(grace)? {
+        match self.wait_exit(grace)? {
             Some(status) => Ok(status),
             None => self.kill(),
         }
     }
 
-    /// Kills it and waits for its end.
+    /// Kills it and waits for its exit.
     pub fn kill(&self) -> Result<ExitStatus> {
         if self.forks
             && let Ok(pid) = self.pid()
         {
             let _ = sweep::signal(pid, Signal::KILL);
-            // Who waits for the program ends when all of it is gone: every process of a box, for its first one.
-            if let Some(status) = self.ended_within(KERNEL_GRACE)? {
+            // The wrapper exits when all processes of the PID namespace are gone.
+            if let Some(status) = self.wait_exit(KERNEL_GRACE)? {
                 return Ok(status);
             }
         }
         self.with_child(|child| {
-            // Refused only when it has ended already.
+            // Fails only if it has already exited.
             let _ = child.kill();
             child.wait()
         })
-        .context(|| format!("waiting for the end of {}", self.name))
+        .context(|| format!("waiting for {}", self.name))
     }
 
-    fn ended_within(&self, limit: Duration) -> Result<Option<ExitStatus>> {
+    fn wait_exit(&self, limit: Duration) -> Result<Option<ExitStatus>> {
         let deadline = Instant::now() + limit;
         loop {
             let ended = self.with_child(Child::try_wait).context(|| format!("waiting for {}", self.name))?;
             if ended.is_some() || Instant::now() > deadline {
                 return Ok(ended);
             }
-            std::thread::sleep(BETWEEN_LOOKS);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -289,7 +288,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nothing to be done about a failure here; the site's sweep finds the process by its marker.
+        // A failure leaves the process to the sweep of the site, which finds it by its marker.
         let _ = self.kill();
     }
 }

@@ -1,4 +1,4 @@
-//! Asking a server of the test-bed whether it is ready.
+//! Readiness probes of testbed servers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tokio::time::timeout;
 
 use crate::error::{Error, IoContext, Result};
 
-/// How long one question may take. A packet lost by a network that is just being laid is sent again after 1, 2, 4 ... 32
-/// seconds; a new question is quicker.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// Timeout of one probe. Packets lost while the network is being set up are retransmitted after 1, 2, 4 ... 32
+/// seconds; a new probe is faster.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Fails unless a plain HTTP GET is answered with 200.
+/// Fails unless a plain HTTP GET returns 200.
 pub(crate) async fn http_ok(address: SocketAddr, path: &str) -> Result<()> {
-    let ask = async {
+    let probe = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
         let mut answer = String::new();
@@ -24,23 +24,23 @@ pub(crate) async fn http_ok(address: SocketAddr, path: &str) -> Result<()> {
         Ok(answer)
     };
     let answer: std::io::Result<String> =
-        timeout(ANSWER_WITHIN, ask).await.unwrap_or_else(|late| Err(late.into()));
-    let answer = answer.context(|| format!("asking http://{address}{path}"))?;
+        timeout(PROBE_TIMEOUT, probe).await.unwrap_or_else(|late| Err(late.into()));
+    let answer = answer.context(|| format!("GET http://{address}{path}"))?;
     match answer.lines().next() {
         Some(line) if line.contains(" 200 ") => Ok(()),
-        line => Err(Error::Refused(format!("http://{address}{path} answers {line:?}"))),
+        line => Err(Error::Refused(format!("GET http://{address}{path} returned {line:?}"))),
     }
 }
 
-/// Fails unless a DNS server has an address for a name.
+/// Fails unless a DNS server resolves a name.
 pub(crate) async fn name_known(server: SocketAddr, name: &str) -> Result<()> {
-    let what = || format!("asking {server} for {name}");
-    let refused = |why: String| Error::Refused(format!("{}: {why}", what()));
+    let what = || format!("resolving {name} with {server}");
+    let failed = |why: String| Error::Refused(format!("{}: {why}", what()));
     let mut query = Packet::new_query(1);
-    let asked = Name::new(name).map_err(|error| refused(error.to_string()))?;
+    let asked = Name::new(name).map_err(|error| failed(error.to_string()))?;
     query.questions.push(Question::new(asked, QTYPE::TYPE(TYPE::A), QCLASS::CLASS(CLASS::IN), false));
-    let query = query.build_bytes_vec().map_err(|error| refused(error.to_string()))?;
-    let ask = async {
+    let query = query.build_bytes_vec().map_err(|error| failed(error.to_string()))?;
+    let probe = async {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?;
         socket.connect(server).await?;
         socket.send(&query).await?;
@@ -50,8 +50,8 @@ pub(crate) async fn name_known(server: SocketAddr, name: &str) -> Result<()> {
         Ok(answer)
     };
     let answer: std::io::Result<Vec<u8>> =
-        timeout(ANSWER_WITHIN, ask).await.unwrap_or_else(|late| Err(late.into()));
+        timeout(PROBE_TIMEOUT, probe).await.unwrap_or_else(|late| Err(late.into()));
     let answer = answer.context(what)?;
-    let answer = Packet::parse(&answer).map_err(|error| refused(error.to_string()))?;
-    if answer.answers.is_empty() { Err(refused(format!("{:?}", answer.rcode()))) } else { Ok(()) }
+    let answer = Packet::parse(&answer).map_err(|error| failed(error.to_string()))?;
+    if answer.answers.is_empty() { Err(failed(format!("{:?}", answer.rcode()))) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Ending on a signal without leaving anything behind.
+//! Cleanup on signals.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -6,14 +6,14 @@ use signal_hook::iterator::Signals;
 use crate::cluster::site;
 use crate::error::{IoContext, Result};
 
-/// Removes everything this process owns when it is told to end, and ends it with the code that `code` gives for the
-/// signal. A second signal during the removal changes nothing: half a removal helps nobody.
+/// Cleans up everything this process owns on SIGHUP, SIGINT or SIGTERM, and exits with `code(signal)`. A second
+/// signal is ignored, so that the cleanup completes.
 pub fn remove_on_signal(code: impl Fn(i32) -> i32 + Send + 'static) -> Result<()> {
     let mut signals =
-        Signals::new([SIGHUP, SIGINT, SIGTERM]).context(|| "listening for signals".to_owned())?;
+        Signals::new([SIGHUP, SIGINT, SIGTERM]).context(|| "installing signal handlers".to_owned())?;
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            eprintln!("testbed: ended by signal {signal}; removing what was started");
+            eprintln!("testbed: received signal {signal}; cleaning up");
             let code = code(signal);
             site::end_all();
             std::process::exit(code);

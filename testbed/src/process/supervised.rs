@@ -1,5 +1,5 @@
-//! A process that is started again when it ends by itself, as kubelets do with the control planes of real clusters.
-//! kube-scheduler, for one, ends itself when it has missed that a pod was deleted, as it may while the API server restarts.
+//! A process that is restarted when it exits, like static pods of a real control plane. For example, kube-scheduler
+//! exits if it missed the deletion of a pod during an API server restart.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,13 +10,13 @@ use crate::cluster::site::Site;
 use crate::error::{IoContext, Result};
 use crate::process::{Process, Program};
 
-/// How often it is looked at, which is also how long it stays away.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// Poll interval, which is also the restart delay.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often it is started again. One that ends more often does not work, and stays dead for everybody to see.
-const MOST_RESTARTS: usize = 10;
+/// Maximum number of restarts. A process that exits more often is broken and stays down, so that the failure shows.
+const MAX_RESTARTS: usize = 10;
 
-/// A process that is started again when it ends by itself; ended when dropped.
+/// A process that is restarted when it exits; stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Supervised {
     process: Arc<Mutex<Process>>,
@@ -29,36 +29,36 @@ impl Supervised {
     pub(crate) fn start(program: Program, site: &Arc<Site>) -> Result<Self> {
         let process = Arc::new(Mutex::new(program.clone().start(site)?));
         let (end, ended) = mpsc::channel();
-        let supervised = (process.clone(), site.clone());
+        let thread_state = (process.clone(), site.clone());
         let supervisor = std::thread::Builder::new()
             .name("supervisor".into())
             .spawn(move || {
-                let (process, site) = supervised;
+                let (process, site) = thread_state;
                 let mut restarts = 0;
-                while restarts < MOST_RESTARTS
-                    && ended.recv_timeout(BETWEEN_LOOKS) == Err(RecvTimeoutError::Timeout)
+                while restarts < MAX_RESTARTS
+                    && ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout)
                 {
-                    let Err(why) = lock(&process).check_alive() else { continue };
+                    let Err(error) = lock(&process).check_alive() else { continue };
                     restarts += 1;
                     match program.clone().start(&site) {
-                        Ok(again) => {
-                            eprintln!("testbed: started again: {}", first_line(&why.to_string()));
-                            *lock(&process) = again;
+                        Ok(restarted) => {
+                            eprintln!("testbed: restarted: {}", first_line(&error.to_string()));
+                            *lock(&process) = restarted;
                         }
                         Err(error) => eprintln!("testbed: {error}"),
                     }
                 }
             })
-            .context(|| "starting a thread".to_owned())?;
+            .context(|| "starting the supervisor thread".to_owned())?;
         Ok(Self { process, end: Some(end), supervisor: Some(supervisor) })
     }
 
-    /// Fails when it is dead.
+    /// Fails if it is not running.
     pub(crate) fn check_alive(&self) -> Result<()> {
         lock(&self.process).check_alive()
     }
 
-    /// Its process id.
+    /// Returns the process ID.
     pub(crate) fn pid(&self) -> Result<u32> {
         lock(&self.process).pid()
     }
@@ -68,7 +68,7 @@ impl Drop for Supervised {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(supervisor) = self.supervisor.take() {
-            // It has nothing to say.
+            // The thread returns nothing.
             let _ = supervisor.join();
         }
     }

@@ -1,9 +1,9 @@
-//! The fault proxy, seen from real clients before a real API server.
+//! The fault proxy with real clients and a real API server.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(clippy::expect_used, reason = "tests may panic; clippy recognizes only libtest tests")]
 
-mod bench;
 mod crashes;
+mod fixture;
 mod identities;
 mod records;
 mod requests;
@@ -18,32 +18,32 @@ use views::*;
 use watches::*;
 
 testbed::suite![
-    rbac_and_the_audit_log_see_who_really_asked,
-    a_token_is_passed_on_for_the_api_server_to_judge,
-    a_certificate_of_another_authority_is_refused,
-    a_chosen_status_is_answered_without_asking_the_api_server,
-    a_request_is_delayed_before_it_is_forwarded,
-    an_answer_is_delayed_after_the_write,
-    a_reset_request_is_never_forwarded,
-    a_write_is_applied_and_its_answer_lost_in_a_reset,
-    a_write_is_applied_and_its_answer_becomes_504,
-    a_fault_hits_only_whom_it_is_meant_for,
-    upgrades_are_refused,
-    an_api_server_that_is_away_looks_like_a_broken_connection,
-    a_process_killed_before_its_write_is_forwarded,
-    a_process_killed_before_it_hears_of_its_write,
-    a_process_killed_after_it_heard_of_its_write,
-    nothing_of_a_dying_client_gets_through,
-    a_kill_that_fails_surfaces,
+    rbac_and_audit_log_see_the_real_user,
+    token_is_passed_through_to_the_api_server,
+    certificate_of_another_ca_is_rejected,
+    injected_status_is_not_forwarded,
+    request_is_delayed_before_forwarding,
+    response_is_delayed_after_the_write,
+    reset_request_is_not_forwarded,
+    lost_response_of_applied_write_is_a_reset,
+    lost_response_of_applied_write_is_a_504,
+    fault_applies_only_to_matching_requests,
+    upgrades_are_rejected,
+    unreachable_api_server_resets_the_connection,
+    kill_before_forwarding_loses_the_write,
+    kill_before_response_keeps_the_write,
+    kill_after_response_blocks_later_writes,
+    requests_of_a_dying_client_are_blocked,
+    failed_kill_is_reported,
     open_watches_are_reset,
     open_watches_end_with_an_error,
-    a_black_hole_swallows_watches_until_it_is_lifted,
-    chosen_events_are_dropped,
-    a_frozen_view_shows_the_past_and_thaws_in_order,
-    a_watch_that_begins_in_a_frozen_view_begins_with_the_past,
-    a_view_frozen_earlier_makes_a_client_travel_in_time,
-    a_frozen_view_opens_nothing_that_is_forbidden,
-    the_journal_tells_what_happened_and_no_secrets,
-    a_journal_that_cannot_be_written_stops_everything,
-    everything_ends_with_the_proxy,
+    black_hole_silences_watches_until_removed,
+    matching_events_are_dropped,
+    frozen_view_returns_past_state_and_thaws_in_order,
+    new_watch_in_frozen_view_starts_in_the_past,
+    view_can_be_frozen_at_a_past_revision,
+    frozen_view_respects_rbac,
+    journal_records_requests_without_secrets,
+    unwritable_journal_stops_the_proxy,
+    connections_end_with_the_proxy,
 ];

@@ -1,36 +1,36 @@
-//! The journal, and the end.
+//! The journal, and the end of the proxy.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, ObjectMeta, PostParams, Preconditions, WatchParams};
-use testbed::faults::fault_proxy::journal::{self, End, Entry, Fate, Written};
+use testbed::faults::fault_proxy::journal::{self, Entry, Fate, WatchEndCause, WrittenObject};
 use testbed::faults::fault_proxy::{EventType, Fault, FaultProxy, Matching, Times, Verb};
 use testbed::{Context, TestResult};
 
-use crate::bench::{Bench, SOON, Watch, client, soon, status};
+use crate::fixture::{Fixture, TIMEOUT, Watch, client, status, with_timeout};
 
-pub async fn the_journal_tells_what_happened_and_no_secrets(cx: Context) -> TestResult {
-    let bench = Bench::of(&cx).await?;
+pub async fn journal_records_requests_without_secrets(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
     let agent = "journal-test/1";
     let secrets: Api<Secret> =
-        Api::namespaced(client(&bench.proxy, bench.plane.admin(), agent).await?, &bench.ns);
-    let fault = bench.proxy.inject(Fault::Reset, Matching::any().agent(agent).verb(Verb::Get), Times::ONCE);
+        Api::namespaced(client(&fixture.proxy, fixture.plane.admin(), agent).await?, &fixture.ns);
+    let fault = fixture.proxy.inject(Fault::Reset, Matching::any().agent(agent).verb(Verb::Get), Times::ONCE);
     let mut watch = std::pin::pin!(secrets.watch(&WatchParams::default().disable_bookmarks(), "0").await?);
     let metadata = ObjectMeta { name: Some("key".into()), ..ObjectMeta::default() };
     let string_data = Some(BTreeMap::from([("password".into(), "hunter2".into())]));
     let made = secrets
         .create(&PostParams::default(), &Secret { metadata, string_data, ..Secret::default() })
         .await?;
-    soon("the event", futures_util::StreamExt::next(&mut watch)).await?;
-    secrets.get("key").await.expect_err("it was reset");
+    with_timeout("event", futures_util::StreamExt::next(&mut watch)).await?;
+    secrets.get("key").await.expect_err("connection was reset");
     fault.lift();
     fault.lift();
-    let uid = made.metadata.uid.clone().ok_or("a secret without uid")?;
+    let uid = made.metadata.uid.clone().ok_or("secret without UID")?;
     let only_this = Preconditions { uid: Some(uid.clone()), ..Preconditions::default() };
     secrets.delete("key", &DeleteParams::default().preconditions(only_this)).await?;
 
-    let entries = journal::read(bench.proxy.journal().path())?;
+    let entries = journal::read(fixture.proxy.journal().path())?;
     let requests: Vec<_> = entries
         .iter()
         .filter_map(|entry| match entry {
@@ -59,7 +59,7 @@ pub async fn the_journal_tells_what_happened_and_no_secrets(cx: Context) -> Test
         );
         assert_eq!(
             (asked.namespace.as_str(), asked.group.as_str(), asked.subresource.as_str()),
-            (bench.ns.as_str(), "", "")
+            (fixture.ns.as_str(), "", "")
         );
         assert!(request.latency_us > 0);
     }
@@ -67,16 +67,16 @@ pub async fn the_journal_tells_what_happened_and_no_secrets(cx: Context) -> Test
     assert!(requests[0].asked.query.contains("watch=true"), "{:?}", requests[0].asked.query);
     assert_eq!(requests[2].faults, ["reset"]);
     let written: Vec<_> = requests.iter().filter_map(|request| request.written.as_ref()).collect();
-    let named = Written { name: "key".into(), ..Written::default() };
-    assert_eq!(written, [&named, &Written { uid, ..Written::default() }]);
+    let named = WrittenObject { name: "key".into(), ..WrittenObject::default() };
+    assert_eq!(written, [&named, &WrittenObject { uid, ..WrittenObject::default() }]);
 
-    let events = bench.proxy.journal().events(|event| event.watch == 1)?;
-    let event = events.first().ok_or("no event was recorded")?;
+    let events = fixture.proxy.journal().events(|event| event.watch == 1)?;
+    let event = events.first().ok_or("no event recorded")?;
     assert_eq!(
         (event.event_type, event.kind.as_str(), event.name.as_str()),
         (EventType::Added, "Secret", "key")
     );
-    assert_eq!((event.namespace.as_str(), event.fate), (bench.ns.as_str(), Fate::Delivered));
+    assert_eq!((event.namespace.as_str(), event.fate), (fixture.ns.as_str(), Fate::Delivered));
     assert_eq!(Some(event.revision.to_string()), made.metadata.resource_version);
     let faults: Vec<_> = entries
         .iter()
@@ -87,52 +87,52 @@ pub async fn the_journal_tells_what_happened_and_no_secrets(cx: Context) -> Test
         .collect();
     assert_eq!(faults, [(1, "reset", true), (1, "reset", false)]);
 
-    let text = std::fs::read_to_string(bench.proxy.journal().path())?;
+    let text = std::fs::read_to_string(fixture.proxy.journal().path())?;
     for secret in ["hunter2", "aHVudGVyMg", "password", "uthorization"] {
-        assert!(!text.contains(secret), "the journal holds {secret:?}");
+        assert!(!text.contains(secret), "{secret:?} in the journal");
     }
     Ok(())
 }
 
-pub async fn a_journal_that_cannot_be_written_stops_everything(cx: Context) -> TestResult {
+pub async fn unwritable_journal_stops_the_proxy(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let proxy = FaultProxy::recorded_in(plane, "/dev/full").await?;
-    let admin = client(&proxy, plane.admin(), "unwritten").await?;
+    let admin = client(&proxy, plane.admin(), "unrecorded").await?;
     proxy.check()?;
-    // The first one is answered before its line is found to be lost.
+    // The first request is answered before the write of its entry fails.
     admin.apiserver_version().await?;
-    let refused = status(admin.apiserver_version().await.expect_err("a request went unrecorded"))?;
+    let refused = status(admin.apiserver_version().await.expect_err("unrecorded request was served"))?;
     assert_eq!(refused.code, 500);
     assert!(refused.message.contains("writing /dev/full"), "{refused:?}");
     assert!(proxy.check().is_err() && proxy.journal().entries().is_err());
     Ok(())
 }
 
-pub async fn everything_ends_with_the_proxy(cx: Context) -> TestResult {
-    let bench = Bench::of(&cx).await?;
-    let mut watch = Watch::on(&bench.maps, "0").await?;
-    let Bench { proxy, plane, .. } = bench;
+pub async fn connections_end_with_the_proxy(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let mut watch = Watch::on(&fixture.maps, "0").await?;
+    let Fixture { proxy, plane, .. } = fixture;
     let address = proxy.url().trim_start_matches("https://").to_owned();
     let late = client(&proxy, plane.admin(), "late/1").await?;
     let journal = proxy.journal().clone();
     drop(proxy);
     match watch.next().await? {
         None | Some(Err(_)) => {}
-        other => return Err(format!("the watch gave {other:?}").into()),
+        other => return Err(format!("unexpected {other:?}").into()),
     }
-    testbed::harness::wait::until("a closed port", SOON, || async {
+    testbed::harness::wait::until("closed port", TIMEOUT, || async {
         match tokio::net::TcpStream::connect(&address).await {
-            Ok(_) => Err("somebody listens"),
+            Ok(_) => Err("port is open"),
             Err(_) => Ok(()),
         }
     })
     .await?;
-    late.apiserver_version().await.expect_err("nobody listens any longer");
-    testbed::harness::wait::until("the end of the watch in the journal", SOON, || async {
+    late.apiserver_version().await.expect_err("proxy is gone");
+    testbed::harness::wait::until("end of the watch in the journal", TIMEOUT, || async {
         let entries = journal.entries().map_err(|error| error.to_string())?;
         let ended =
-            |entry: &Entry| matches!(entry, Entry::End(end) if end.watch == 1 && end.end == End::Client);
-        if entries.iter().any(ended) { Ok(()) } else { Err("it is open".to_owned()) }
+            |entry: &Entry| matches!(entry, Entry::End(end) if end.watch == 1 && end.end == WatchEndCause::Client);
+        if entries.iter().any(ended) { Ok(()) } else { Err("still open".to_owned()) }
     })
     .await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! What is done to single requests.
+//! Faults of single requests.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use kube::api::{Api, ListParams, PostParams};
 use testbed::faults::fault_proxy::{Fault, FaultProxy, Loss, Matching, Refusal, Resource, Times, Verb};
 use testbed::{Context, ControlPlane, TestResult};
 
-use crate::bench::{Bench, SOON, client, create, is_reset, map, of_maps, status};
+use crate::fixture::{Fixture, TIMEOUT, client, config_maps, create, is_reset, map, status};
 
-pub async fn a_chosen_status_is_answered_without_asking_the_api_server(cx: Context) -> TestResult {
-    let bench = Bench::of(&cx).await?;
+pub async fn injected_status_is_not_forwarded(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
     let table = [
         (403, "Forbidden"),
         (409, "Conflict"),
@@ -24,160 +24,168 @@ pub async fn a_chosen_status_is_answered_without_asking_the_api_server(cx: Conte
     for (code, reason) in table {
         let refusal =
             Refusal::of(StatusCode::from_u16(code)?).message("not today").retry_after(Duration::from_secs(7));
-        let fault = bench.proxy.inject(Fault::Answer(refusal), of_maps().verb(Verb::Create), Times::ONCE);
-        let seen = status(create(&bench.maps, "never").await.expect_err("it was refused"))?;
+        let fault =
+            fixture.proxy.inject(Fault::Answer(refusal), config_maps().verb(Verb::Create), Times::ONCE);
+        let seen = status(create(&fixture.maps, "never").await.expect_err("injected error"))?;
         assert_eq!((seen.code, seen.reason.as_str(), seen.message.as_str()), (code, reason, "not today"));
-        assert_eq!(seen.details.ok_or("a refusal without details")?.retry_after_seconds, 7);
+        assert_eq!(seen.details.ok_or("error without details")?.retry_after_seconds, 7);
         assert_eq!(fault.fired(), 1);
     }
     let exists = Refusal::of(StatusCode::CONFLICT).reason("AlreadyExists");
-    bench.proxy.inject(Fault::Answer(exists), Matching::writes(), Times::ONCE);
-    let seen = status(create(&bench.maps, "never").await.expect_err("it was refused"))?;
+    fixture.proxy.inject(Fault::Answer(exists), Matching::writes(), Times::ONCE);
+    let seen = status(create(&fixture.maps, "never").await.expect_err("injected error"))?;
     assert!(seen.is_already_exists(), "{seen:?}");
-    let forwarded = bench.proxy.journal().requests(|request| request.upstream.is_some())?;
+    let forwarded = fixture.proxy.journal().requests(|request| request.upstream.is_some())?;
     assert!(forwarded.is_empty(), "{forwarded:?}");
 
-    // A client with the usual retries gets over it.
+    // A client with default retries recovers.
     let twice = Fault::Answer(Refusal::of(StatusCode::SERVICE_UNAVAILABLE));
-    let twice = bench.proxy.inject(twice, of_maps(), Times::First(2));
-    let patient = bench.plane.admin().at(bench.proxy.url()).client("patient").await?;
-    create(&Api::namespaced(patient, &bench.ns), "at-last").await?;
+    let twice = fixture.proxy.inject(twice, config_maps(), Times::First(2));
+    let patient = fixture.plane.admin().at(fixture.proxy.url()).client("patient").await?;
+    create(&Api::namespaced(patient, &fixture.ns), "at-last").await?;
     assert_eq!(twice.fired(), 2);
-    assert_eq!(bench.there().await?, ["at-last"]);
+    assert_eq!(fixture.stored_names().await?, ["at-last"]);
     Ok(())
 }
 
-pub async fn a_request_is_delayed_before_it_is_forwarded(cx: Context) -> TestResult {
-    let bench = Bench::of(&cx).await?;
+pub async fn request_is_delayed_before_forwarding(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
     let time = Duration::from_secs(2);
-    let fault = bench.proxy.inject(Fault::Delay(time), of_maps().verb(Verb::Create), Times::ONCE);
-    let begin = Instant::now();
+    let fault = fixture.proxy.inject(Fault::Delay(time), config_maps().verb(Verb::Create), Times::ONCE);
+    let started = Instant::now();
     let creating = tokio::spawn({
-        let maps = bench.maps.clone();
+        let maps = fixture.maps.clone();
         async move { create(&maps, "late").await }
     });
-    fault.wait_fired(1, SOON).await?;
-    assert_eq!(bench.there().await?, [""; 0], "it was forwarded at once");
+    fault.wait_fired(1, TIMEOUT).await?;
+    assert_eq!(fixture.stored_names().await?, [""; 0], "forwarded without delay");
     creating.await??;
-    assert!(begin.elapsed() >= time, "it took {:?}", begin.elapsed());
-    assert_eq!(bench.there().await?, ["late"]);
+    assert!(started.elapsed() >= time, "took {:?}", started.elapsed());
+    assert_eq!(fixture.stored_names().await?, ["late"]);
     Ok(())
 }
 
-pub async fn an_answer_is_delayed_after_the_write(cx: Context) -> TestResult {
-    let bench = Bench::of(&cx).await?;
+pub async fn response_is_delayed_after_the_write(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
     let time = Duration::from_secs(2);
-    bench.proxy.inject(Fault::DelayAnswer(time), of_maps().verb(Verb::Create), Times::ONCE);
-    let begin = Instant::now();
+    fixture.proxy.inject(Fault::DelayResponse(time), config_maps().verb(Verb::Create), Times::ONCE);
+    let started = Instant::now();
     let creating = tokio::spawn({
-        let maps = bench.maps.clone();
+        let maps = fixture.maps.clone();
         async move { create(&maps, "early").await }
     });
-    testbed::harness::wait::until("the object", SOON, || bench.direct.get("early")).await?;
-    assert!(!creating.is_finished(), "the answer was not kept back");
+    testbed::harness::wait::until("object", TIMEOUT, || fixture.direct.get("early")).await?;
+    assert!(!creating.is_finished(), "response was not delayed");
     creating.await??;
-    assert!(begin.elapsed() >= time, "it took {:?}", begin.elapsed());
+    assert!(started.elapsed() >= time, "took {:?}", started.elapsed());
     Ok(())
 }
 
-pub async fn a_reset_request_is_never_forwarded(cx: Context) -> TestResult {
-    let bench = Bench::of(&cx).await?;
-    let fault = bench.proxy.inject(Fault::Reset, of_maps().verb(Verb::Create), Times::Nth(2));
-    create(&bench.maps, "first").await?;
-    let error = create(&bench.maps, "second").await.expect_err("the connection was reset");
+pub async fn reset_request_is_not_forwarded(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let fault = fixture.proxy.inject(Fault::Reset, config_maps().verb(Verb::Create), Times::Nth(2));
+    create(&fixture.maps, "first").await?;
+    let error = create(&fixture.maps, "second").await.expect_err("connection was reset");
     assert!(is_reset(&error), "{error:?}");
-    create(&bench.maps, "third").await?;
+    create(&fixture.maps, "third").await?;
     assert_eq!(fault.fired(), 1);
-    assert_eq!(bench.there().await?, ["first", "third"]);
+    assert_eq!(fixture.stored_names().await?, ["first", "third"]);
     Ok(())
 }
 
-pub async fn a_write_is_applied_and_its_answer_lost_in_a_reset(cx: Context) -> TestResult {
-    let bench = Bench::of(&cx).await?;
-    let fault = bench.proxy.inject(Fault::LoseAnswer(Loss::Reset), Matching::writes(), Times::ONCE);
-    let error = create(&bench.maps, "there").await.expect_err("the answer was lost");
+pub async fn lost_response_of_applied_write_is_a_reset(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let fault = fixture.proxy.inject(Fault::LoseAnswer(Loss::Reset), Matching::writes(), Times::ONCE);
+    let error = create(&fixture.maps, "there").await.expect_err("response was lost");
     assert!(is_reset(&error), "{error:?}");
-    fault.wait_fired(1, SOON).await?;
-    assert_eq!(bench.there().await?, ["there"]);
-    let asked = bench.proxy.journal().requests(|request| request.asked.is_write())?;
-    assert_eq!(asked.len(), 1, "{asked:?}");
-    assert_eq!((asked[0].upstream, asked[0].code), (Some(201), None));
+    fault.wait_fired(1, TIMEOUT).await?;
+    assert_eq!(fixture.stored_names().await?, ["there"]);
+    let writes = fixture.proxy.journal().requests(|request| request.asked.is_write())?;
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    assert_eq!((writes[0].upstream, writes[0].code), (Some(201), None));
     Ok(())
 }
 
-pub async fn a_write_is_applied_and_its_answer_becomes_504(cx: Context) -> TestResult {
-    let bench = Bench::of(&cx).await?;
-    bench.proxy.inject(Fault::LoseAnswer(Loss::GatewayTimeout), Matching::writes(), Times::Nth(1));
-    let seen = status(create(&bench.maps, "there").await.expect_err("the answer was lost"))?;
+pub async fn lost_response_of_applied_write_is_a_504(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    fixture.proxy.inject(Fault::LoseAnswer(Loss::GatewayTimeout), Matching::writes(), Times::Nth(1));
+    let seen = status(create(&fixture.maps, "there").await.expect_err("response was lost"))?;
     assert_eq!((seen.code, seen.reason.as_str()), (504, "Timeout"));
-    assert_eq!(bench.there().await?, ["there"]);
+    assert_eq!(fixture.stored_names().await?, ["there"]);
 
-    // With the retries that are usual, a client meets its own write.
-    bench.proxy.inject(Fault::LoseAnswer(Loss::GatewayTimeout), Matching::writes(), Times::ONCE);
-    let patient = bench.plane.admin().at(bench.proxy.url()).client("patient").await?;
-    let again = create(&Api::namespaced(patient, &bench.ns), "mine").await;
-    assert!(status(again.expect_err("it is there already"))?.is_already_exists());
-    assert_eq!(bench.there().await?, ["mine", "there"]);
+    // With default retries, a client conflicts with its own write.
+    fixture.proxy.inject(Fault::LoseAnswer(Loss::GatewayTimeout), Matching::writes(), Times::ONCE);
+    let patient = fixture.plane.admin().at(fixture.proxy.url()).client("patient").await?;
+    let again = create(&Api::namespaced(patient, &fixture.ns), "mine").await;
+    assert!(status(again.expect_err("already exists"))?.is_already_exists());
+    assert_eq!(fixture.stored_names().await?, ["mine", "there"]);
     Ok(())
 }
 
-pub async fn a_fault_hits_only_whom_it_is_meant_for(cx: Context) -> TestResult {
-    let bench = Bench::of(&cx).await?;
-    let other_ns = bench.plane.namespace("elsewhere").await?;
-    let other = bench.plane.user("other", Some("system:masters"))?;
+pub async fn fault_applies_only_to_matching_requests(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let other_ns = fixture.plane.namespace("elsewhere").await?;
+    let other = fixture.plane.user("other", Some("system:masters"))?;
     let there: Api<ConfigMap> =
-        Api::namespaced(client(&bench.proxy, bench.plane.admin(), "one/1").await?, &other_ns);
-    let one = bench.maps_of(bench.plane.admin(), "one/1").await?;
+        Api::namespaced(client(&fixture.proxy, fixture.plane.admin(), "one/1").await?, &other_ns);
+    let one = fixture.maps_as(fixture.plane.admin(), "one/1").await?;
     create(&one, "a").await?;
 
-    let matching =
-        of_maps().verb(Verb::Get).subresource("").namespace(&bench.ns).name("a").user("admin").agent("one/");
-    let fault = bench.proxy.inject(Fault::Reset, matching, Times::Always);
+    let matching = config_maps()
+        .verb(Verb::Get)
+        .subresource("")
+        .namespace(&fixture.ns)
+        .name("a")
+        .user("admin")
+        .agent("one/");
+    let fault = fixture.proxy.inject(Fault::Reset, matching, Times::Always);
     one.get_opt("b").await?;
     one.list(&ListParams::default()).await?;
     there.get_opt("a").await?;
-    bench.maps_of(bench.plane.admin(), "two/1").await?.get("a").await?;
-    bench.maps_of(&other, "one/1").await?.get("a").await?;
-    Api::<Namespace>::all(client(&bench.proxy, bench.plane.admin(), "one/1").await?).get(&bench.ns).await?;
-    assert_eq!(fault.fired(), 0, "somebody else was hit");
-    one.get("a").await.expect_err("this is whom it is meant for");
-    one.get("a").await.expect_err("always");
+    fixture.maps_as(fixture.plane.admin(), "two/1").await?.get("a").await?;
+    fixture.maps_as(&other, "one/1").await?.get("a").await?;
+    Api::<Namespace>::all(client(&fixture.proxy, fixture.plane.admin(), "one/1").await?)
+        .get(&fixture.ns)
+        .await?;
+    assert_eq!(fault.fired(), 0, "another request was affected");
+    one.get("a").await.expect_err("matching request");
+    one.get("a").await.expect_err("matching request");
     assert_eq!(fault.fired(), 2);
     fault.lift();
     one.get("a").await?;
 
     let namespaces = Matching::any().resource(Resource::new("", "namespaces")).subresource("status");
-    let status_fault = bench.proxy.inject(Fault::Reset, namespaces, Times::Always);
-    let api: Api<Namespace> = Api::all(client(&bench.proxy, bench.plane.admin(), "one/1").await?);
-    api.get(&bench.ns).await?;
-    api.get_status(&bench.ns).await.expect_err("the subresource is meant");
+    let status_fault = fixture.proxy.inject(Fault::Reset, namespaces, Times::Always);
+    let api: Api<Namespace> = Api::all(client(&fixture.proxy, fixture.plane.admin(), "one/1").await?);
+    api.get(&fixture.ns).await?;
+    api.get_status(&fixture.ns).await.expect_err("matching subresource");
     assert_eq!(status_fault.fired(), 1);
-    let late = status_fault.wait_fired(2, Duration::from_millis(50)).await.expect_err("it fired once only");
-    assert!(late.to_string().contains("2 times did not happen within"), "{late}");
+    let late = status_fault.wait_fired(2, Duration::from_millis(50)).await.expect_err("fired only once");
+    assert!(late.to_string().contains("waiting for fault \"reset\" 2 times"), "{late}");
     Ok(())
 }
 
-pub async fn upgrades_are_refused(cx: Context) -> TestResult {
-    let bench = Bench::of(&cx).await?;
-    let admin = client(&bench.proxy, bench.plane.admin(), "upgrade").await?;
-    let path = format!("/api/v1/namespaces/{}/pods/p/exec?command=ls", bench.ns);
+pub async fn upgrades_are_rejected(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let admin = client(&fixture.proxy, fixture.plane.admin(), "upgrade").await?;
+    let path = format!("/api/v1/namespaces/{}/pods/p/exec?command=ls", fixture.ns);
     let request = http::Request::get(path)
         .header(http::header::CONNECTION, "Upgrade")
         .header(http::header::UPGRADE, "SPDY/3.1")
         .body(Vec::new())?;
-    let seen = status(admin.request_text(request).await.expect_err("an upgrade was passed on"))?;
+    let seen = status(admin.request_text(request).await.expect_err("upgrade was forwarded"))?;
     assert_eq!(seen.code, 501);
-    assert!(seen.message.contains("does not pass on upgrades"), "{seen:?}");
+    assert!(seen.message.contains("does not support upgrades"), "{seen:?}");
     Ok(())
 }
 
-pub async fn an_api_server_that_is_away_looks_like_a_broken_connection(cx: Context) -> TestResult {
+pub async fn unreachable_api_server_resets_the_connection(cx: Context) -> TestResult {
     let plane = ControlPlane::on(&cx.site()?).start().await?;
     let proxy = FaultProxy::before(&plane).await?;
     let ns = plane.namespace("kept").await?;
     let maps: Api<ConfigMap> = Api::namespaced(client(&proxy, plane.admin(), "away").await?, &ns);
     plane.stop_api_server()?;
-    let error = maps.create(&PostParams::default(), &map("a")).await.expect_err("nobody was there");
+    let error = maps.create(&PostParams::default(), &map("a")).await.expect_err("API server was down");
     assert!(is_reset(&error), "{error:?}");
     let failed = proxy.journal().requests(|request| request.failure.is_some())?;
     assert_eq!(failed.len(), 1);

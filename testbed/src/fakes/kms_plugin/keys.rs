@@ -1,4 +1,4 @@
-//! Keys on disk, one file each: a plugin that was started again still decrypts.
+//! Keys on disk, one file each, so that a restarted plugin can still decrypt.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +9,10 @@ use aws_lc_rs::rand;
 
 use crate::error::{Error, IoContext, Result};
 
-/// Length of the nonce that stands before each sealed text.
+/// Length of the nonce in front of each ciphertext.
 const NONCE_LENGTH: usize = 12;
 
-/// The keys of a plugin. The one with the highest number encrypts.
+/// The keys of a plugin. The highest number encrypts.
 #[derive(Debug)]
 pub(super) struct Keys {
     name: String,
@@ -21,35 +21,35 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Reads the keys of a folder, and makes a first one where there is none.
+    /// Loads the keys of a directory; creates the first one if there is none.
     pub(super) fn open(name: &str, folder: PathBuf) -> Result<Self> {
-        fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+        fs::create_dir_all(&folder).context(|| format!("creating {}", folder.display()))?;
         let mut keys = BTreeMap::new();
         for entry in fs::read_dir(&folder).context(|| format!("reading {}", folder.display()))?.flatten() {
             let path = entry.path();
             if let Some(number) = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok()) {
                 let bytes = fs::read(&path).context(|| format!("reading {}", path.display()))?;
-                keys.insert(number, key(&bytes)?);
+                keys.insert(number, parse_key(&bytes)?);
             }
         }
-        let mut opened = Self { name: name.into(), folder, keys };
-        if opened.keys.is_empty() {
-            opened.rotate()?;
+        let mut loaded = Self { name: name.into(), folder, keys };
+        if loaded.keys.is_empty() {
+            loaded.rotate()?;
         }
-        Ok(opened)
+        Ok(loaded)
     }
 
-    /// Makes a new key, and returns its id.
+    /// Creates a new key and returns its ID.
     pub(super) fn rotate(&mut self) -> Result<String> {
         let number = self.current() + 1;
         let mut bytes = [0; 32];
-        rand::fill(&mut bytes).map_err(|_| Error::Refused("no random key could be made".into()))?;
-        write(&self.folder.join(format!("{number}.key")), &bytes)?;
-        self.keys.insert(number, key(&bytes)?);
+        rand::fill(&mut bytes).map_err(|_| Error::Refused("generating a random key failed".into()))?;
+        write_atomically(&self.folder.join(format!("{number}.key")), &bytes)?;
+        self.keys.insert(number, parse_key(&bytes)?);
         Ok(self.id(number))
     }
 
-    /// Id of the key that encrypts.
+    /// Returns the ID of the current key.
     pub(super) fn current_id(&self) -> String {
         self.id(self.current())
     }
@@ -62,19 +62,19 @@ impl Keys {
         format!("{}-{number}", self.name)
     }
 
-    /// Encrypts with the newest key: nonce, then sealed text.
+    /// Encrypts with the current key: nonce, then ciphertext.
     pub(super) fn seal(&self, mut text: Vec<u8>) -> Option<Vec<u8>> {
         let key = self.keys.get(&self.current())?;
         let nonce = key.seal_in_place_append_tag(Aad::empty(), &mut text).ok()?;
         Some([nonce.as_ref().as_slice(), &text].concat())
     }
 
-    /// Whether there is a key of this id.
+    /// Whether a key with this ID exists.
     pub(super) fn has(&self, id: &str) -> bool {
         self.number(id).is_some()
     }
 
-    /// Decrypts with a key of this id.
+    /// Decrypts with the key of this ID.
     pub(super) fn open_sealed(&self, id: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let key = self.keys.get(&self.number(id)?)?;
         let (nonce, sealed) = sealed.split_at_checked(NONCE_LENGTH)?;
@@ -88,14 +88,14 @@ impl Keys {
     }
 }
 
-fn key(bytes: &[u8]) -> Result<RandomizedNonceKey> {
+fn parse_key(bytes: &[u8]) -> Result<RandomizedNonceKey> {
     RandomizedNonceKey::new(&AES_256_GCM, bytes)
-        .map_err(|_| Error::Refused(format!("a key has {} bytes, not 32", bytes.len())))
+        .map_err(|_| Error::Refused(format!("invalid key: {} bytes, expected 32", bytes.len())))
 }
 
-/// Whole or not at all: a plugin that is killed here must find readable keys.
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let draft = path.with_extension("draft");
-    fs::write(&draft, bytes).context(|| format!("writing {}", draft.display()))?;
-    fs::rename(&draft, path).context(|| format!("moving {} into place", draft.display()))
+/// Writes atomically: a plugin that is killed here must find readable keys.
+fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = path.with_extension("tmp");
+    fs::write(&temporary, bytes).context(|| format!("writing {}", temporary.display()))?;
+    fs::rename(&temporary, path).context(|| format!("renaming {}", temporary.display()))
 }

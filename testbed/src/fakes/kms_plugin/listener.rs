@@ -1,4 +1,4 @@
-//! The socket of a plugin, and how whoever connects is met.
+//! The Unix socket of a plugin and its handling of connections.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -16,29 +16,29 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tonic::codegen::Service;
 
 use super::interface::key_management_service_server::KeyManagementServiceServer;
-use super::script::Stage;
-use super::service::Aes;
+use super::script::PluginState;
+use super::service::KmsService;
 use crate::error::{IoContext, Result};
 
-/// How a connection is met.
+/// Behavior towards new connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// It is served.
+    /// Serves KMS v2.
     Serve,
-    /// It is accepted and closed.
+    /// Accepts and closes.
     Close,
-    /// It is accepted, and reset as soon as something was sent.
+    /// Accepts, and resets after the first bytes.
     Reset,
-    /// It is accepted, and nothing else ever happens.
+    /// Accepts and does nothing.
     Ignore,
-    /// It is sent these bytes, and then nothing.
+    /// Sends these bytes, then nothing.
     Send(Vec<u8>),
-    /// It is sent these bytes, and closed.
+    /// Sends these bytes and closes.
     SendAndClose(Vec<u8>),
 }
 
 impl Manner {
-    /// A server that speaks HTTP/1.1.
+    /// Behaves like an HTTP/1.1 server.
     #[must_use]
     pub fn http1() -> Self {
         Self::SendAndClose(
@@ -46,57 +46,57 @@ impl Manner {
         )
     }
 
-    /// A server that speaks TLS: what it sends to somebody who does not, an alert.
+    /// Behaves like a TLS server: sends the alert for a plaintext client.
     #[must_use]
     pub fn tls() -> Self {
         Self::SendAndClose(vec![0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x46])
     }
 
-    /// A server that stops in the middle of a frame.
+    /// Stops in the middle of a frame.
     #[must_use]
     pub fn half_frame() -> Self {
         Self::Send(vec![0x00, 0x00, 0x12, 0x04, 0x00])
     }
 }
 
-/// A socket that is listened on; whoever is connected is cut when it is dropped.
+/// A listening socket; all connections are closed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Listener {
     accepting: JoinHandle<()>,
-    open: Arc<Mutex<Vec<AbortHandle>>>,
+    connections: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
 impl Listener {
-    pub(super) fn bind(socket: &Path, stage: &Arc<Stage>) -> Result<Self> {
+    pub(super) fn bind(socket: &Path, state: &Arc<PluginState>) -> Result<Self> {
         let listener = UnixListener::bind(socket).context(|| format!("listening on {}", socket.display()))?;
-        let open = Arc::new(Mutex::new(Vec::<AbortHandle>::new()));
-        let (stage, connections) = (stage.clone(), open.clone());
+        let connections = Arc::new(Mutex::new(Vec::<AbortHandle>::new()));
+        let (state, spawned) = (state.clone(), connections.clone());
         let accepting = tokio::spawn(async move {
             loop {
                 let Ok((stream, _)) = listener.accept().await else {
-                    // Out of descriptors: some are given back soon.
+                    // Out of file descriptors; some are freed soon.
                     tokio::time::sleep(Duration::from_millis(10)).await;
                     continue;
                 };
-                stage.count(|calls| calls.accepted += 1);
-                let connection = tokio::spawn(meet(stream, stage.clone())).abort_handle();
-                let mut open = connections.lock().unwrap_or_else(PoisonError::into_inner);
+                state.count(|calls| calls.accepted += 1);
+                let connection = tokio::spawn(handle_connection(stream, state.clone())).abort_handle();
+                let mut open = spawned.lock().unwrap_or_else(PoisonError::into_inner);
                 open.retain(|connection| !connection.is_finished());
                 open.push(connection);
             }
         });
-        Ok(Self { accepting, open })
+        Ok(Self { accepting, connections })
     }
 
-    /// How many connections are open.
-    pub(super) fn connections(&self) -> usize {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns the number of open connections.
+    pub(super) fn open_connections(&self) -> usize {
+        let open = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         open.iter().filter(|connection| !connection.is_finished()).count()
     }
 
-    /// Cuts every connection.
-    pub(super) fn cut(&self) {
-        for connection in self.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+    /// Closes all connections.
+    pub(super) fn close_all(&self) {
+        for connection in self.connections.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             connection.abort();
         }
     }
@@ -105,17 +105,17 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.accepting.abort();
-        self.cut();
+        self.close_all();
     }
 }
 
-async fn meet(mut stream: UnixStream, stage: Arc<Stage>) {
-    // Whoever connected may go at any time: nobody is told of that.
-    match stage.manner() {
-        Manner::Serve => serve(stream, stage).await,
+async fn handle_connection(mut stream: UnixStream, state: Arc<PluginState>) {
+    // The client may disconnect at any time.
+    match state.manner() {
+        Manner::Serve => serve(stream, state).await,
         Manner::Close => {}
         Manner::Reset => {
-            // Closing a socket with unread bytes resets it.
+            // Closing a socket with unread data resets it.
             let _ = stream.readable().await;
         }
         Manner::Ignore => std::future::pending().await,
@@ -129,16 +129,16 @@ async fn meet(mut stream: UnixStream, stage: Arc<Stage>) {
     }
 }
 
-async fn serve(stream: UnixStream, stage: Arc<Stage>) {
-    let service = KeyManagementServiceServer::new(Aes { stage: stage.clone() });
+async fn serve(stream: UnixStream, state: Arc<PluginState>) {
+    let service = KeyManagementServiceServer::new(KmsService { state: state.clone() });
     let served = service_fn(move |mut request: Request<Incoming>| {
-        if stage.script().other_service {
+        if state.script().other_service {
             *request.uri_mut() = http::Uri::from_static("/v1beta1.KeyManagementService/Version");
         }
         let mut service = service.clone();
         async move { Ok::<_, Infallible>(infallible(service.call(request).await)) }
     });
-    // Ends when the client goes.
+    // Ends when the client disconnects.
     let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), served).await;
 }
 

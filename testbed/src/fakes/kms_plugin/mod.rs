@@ -1,8 +1,8 @@
-//! A real KMS v2 plugin: AES-256-GCM with keys on disk, on a Unix socket. It can be told at any time to be sick, in every way
-//! in which plugins are.
+//! A working KMS v2 plugin (AES-256-GCM with keys on disk) on a Unix socket, which can be made to fail in every way
+//! that plugins fail.
 //!
 //! ```no_run
-//! # use testbed::kms_plugin::{KmsPlugin, Manner};
+//! # use testbed::fakes::kms_plugin::{KmsPlugin, Manner};
 //! # async fn example(folder: &std::path::Path) -> testbed::Result<()> {
 //! let plugin = KmsPlugin::start("kms-1", folder)?;
 //! plugin.script(|script| script.healthz = b"the vault is sealed".to_vec());
@@ -28,7 +28,7 @@ pub use self::script::{Calls, DecryptFault, EncryptFault, Script};
 
 use self::keys::Keys;
 use self::listener::Listener;
-use self::script::Stage;
+use self::script::PluginState;
 use crate::cluster::control_plane::KmsProvider;
 use crate::error::{IoContext, Result};
 
@@ -37,122 +37,123 @@ mod interface {
     tonic::include_proto!("v2");
 }
 
-/// A running plugin; it stops listening when dropped. Its keys stay: who starts it again in the same folder gets them back.
+/// A running plugin; it stops listening when dropped. Its keys stay in the directory and are loaded by the next
+/// start.
 #[derive(Debug)]
 pub struct KmsPlugin {
     name: String,
     socket: PathBuf,
-    stage: Arc<Stage>,
+    state: Arc<PluginState>,
     listener: Mutex<Option<Listener>>,
 }
 
 impl KmsPlugin {
-    /// Listens on the socket `name.sock` in `folder`, with the keys that a plugin of this name left there, or with a new one.
+    /// Listens on `name.sock` in `folder`, with the keys of an earlier plugin of this name or a new key.
     pub fn start(name: &str, folder: &Path) -> Result<Self> {
         let keys = Keys::open(name, folder.join(format!("{name}.keys")))?;
         let socket = folder.join(format!("{name}.sock"));
-        let stage = Arc::new(Stage::new(keys));
-        let plugin = Self { name: name.into(), socket, stage, listener: Mutex::default() };
+        let state = Arc::new(PluginState::new(keys));
+        let plugin = Self { name: name.into(), socket, state, listener: Mutex::default() };
         plugin.restart()?;
         Ok(plugin)
     }
 
-    /// What kube-apiserver needs to know of it.
+    /// Returns the provider configuration for kube-apiserver.
     #[must_use]
     pub fn provider(&self) -> KmsProvider {
         KmsProvider { name: self.name.clone(), socket: self.socket.clone() }
     }
 
-    /// Its socket.
+    /// Returns the socket path.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// How many texts it has encrypted.
+    /// Returns the number of encryptions.
     #[must_use]
     pub fn encrypted(&self) -> u64 {
         self.calls().encrypted
     }
 
-    /// How many texts it has decrypted.
+    /// Returns the number of decryptions.
     #[must_use]
     pub fn decrypted(&self) -> u64 {
         self.calls().decrypted
     }
 
-    /// What it was asked so far.
+    /// Returns all call counters.
     #[must_use]
     pub fn calls(&self) -> Calls {
-        self.stage.calls()
+        self.state.calls()
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.listener().as_ref().map_or(0, Listener::connections)
+        self.listener().as_ref().map_or(0, Listener::open_connections)
     }
 
-    /// Id of the key that it encrypts with.
+    /// Returns the ID of the current key.
     #[must_use]
     pub fn key_id(&self) -> String {
-        self.stage.keys().current_id()
+        self.state.keys().current_id()
     }
 
-    /// Changes how it answers, from the next call on.
+    /// Changes the responses from the next call on.
     pub fn script(&self, change: impl FnOnce(&mut Script)) {
-        self.stage.change(change);
+        self.state.change(change);
     }
 
-    /// Changes how it meets connections, from the next one on. Those that are open are cut.
+    /// Changes the behavior towards new connections and closes the open ones.
     pub fn meet(&self, manner: Manner) {
-        self.stage.change_manner(manner);
+        self.state.set_manner(manner);
         if let Some(listener) = self.listener().as_ref() {
-            listener.cut();
+            listener.close_all();
         }
     }
 
-    /// Encrypts with a new key from here on, and returns its id. What was encrypted before stays readable.
+    /// Rotates to a new key and returns its ID. Older ciphertexts stay readable.
     pub fn rotate(&self) -> Result<String> {
-        self.stage.keys().rotate()
+        self.state.keys().rotate()
     }
 
-    /// Ends as a killed process does: its connections are cut, and its socket stays behind without a listener.
+    /// Stops like a killed process: connections are closed, and the socket file stays behind without a listener.
     pub fn crash(&self) {
         drop(self.listener().take());
     }
 
-    /// Ends in order: the socket goes too.
+    /// Stops cleanly and removes the socket file.
     pub fn stop(&self) {
         self.crash();
         self.remove_socket();
     }
 
-    /// Removes the socket's file. It goes on listening: whoever is connected stays so, and nobody else can connect.
+    /// Removes the socket file but keeps listening: open connections stay, new ones fail.
     pub fn remove_socket(&self) {
         // It may be gone already.
         let _ = fs::remove_file(&self.socket);
     }
 
-    /// Starts it (again): another process would find the keys on disk, and a new file as socket.
+    /// Starts or restarts, like a new process: same keys, new socket file.
     pub fn restart(&self) -> Result<()> {
         self.crash();
-        // A file that a killed plugin left keeps the next one from listening.
+        // A stale socket file would make the bind fail.
         self.remove_socket();
-        *self.listener() = Some(Listener::bind(&self.socket, &self.stage)?);
+        *self.listener() = Some(Listener::bind(&self.socket, &self.state)?);
         Ok(())
     }
 
-    /// Gives the socket another mode, such as `0o000`. The superuser may open it nevertheless.
+    /// Sets the mode of the socket, such as `0o000`. Root can open it regardless.
     pub fn set_mode(&self, mode: u32) -> Result<()> {
         fs::set_permissions(&self.socket, fs::Permissions::from_mode(mode))
-            .context(|| format!("changing the mode of {}", self.socket.display()))
+            .context(|| format!("changing mode of {}", self.socket.display()))
     }
 
-    /// Makes it well: as it was started.
+    /// Restores the default behavior and restarts.
     pub fn heal(&self) -> Result<()> {
         self.script(|script| *script = Script::default());
-        self.stage.change_manner(Manner::Serve);
+        self.state.set_manner(Manner::Serve);
         self.restart()
     }
 

@@ -1,4 +1,4 @@
-//! How a plugin answers, and what it was asked.
+//! Scripted responses of a plugin, and counters of its calls.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,28 +8,28 @@ use tonic::{Code, Status};
 use super::keys::Keys;
 use super::listener::Manner;
 
-/// How a plugin answers. By default: well.
+/// Responses of a plugin; healthy by default.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What Status says. Bytes, since it need not be text.
+    /// `healthz` in Status. Bytes, because a broken plugin may send invalid UTF-8.
     pub healthz: Vec<u8>,
-    /// The version that Status says.
+    /// `version` in Status.
     pub version: Vec<u8>,
-    /// The key id that Status says, in place of the true one.
+    /// `key_id` in Status, instead of the current key.
     pub key_id: Option<Vec<u8>>,
-    /// Status says another key id at each call.
+    /// Status returns a different key ID on each call.
     pub key_id_changes: bool,
-    /// How long every answer takes.
+    /// Latency of every response.
     pub latency: Duration,
-    /// No answer ever comes.
+    /// Never responds.
     pub hang: bool,
-    /// Every answer is this error.
+    /// Every call fails with this error.
     pub error: Option<(Code, String)>,
-    /// It serves another service than that of KMS v2.
+    /// Serves another gRPC service than KMS v2.
     pub other_service: bool,
-    /// What Encrypt does wrong.
+    /// Fault of Encrypt.
     pub encrypt: Option<EncryptFault>,
-    /// What Decrypt does wrong.
+    /// Fault of Decrypt.
     pub decrypt: Option<DecryptFault>,
 }
 
@@ -50,53 +50,53 @@ impl Default for Script {
     }
 }
 
-/// What Encrypt does wrong.
+/// Fault of Encrypt.
 #[derive(Clone, Debug)]
 pub enum EncryptFault {
-    /// It answers this error.
+    /// Fails with this error.
     Error(Code, String),
-    /// It names another key than Status does.
+    /// Returns another key ID than Status.
     OtherKeyId(String),
-    /// Its text has this many bytes.
+    /// Returns a ciphertext of this length.
     CiphertextOf(usize),
-    /// It gives the text back as it was.
+    /// Returns the plaintext unencrypted.
     Plaintext,
-    /// It adds an annotation with a value of this many bytes.
+    /// Adds an annotation with a value of this length.
     Annotation(String, usize),
 }
 
-/// What Decrypt does wrong.
+/// Fault of Decrypt.
 #[derive(Clone, Debug)]
 pub enum DecryptFault {
-    /// It answers this error.
+    /// Fails with this error.
     Error(Code, String),
-    /// It gives another text.
+    /// Returns a wrong plaintext.
     OtherText,
 }
 
-/// What a plugin was asked so far.
+/// Call counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// How often Status was called, answered or not.
+    /// Status calls, including unanswered ones.
     pub status: u64,
-    /// How many texts were encrypted.
+    /// Completed Encrypt calls.
     pub encrypted: u64,
-    /// How many texts were decrypted.
+    /// Completed Decrypt calls.
     pub decrypted: u64,
-    /// How many connections were accepted.
+    /// Accepted connections.
     pub accepted: u64,
 }
 
-/// What all connections of a plugin share.
+/// State shared by all connections.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct PluginState {
     script: Mutex<Script>,
     manner: Mutex<Manner>,
     calls: Mutex<Calls>,
     keys: Mutex<Keys>,
 }
 
-impl Stage {
+impl PluginState {
     pub(super) fn new(keys: Keys) -> Self {
         Self {
             script: Mutex::default(),
@@ -118,7 +118,7 @@ impl Stage {
         lock(&self.manner).clone()
     }
 
-    pub(super) fn change_manner(&self, manner: Manner) {
+    pub(super) fn set_manner(&self, manner: Manner) {
         *lock(&self.manner) = manner;
     }
 
@@ -134,8 +134,8 @@ impl Stage {
         lock(&self.keys)
     }
 
-    /// What happens before any answer.
-    pub(super) async fn before_answer(&self) -> Result<Script, Status> {
+    /// Applies hang, latency and error, which precede any response.
+    pub(super) async fn delay_or_fail(&self) -> Result<Script, Status> {
         let script = self.script();
         if script.hang {
             std::future::pending::<()>().await;

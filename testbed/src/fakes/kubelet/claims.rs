@@ -1,19 +1,19 @@
-//! Claims get what a provisioner would give them: a place in their status, and on request a volume.
+//! Binds PersistentVolumeClaims like a provisioner: writes the status, and on request creates a volume.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::direction::Claims;
 use super::is_status;
+use super::script::Claims;
 
 /// Binds a claim.
-pub(super) async fn bind(client: &Client, claim: &PersistentVolumeClaim, how: Claims) -> kube::Result<()> {
+pub(super) async fn bind(client: &Client, claim: &PersistentVolumeClaim, policy: Claims) -> kube::Result<()> {
     let namespace = claim.namespace().unwrap_or_default();
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &namespace);
-    if how == Claims::BoundToVolume {
-        let name = make_volume(client, claim, &namespace).await?;
+    if policy == Claims::BoundToVolume {
+        let name = create_volume(client, claim, &namespace).await?;
         let bound = json!({
             "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
             "spec": {"volumeName": name},
@@ -30,15 +30,15 @@ pub(super) async fn bind(client: &Client, claim: &PersistentVolumeClaim, how: Cl
     Ok(())
 }
 
-/// Makes the volume of a claim, which belongs to it from its beginning, and returns its name. One that is there already
-/// is left by an attempt before.
-async fn make_volume(
+/// Creates the volume of a claim, with `claimRef` already set, and returns its name. An existing volume was created
+/// by an earlier attempt.
+async fn create_volume(
     client: &Client,
     claim: &PersistentVolumeClaim,
     namespace: &str,
 ) -> kube::Result<String> {
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
-    let name = format!("played-{}", claim.uid().unwrap_or_default());
+    let name = format!("fake-{}", claim.uid().unwrap_or_default());
     let spec = claim.spec.clone().unwrap_or_default();
     let volume = json!({
         "apiVersion": "v1",
@@ -49,7 +49,7 @@ async fn make_volume(
             "accessModes": spec.access_modes,
             "capacity": capacity(claim),
             "persistentVolumeReclaimPolicy": "Retain",
-            // Never mounted by anybody.
+            // Never mounted.
             "hostPath": {"path": format!("/nonexistent/{name}")},
             "claimRef": {
                 "apiVersion": "v1", "kind": "PersistentVolumeClaim",

@@ -1,4 +1,4 @@
-//! What was played, for who reads a failed test.
+//! Log of what the fake kubelet did, for debugging failed tests.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -9,27 +9,27 @@ use std::time::Instant;
 
 use crate::error::{IoContext, Result};
 
-/// A log, written anew.
+/// A log file, truncated when opened.
 #[derive(Debug)]
 pub(super) struct Log {
     file: Mutex<File>,
-    begin: Instant,
+    started: Instant,
 }
 
 impl Log {
     pub(super) fn create(path: &Path) -> Result<Self> {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
+            fs::create_dir_all(folder).context(|| format!("creating {}", folder.display()))?;
         }
-        let file = File::create(path).context(|| format!("writing {}", path.display()))?;
-        Ok(Self { file: Mutex::new(file), begin: Instant::now() })
+        let file = File::create(path).context(|| format!("creating {}", path.display()))?;
+        Ok(Self { file: Mutex::new(file), started: Instant::now() })
     }
 
-    /// Writes a line about something.
-    pub(super) fn say(&self, about: impl Display, what: impl Display) {
+    /// Writes one line.
+    pub(super) fn record(&self, subject: impl Display, message: impl Display) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = self.begin.elapsed().as_secs_f64();
-        // Nothing depends on it but the reader of a failed test.
-        let _ = writeln!(file, "{at:9.3} {about}: {what}");
+        let at = self.started.elapsed().as_secs_f64();
+        // A lost line only costs debugging information.
+        let _ = writeln!(file, "{at:9.3} {subject}: {message}");
     }
 }

@@ -1,37 +1,37 @@
-//! Kubelets (and a scheduler) as the API shows them, for tests without machines: pods of nodes come up, fail and end in
-//! their status only, a thousand of them if need be.
+//! Fake kubelet and scheduler, for tests without nodes: pods start, fail and exit in their status only, a thousand of
+//! them if necessary.
 //!
 //! ```no_run
 //! # use std::time::Duration;
-//! # use testbed::kubelet_player::{Breakage, KubeletPlayer};
-//! # use testbed::sidecars::Sidecars;
+//! # use testbed::fakes::kubelet::{Breakage, KubeletPlayer};
+//! # use testbed::fakes::sidecars::Sidecars;
 //! # async fn example(plane: &testbed::ControlPlane) -> testbed::Result<()> {
 //! let sidecars = Sidecars::start().await?;
-//! let kubelets = KubeletPlayer::start(plane, &sidecars, ["sei"]).await?;
-//! let gone = "manifest unknown".to_owned();
-//! kubelets.break_image("images.example/seid:v2", Breakage::ImagePullBackOff(gone));
-//! kubelets.remove_pods_after(Duration::from_secs(2));
-//! // ... let the operator work; what it made wrong is mended by ...
-//! kubelets.mend_image("images.example/seid:v2");
+//! let kubelet = KubeletPlayer::start(plane, &sidecars, ["sei"]).await?;
+//! let message = "manifest unknown".to_owned();
+//! kubelet.break_image("images.example/seid:v2", Breakage::ImagePullBackOff(message));
+//! kubelet.remove_pods_after(Duration::from_secs(2));
+//! // ... let the operator reconcile, then repair the image ...
+//! kubelet.restore_image("images.example/seid:v2");
 //! # Ok(()) }
 //! ```
 //!
-//! A pod is one of a node by its label. It needs what a real one needs: claims that are bound to be scheduled, Secrets
-//! and ConfigMaps to be mounted, images that are not broken. When its sidecar and proxy run, the
-//! [`Sidecar`](crate::fakes::sidecars::Sidecar) of that node lives, and serves as the proxy's arguments and the Secret of its
-//! certificate say; it dies with the pod. Probes succeed when that sidecar is ready. A bootstrap pod ends some time
-//! after that.
+//! The fake kubelet runs every pod with a node label. A pod needs what a real one needs: bound claims to be scheduled,
+//! Secrets and ConfigMaps to be mounted, images that can be pulled. While its sidecar and proxy containers run, the
+//! [`Sidecar`](crate::fakes::sidecars::Sidecar) of its node is reachable, over HTTP or TLS as the proxy arguments and
+//! the certificate Secret say; it stops with the pod. Probes succeed when that sidecar is ready. A bootstrap pod exits
+//! some time after that.
 
-mod cast;
 mod claims;
-mod direction;
-mod follow;
+mod environment;
+mod kube_node;
 mod log;
-mod machine;
 mod objects;
-mod part;
-mod stage;
+mod pod;
+mod pods;
+mod script;
 mod status;
+mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,25 +43,26 @@ use kube::Api;
 use kube::runtime::watcher;
 use tokio::task::JoinSet;
 
-pub use self::direction::{Breakage, Claims};
+pub use self::script::{Breakage, Claims};
 
+use self::environment::Environment;
 use self::log::Log;
-use self::stage::Stage;
 use crate::cluster::control_plane::ControlPlane;
 use crate::error::Result;
 use crate::fakes::sidecars::Sidecars;
 
-/// A running player; it ends when dropped, and leaves everything as it is.
+/// A running fake kubelet; it stops when dropped and leaves all objects as they are.
 pub struct KubeletPlayer {
-    stage: Arc<Stage>,
+    env: Arc<Environment>,
     tasks: JoinSet<()>,
 }
 
 impl KubeletPlayer {
-    /// The user agent of its requests, by which the audit log tells them from others'.
-    pub const AGENT: &str = "outrigger-kubelet-player";
+    /// User agent of its requests, to tell them apart in the audit log.
+    pub const AGENT: &str = "outrigger-fake-kubelet";
 
-    /// Plays the kubelets of all pods of nodes in these namespaces. From here on their sidecars live and die with pods.
+    /// Runs all pods of nodes in these namespaces. From then on, the fake sidecars of these namespaces start and
+    /// stop with their pods.
     pub async fn start<N: Into<String>>(
         plane: &ControlPlane,
         sidecars: &Sidecars,
@@ -69,81 +70,85 @@ impl KubeletPlayer {
     ) -> Result<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-        let log = Log::create(&plane.site().logs().join(format!("kubelet-player-{number}.log")))?;
+        let log = Log::create(&plane.site().logs().join(format!("fake-kubelet-{number}.log")))?;
         let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
-        let mut told = sidecars.shared().follow_pods(&namespaces);
+        let mut readiness_changes = sidecars.shared().follow_pods(&namespaces);
         let client = plane.admin().client(Self::AGENT).await?;
-        let machine = machine::make(&client, &stage::MACHINE_ADDRESS.to_string()).await?;
+        let kube_node = kube_node::create(&client, &environment::NODE_ADDRESS.to_string()).await?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(machine::keep_alive(client.clone(), machine.clone()));
-        let stage = Stage::new(client.clone(), sidecars.shared().clone(), machine, log);
+        tasks.spawn(kube_node::renew_lease(client.clone(), kube_node.clone()));
+        let env = Environment::new(client.clone(), sidecars.shared().clone(), kube_node, log);
         let pods = watcher::Config::default().labels(label::NODE);
         let all = watcher::Config::default();
         for ns in &namespaces {
-            let (c, s) = (|| client.clone(), || stage.clone());
-            tasks.spawn(follow::follow(Api::<Secret>::namespaced(c(), ns), all.clone(), s()));
-            tasks.spawn(follow::follow(Api::<ConfigMap>::namespaced(c(), ns), all.clone(), s()));
-            tasks.spawn(follow::follow(Api::<PersistentVolumeClaim>::namespaced(c(), ns), all.clone(), s()));
-            tasks.spawn(follow::follow(Api::<Pod>::namespaced(c(), ns), pods.clone(), s()));
+            let (client, env) = (|| client.clone(), || env.clone());
+            tasks.spawn(watch::run(Api::<Secret>::namespaced(client(), ns), all.clone(), env()));
+            tasks.spawn(watch::run(Api::<ConfigMap>::namespaced(client(), ns), all.clone(), env()));
+            tasks.spawn(watch::run(
+                Api::<PersistentVolumeClaim>::namespaced(client(), ns),
+                all.clone(),
+                env(),
+            ));
+            tasks.spawn(watch::run(Api::<Pod>::namespaced(client(), ns), pods.clone(), env()));
         }
-        let listening = stage.clone();
+        let notified = env.clone();
         tasks.spawn(async move {
-            while let Some(node) = told.recv().await {
-                listening.readiness_changed(&node);
+            while let Some(node) = readiness_changes.recv().await {
+                notified.readiness_changed(&node);
             }
         });
-        Ok(Self { stage, tasks })
+        Ok(Self { env, tasks })
     }
 
-    /// Containers that are made from an image from here on do not come up. Those that run go on.
-    pub fn break_image(&self, image: impl Into<String>, how: Breakage) {
-        self.stage.direct(|direction| drop(direction.broken_images.insert(image.into(), how)));
+    /// Containers created from this image from now on fail. Running containers are not affected.
+    pub fn break_image(&self, image: impl Into<String>, failure: Breakage) {
+        self.env.update_script(|script| drop(script.broken_images.insert(image.into(), failure)));
     }
 
-    /// Containers of an image come up again.
-    pub fn mend_image(&self, image: &str) {
-        self.stage.direct(|direction| drop(direction.broken_images.remove(image)));
+    /// Containers of this image start again.
+    pub fn restore_image(&self, image: &str) {
+        self.env.update_script(|script| drop(script.broken_images.remove(image)));
     }
 
-    /// Pods that have not started stay so, until they are released.
+    /// Keeps pods that have not started from starting, until [`release_pods`](Self::release_pods).
     pub fn hold_pods(&self) {
-        self.stage.direct(|direction| direction.held = true);
+        self.env.update_script(|script| script.held = true);
     }
 
-    /// Lets pods start that were held.
+    /// Starts the pods that were held.
     pub fn release_pods(&self) {
-        self.stage.direct(|direction| direction.held = false);
+        self.env.update_script(|script| script.held = false);
     }
 
-    /// Pods start so long after they were made; at once unless this is called.
-    pub fn start_pods_after(&self, time: Duration) {
-        self.stage.direct(|direction| direction.start_after = time);
+    /// Delays the start of pods after their creation; default 0.
+    pub fn start_pods_after(&self, delay: Duration) {
+        self.env.update_script(|script| script.start_after = delay);
     }
 
-    /// Deleted pods, and their sidecars, are gone after so long; at once unless this is called.
-    pub fn remove_pods_after(&self, time: Duration) {
-        self.stage.direct(|direction| direction.remove_after = time);
+    /// Delays the removal of deleted pods and of their sidecars; default 0.
+    pub fn remove_pods_after(&self, delay: Duration) {
+        self.env.update_script(|script| script.remove_after = delay);
     }
 
-    /// A bootstrap pod's seid ends so long after its sidecar was ready, with this exit code; at once and with 0 unless
-    /// this is called.
-    pub fn end_bootstrap(&self, after: Duration, exit_code: i32) {
-        self.stage.direct(|direction| {
-            direction.bootstrap_takes = after;
-            direction.bootstrap_exit_code = exit_code;
+    /// Sets when and with which exit code the seid of a bootstrap pod exits after its sidecar became ready; default
+    /// at once with 0.
+    pub fn set_bootstrap_exit(&self, after: Duration, exit_code: i32) {
+        self.env.update_script(|script| {
+            script.bootstrap_duration = after;
+            script.bootstrap_exit_code = exit_code;
         });
     }
 
-    /// What becomes of claims that are not bound yet.
-    pub fn treat_claims(&self, how: Claims) {
-        self.stage.direct(|direction| direction.claims = how);
+    /// Sets what happens to claims that are not bound yet.
+    pub fn treat_claims(&self, policy: Claims) {
+        self.env.update_script(|script| script.claims = policy);
     }
 }
 
 impl Drop for KubeletPlayer {
     fn drop(&mut self) {
         self.tasks.abort_all();
-        self.stage.close();
+        self.env.close();
     }
 }
 

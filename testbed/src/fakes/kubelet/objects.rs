@@ -1,5 +1,4 @@
-//! What pods need besides images: Secrets, ConfigMaps and claims, as they are now. Everything here is decided from what
-//! was seen, without asking anybody.
+//! The Secrets, ConfigMaps and claims that pods depend on, from the watch caches. Nothing here sends a request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,14 +8,14 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Container, KeyToPath, PersistentVolumeClaim, Pod, PodSpec, Secret, SecretKeySelector, Volume,
 };
 
-use super::direction::Breakage;
+use super::script::Breakage;
 use crate::cluster::pki::Identity;
 use crate::error::{Error, Result};
 
 /// Namespace and name.
 pub(super) type Key = (String, String);
 
-/// The objects that were seen.
+/// The watched objects.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) secrets: HashMap<Key, Arc<Secret>>,
@@ -25,7 +24,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Why a scheduler would find no place for a pod, if so: its claims.
+    /// Returns why the scheduler would not place the pod: a missing or unbound claim.
     pub(super) fn unschedulable(&self, namespace: &str, pod: &Pod) -> Option<String> {
         volumes(pod).find_map(|volume| {
             let claim = &volume.persistent_volume_claim.as_ref()?.claim_name;
@@ -39,7 +38,7 @@ impl Objects {
         })
     }
 
-    /// Why a volume of a pod cannot be mounted, if so.
+    /// Returns why a volume of the pod cannot be mounted.
     pub(super) fn unmountable(&self, namespace: &str, pod: &Pod) -> Option<String> {
         volumes(pod).find_map(|volume| {
             let why = self.unreadable(namespace, volume)?;
@@ -48,76 +47,76 @@ impl Objects {
     }
 
     fn unreadable(&self, namespace: &str, volume: &Volume) -> Option<String> {
-        if let Some(wanted) = volume.secret.as_ref().filter(|wanted| wanted.optional != Some(true)) {
-            let name = wanted.secret_name.as_deref().unwrap_or_default();
+        if let Some(source) = volume.secret.as_ref().filter(|source| source.optional != Some(true)) {
+            let name = source.secret_name.as_deref().unwrap_or_default();
             let Some(secret) = self.secrets.get(&key(namespace, name)) else {
                 return Some(format!("secret \"{name}\" not found"));
             };
             let has = |key: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(key));
-            return missing_key(wanted.items.as_deref(), has);
+            return missing_key(source.items.as_deref(), has);
         }
-        let wanted = volume.config_map.as_ref().filter(|wanted| wanted.optional != Some(true))?;
-        let Some(map) = self.config_maps.get(&key(namespace, &wanted.name)) else {
-            return Some(format!("configmap \"{}\" not found", wanted.name));
+        let source = volume.config_map.as_ref().filter(|source| source.optional != Some(true))?;
+        let Some(config_map) = self.config_maps.get(&key(namespace, &source.name)) else {
+            return Some(format!("configmap \"{}\" not found", source.name));
         };
-        let has = |key: &str| map.data.as_ref().is_some_and(|data| data.contains_key(key));
-        missing_key(wanted.items.as_deref(), has)
+        let has = |key: &str| config_map.data.as_ref().is_some_and(|data| data.contains_key(key));
+        missing_key(source.items.as_deref(), has)
     }
 
-    /// What a container's environment lacks, if anything.
+    /// Returns the failure caused by a missing Secret or key in the environment of the container.
     pub(super) fn config_error(&self, namespace: &str, container: &Container) -> Option<Breakage> {
-        let mut wanted = secret_keys(container).filter(|wanted| wanted.optional != Some(true));
-        let why = wanted.find_map(|wanted| match self.secrets.get(&key(namespace, &wanted.name)) {
-            None => Some(format!("secret \"{}\" not found", wanted.name)),
-            Some(secret) if !secret.data.as_ref().is_some_and(|data| data.contains_key(&wanted.key)) => {
-                Some(format!("couldn't find key {} in Secret {namespace}/{}", wanted.key, wanted.name))
+        let mut sources = secret_keys(container).filter(|source| source.optional != Some(true));
+        let why = sources.find_map(|source| match self.secrets.get(&key(namespace, &source.name)) {
+            None => Some(format!("secret \"{}\" not found", source.name)),
+            Some(secret) if !secret.data.as_ref().is_some_and(|data| data.contains_key(&source.key)) => {
+                Some(format!("couldn't find key {} in Secret {namespace}/{}", source.key, source.name))
             }
             Some(_) => None,
         });
         why.map(Breakage::CreateContainerConfigError)
     }
 
-    /// The certificate that a pod's proxy serves with, if it serves by TLS.
+    /// Returns the serving certificate of the pod's proxy, or `None` for plain HTTP.
     pub(super) fn certificate(&self, namespace: &str, pod: &Pod) -> Result<Option<Identity>> {
         if !serves_tls(pod) {
             return Ok(None);
         }
-        let refused = |why: String| Error::Refused(format!("the proxy's certificate: {why}"));
+        let refused = |why: String| Error::Refused(format!("proxy certificate: {why}"));
         let name = volumes(pod)
             .find(|volume| volume.name == volume::SIDECAR_TLS)
             .and_then(|volume| volume.secret.as_ref()?.secret_name.as_deref())
-            .ok_or_else(|| refused(format!("there is no Secret volume {}", volume::SIDECAR_TLS)))?;
+            .ok_or_else(|| refused(format!("pod has no Secret volume {}", volume::SIDECAR_TLS)))?;
         let secret = self
             .secrets
             .get(&key(namespace, name))
             .ok_or_else(|| refused(format!("secret \"{name}\" not found")))?;
         let text = |key: &str| {
             let bytes = secret.data.as_ref().and_then(|data| data.get(key));
-            let bytes = bytes.ok_or_else(|| refused(format!("secret \"{name}\" has no {key}")))?;
+            let bytes = bytes.ok_or_else(|| refused(format!("secret \"{name}\" has no key {key}")))?;
             String::from_utf8(bytes.0.clone()).map_err(|error| refused(error.to_string()))
         };
         Ok(Some(Identity { certificate: text(data_key::TLS_CERTIFICATE)?, key: text(data_key::TLS_KEY)? }))
     }
 }
 
-/// The objects that a pod needs: when one changes, the pod must be looked at. They never change, since a pod's volumes
-/// and environment do not.
-pub(super) fn needs(namespace: &str, pod: &Pod) -> HashSet<Need> {
+/// Returns the objects that a pod depends on: a change of one wakes the pod. The set is constant, because the
+/// volumes and environment of a pod are immutable.
+pub(super) fn dependencies(namespace: &str, pod: &Pod) -> HashSet<Dependency> {
     let by_volume = volumes(pod).filter_map(|volume| {
-        let secret = volume.secret.as_ref().and_then(|wanted| wanted.secret_name.as_ref());
-        let map = volume.config_map.as_ref().map(|wanted| &wanted.name);
-        let claim = volume.persistent_volume_claim.as_ref().map(|wanted| &wanted.claim_name);
+        let secret = volume.secret.as_ref().and_then(|source| source.secret_name.as_ref());
+        let config_map = volume.config_map.as_ref().map(|source| &source.name);
+        let claim = volume.persistent_volume_claim.as_ref().map(|source| &source.claim_name);
         let secret = secret.map(|name| (Kind::Secret, name));
-        secret.or(map.map(|name| (Kind::ConfigMap, name))).or(claim.map(|name| (Kind::Claim, name)))
+        secret.or(config_map.map(|name| (Kind::ConfigMap, name))).or(claim.map(|name| (Kind::Claim, name)))
     });
-    let by_environment = containers(pod).flat_map(secret_keys).map(|wanted| (Kind::Secret, &wanted.name));
+    let by_environment = containers(pod).flat_map(secret_keys).map(|source| (Kind::Secret, &source.name));
     by_volume.chain(by_environment).map(|(kind, name)| (kind, key(namespace, name))).collect()
 }
 
-/// An object that a pod needs.
-pub(super) type Need = (Kind, Key);
+/// An object that a pod depends on.
+pub(super) type Dependency = (Kind, Key);
 
-/// Kinds of objects that pods need.
+/// Kinds of objects that pods depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Secret,
@@ -125,7 +124,7 @@ pub(super) enum Kind {
     Claim,
 }
 
-/// Whether a claim has its volume.
+/// Whether the claim is bound.
 pub(super) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
 }
@@ -140,7 +139,7 @@ fn serves_tls(pod: &Pod) -> bool {
     args.iter().any(|arg| arg.starts_with("--secure-listen-address"))
 }
 
-/// The keys of Secrets that a container's environment is made from.
+/// Returns the Secret keys that the environment of the container refers to.
 fn secret_keys(container: &Container) -> impl Iterator<Item = &SecretKeySelector> {
     let sources = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
     sources.filter_map(|source| source.secret_key_ref.as_ref())
@@ -148,9 +147,9 @@ fn secret_keys(container: &Container) -> impl Iterator<Item = &SecretKeySelector
 
 fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     let spec: Option<&PodSpec> = pod.spec.as_ref();
-    let first = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
-    let then = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
-    first.iter().chain(then)
+    let init = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
+    let main = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    init.iter().chain(main)
 }
 
 fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {

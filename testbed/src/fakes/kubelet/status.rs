@@ -1,4 +1,4 @@
-//! The status of a pod as its kubelet would write it: a pure function of the pod, of how far it is, and of the time.
+//! Builds the pod status that a kubelet would write: a pure function of the pod, its stage and the time.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
@@ -6,115 +6,117 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::direction::Breakage;
+use super::script::Breakage;
 
-/// How far a pod is.
+/// How far a pod has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum PodStage {
     /// No container has started.
     Creating,
-    /// Containers start or run; probes succeed or do not.
+    /// Containers are starting or running; probes may fail.
     Started {
-        /// Whether the sidecar says that the node may start, which every probe comes down to.
+        /// Whether the sidecar is ready, which every probe depends on.
         ready: bool,
     },
-    /// The main containers have ended, and the others with them.
+    /// All containers have exited.
     Ended {
-        /// The exit code of the main containers.
+        /// Exit code of the main containers.
         exit_code: i32,
     },
 }
 
-/// Where a pod is.
+/// Addresses of a pod and of its node.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct PodAddresses {
     pub(super) host_ip: String,
     pub(super) pod_ip: String,
 }
 
-/// The status of a pod that has a machine. What is broken about a container is asked of `broken`; it concerns only those
+/// Returns the status of a scheduled pod. `broken` returns why a container fails; it is asked only about containers
 /// that do not run yet.
-pub(super) fn of(
+pub(super) fn build(
     pod: &Pod,
-    stage: Stage,
-    place: &Place,
+    stage: PodStage,
+    addresses: &PodAddresses,
     broken: impl Fn(&Container) -> Option<Breakage>,
     now: &Time,
 ) -> PodStatus {
-    let before = pod.status.clone().unwrap_or_default();
+    let previous = pod.status.clone().unwrap_or_default();
     let no_spec = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
-    let mut writer = Writer { before: &before, stage, broken, now, blocked: stage == Stage::Creating };
-    let first: Vec<_> = spec.init_containers.iter().flatten().map(|one| writer.initial(one)).collect();
-    let initialized = !writer.blocked;
-    let main: Vec<_> = spec.containers.iter().map(|one| writer.main(one, !first.is_empty())).collect();
+    let mut builder =
+        StatusBuilder { previous: &previous, stage, broken, now, blocked: stage == PodStage::Creating };
+    let init: Vec<_> = spec.init_containers.iter().flatten().map(|one| builder.init_container(one)).collect();
+    let initialized = !builder.blocked;
+    let main: Vec<_> =
+        spec.containers.iter().map(|one| builder.main_container(one, !init.is_empty())).collect();
 
-    let ready = main.iter().all(|status| status.ready) && first.iter().all(|status| status.ready);
-    let ended = matches!(stage, Stage::Ended { .. });
+    let ready = main.iter().all(|status| status.ready) && init.iter().all(|status| status.ready);
+    let ended = matches!(stage, PodStage::Ended { .. });
     let conditions = [
-        ("PodReadyToStartContainers", stage != Stage::Creating && !ended, None),
+        ("PodReadyToStartContainers", stage != PodStage::Creating && !ended, None),
         ("Initialized", initialized, (!initialized).then_some("ContainersNotInitialized")),
         ("Ready", ready && !ended, not_ready(ready, ended)),
         ("ContainersReady", ready && !ended, not_ready(ready, ended)),
         ("PodScheduled", true, None),
     ];
     let conditions =
-        conditions.map(|(name, holds, reason)| condition(&before, name, holds, reason, None, now));
+        conditions.map(|(name, holds, reason)| condition(&previous, name, holds, reason, None, now));
     PodStatus {
         phase: Some(phase(stage, &main).into()),
         conditions: Some(conditions.into()),
-        start_time: before.start_time.clone().or_else(|| Some(now.clone())),
-        host_ip: Some(place.host_ip.clone()),
-        host_ips: Some(vec![HostIP { ip: place.host_ip.clone() }]),
-        pod_ip: (stage != Stage::Creating).then(|| place.pod_ip.clone()),
-        pod_ips: (stage != Stage::Creating).then(|| vec![PodIP { ip: place.pod_ip.clone() }]),
-        init_container_statuses: (!first.is_empty()).then_some(first),
+        start_time: previous.start_time.clone().or_else(|| Some(now.clone())),
+        host_ip: Some(addresses.host_ip.clone()),
+        host_ips: Some(vec![HostIP { ip: addresses.host_ip.clone() }]),
+        pod_ip: (stage != PodStage::Creating).then(|| addresses.pod_ip.clone()),
+        pod_ips: (stage != PodStage::Creating).then(|| vec![PodIP { ip: addresses.pod_ip.clone() }]),
+        init_container_statuses: (!init.is_empty()).then_some(init),
         container_statuses: Some(main),
-        ..before.clone()
+        ..previous.clone()
     }
 }
 
-/// The status of a pod that no machine is found for.
-pub(super) fn unschedulable(pod: &Pod, why: &str, now: &Time) -> PodStatus {
-    let before = pod.status.clone().unwrap_or_default();
-    let condition = condition(&before, "PodScheduled", false, Some("Unschedulable"), Some(why), now);
-    PodStatus { phase: Some("Pending".into()), conditions: Some(vec![condition]), ..before }
+/// Returns the status of an unschedulable pod.
+pub(super) fn unschedulable(pod: &Pod, message: &str, now: &Time) -> PodStatus {
+    let previous = pod.status.clone().unwrap_or_default();
+    let condition = condition(&previous, "PodScheduled", false, Some("Unschedulable"), Some(message), now);
+    PodStatus { phase: Some("Pending".into()), conditions: Some(vec![condition]), ..previous }
 }
 
-/// Whether a container runs by this status.
+/// Whether the container runs according to the status.
 pub(super) fn runs(status: &PodStatus, container: &str) -> bool {
     find(status, container).and_then(|one| one.state.as_ref()).is_some_and(|state| state.running.is_some())
 }
 
-/// Whether any container has started by this status.
-pub(super) fn has_begun(status: &PodStatus) -> bool {
+/// Whether any container has started according to the status.
+pub(super) fn has_any_started(status: &PodStatus) -> bool {
     let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     all.into_iter().any(|one| has_started(status, &one.name))
 }
 
 fn find<'a>(status: &'a PodStatus, container: &str) -> Option<&'a ContainerStatus> {
-    let first = status.init_container_statuses.iter().flatten();
-    first.chain(status.container_statuses.iter().flatten()).find(|one| one.name == container)
+    let init = status.init_container_statuses.iter().flatten();
+    init.chain(status.container_statuses.iter().flatten()).find(|one| one.name == container)
 }
 
-struct Writer<'a, B> {
-    before: &'a PodStatus,
-    stage: Stage,
+struct StatusBuilder<'a, B> {
+    previous: &'a PodStatus,
+    stage: PodStage,
     broken: B,
     now: &'a Time,
-    /// An initial container that does not come up keeps back all behind it.
+    /// Set by an init container that does not start: everything after it waits.
     blocked: bool,
 }
 
-impl<B: Fn(&Container) -> Option<Breakage>> Writer<'_, B> {
-    fn initial(&mut self, container: &Container) -> ContainerStatus {
+impl<B: Fn(&Container) -> Option<Breakage>> StatusBuilder<'_, B> {
+    fn init_container(&mut self, container: &Container) -> ContainerStatus {
         if let Some(waiting) = self.waiting(container, "PodInitializing") {
             self.blocked = true;
             return waiting;
         }
         let native = container.restart_policy.as_deref() == Some("Always");
         match self.stage {
-            Stage::Started { ready } if native => {
+            PodStage::Started { ready } if native => {
                 let probed = container.readiness_probe.is_some();
                 self.running(container, true, ready || !probed)
             }
@@ -122,28 +124,28 @@ impl<B: Fn(&Container) -> Option<Breakage>> Writer<'_, B> {
         }
     }
 
-    fn main(&self, container: &Container, has_initial: bool) -> ContainerStatus {
-        let reason = if has_initial { "PodInitializing" } else { "ContainerCreating" };
+    fn main_container(&self, container: &Container, has_init: bool) -> ContainerStatus {
+        let reason = if has_init { "PodInitializing" } else { "ContainerCreating" };
         if let Some(waiting) = self.waiting(container, reason) {
             return waiting;
         }
         match self.stage {
-            Stage::Ended { exit_code } => self.terminated(container, exit_code, false),
-            Stage::Creating | Stage::Started { ready: false } => {
+            PodStage::Ended { exit_code } => self.terminated(container, exit_code, false),
+            PodStage::Creating | PodStage::Started { ready: false } => {
                 let started = container.startup_probe.is_none();
                 let probed = container.readiness_probe.is_some();
                 self.running(container, started, started && !probed)
             }
-            Stage::Started { ready: true } => self.running(container, true, true),
+            PodStage::Started { ready: true } => self.running(container, true, true),
         }
     }
 
-    /// The status of a container that has to wait, if it has to.
+    /// Returns the waiting status of a container that cannot start.
     fn waiting(&self, container: &Container, reason: &str) -> Option<ContainerStatus> {
         if self.blocked {
             return Some(self.waiting_with(container, reason, None));
         }
-        if has_started(self.before, &container.name) {
+        if has_started(self.previous, &container.name) {
             return None;
         }
         let broken = (self.broken)(container)?;
@@ -171,8 +173,9 @@ impl<B: Fn(&Container) -> Option<Breakage>> Writer<'_, B> {
     }
 
     fn running(&self, container: &Container, started: bool, ready: bool) -> ContainerStatus {
-        let before = self.state(container).and_then(|state| state.running.clone());
-        let running = before.unwrap_or_else(|| ContainerStateRunning { started_at: Some(self.now.clone()) });
+        let previous = self.state(container).and_then(|state| state.running.clone());
+        let running =
+            previous.unwrap_or_else(|| ContainerStateRunning { started_at: Some(self.now.clone()) });
         let state = ContainerState { running: Some(running), ..ContainerState::default() };
         self.status(container, state, started, ready)
     }
@@ -180,11 +183,11 @@ impl<B: Fn(&Container) -> Option<Breakage>> Writer<'_, B> {
     fn terminated(&self, container: &Container, exit_code: i32, ready: bool) -> ContainerStatus {
         let state = self.state(container);
         let terminated = state.and_then(|state| state.terminated.clone()).unwrap_or_else(|| {
-            let began = state.and_then(|state| state.running.as_ref()?.started_at.clone());
+            let started_at = state.and_then(|state| state.running.as_ref()?.started_at.clone());
             ContainerStateTerminated {
                 exit_code,
                 reason: Some(if exit_code == 0 { "Completed" } else { "Error" }.into()),
-                started_at: Some(began.unwrap_or_else(|| self.now.clone())),
+                started_at: Some(started_at.unwrap_or_else(|| self.now.clone())),
                 finished_at: Some(self.now.clone()),
                 ..ContainerStateTerminated::default()
             }
@@ -209,14 +212,14 @@ impl<B: Fn(&Container) -> Option<Breakage>> Writer<'_, B> {
             started: Some(started),
             ready,
             state: Some(state),
-            // Not absent: the API server shows an empty one, and the same must be written as the same.
+            // Not `None`: the API server returns an empty object, and an unchanged status must compare equal.
             last_state: Some(ContainerState::default()),
             ..ContainerStatus::default()
         }
     }
 
     fn state(&self, container: &Container) -> Option<&ContainerState> {
-        find(self.before, &container.name)?.state.as_ref()
+        find(self.previous, &container.name)?.state.as_ref()
     }
 }
 
@@ -226,15 +229,15 @@ fn has_started(status: &PodStatus, container: &str) -> bool {
         .is_some_and(|state| state.running.is_some() || state.terminated.is_some())
 }
 
-/// A container that never ran keeps its pod pending, one that ends again and again does not.
-fn phase(stage: Stage, main: &[ContainerStatus]) -> &'static str {
+/// A container that never ran keeps its pod Pending; one in CrashLoopBackOff does not.
+fn phase(stage: PodStage, main: &[ContainerStatus]) -> &'static str {
     let never_ran = |status: &ContainerStatus| {
         let ended = status.last_state.as_ref().is_some_and(|state| state.terminated.is_some());
         !ended && status.state.as_ref().is_some_and(|state| state.waiting.is_some())
     };
     match stage {
-        Stage::Ended { exit_code: 0 } => "Succeeded",
-        Stage::Ended { .. } => "Failed",
+        PodStage::Ended { exit_code: 0 } => "Succeeded",
+        PodStage::Ended { .. } => "Failed",
         _ if main.iter().any(never_ran) => "Pending",
         _ => "Running",
     }
@@ -248,9 +251,9 @@ fn not_ready(ready: bool, ended: bool) -> Option<&'static str> {
     }
 }
 
-/// A condition, which keeps the time of its last change.
+/// Builds a condition; keeps its transition time while the status is unchanged.
 fn condition(
-    before: &PodStatus,
+    previous: &PodStatus,
     name: &str,
     holds: bool,
     reason: Option<&str>,
@@ -258,7 +261,7 @@ fn condition(
     now: &Time,
 ) -> PodCondition {
     let status = if holds { "True" } else { "False" };
-    let known = before.conditions.iter().flatten().find(|one| one.type_ == name);
+    let known = previous.conditions.iter().flatten().find(|one| one.type_ == name);
     let since = known.filter(|one| one.status == status).and_then(|one| one.last_transition_time.clone());
     PodCondition {
         type_: name.into(),
@@ -302,14 +305,14 @@ mod tests {
 
     fn next(
         pod: &mut Pod,
-        stage: Stage,
+        stage: PodStage,
         second: i64,
         broken: impl Fn(&Container) -> Option<Breakage>,
     ) -> Vec<String> {
-        let place = Place { host_ip: "198.18.0.1".into(), pod_ip: "198.18.0.2".into() };
-        let status = of(pod, stage, &place, broken, &at(second));
+        let addresses = PodAddresses { host_ip: "198.18.0.1".into(), pod_ip: "198.18.0.2".into() };
+        let status = build(pod, stage, &addresses, broken, &at(second));
         let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-        let told = all.map(|one| {
+        let states = all.map(|one| {
             let state = one.state.as_ref().unwrap();
             let ready = if one.ready { "+" } else { "" };
             match (&state.waiting, &state.running) {
@@ -318,29 +321,29 @@ mod tests {
                 _ => format!("ended {}", state.terminated.as_ref().unwrap().exit_code),
             }
         });
-        let told = std::iter::once(status.phase.clone().unwrap()).chain(told).collect();
+        let summary = std::iter::once(status.phase.clone().unwrap()).chain(states).collect();
         pod.status = Some(status);
-        told
+        summary
     }
 
     #[test]
-    fn a_pod_comes_up_in_steps_and_ends() {
+    fn pod_starts_in_steps_and_exits() {
         let mut pod = pod();
         let good = |_: &Container| None;
         let waiting = "PodInitializing";
         assert_eq!(
-            next(&mut pod, Stage::Creating, 1, good),
+            next(&mut pod, PodStage::Creating, 1, good),
             ["Pending", waiting, waiting, waiting, waiting, waiting]
         );
         assert_eq!(
-            next(&mut pod, Stage::Started { ready: false }, 2, good),
+            next(&mut pod, PodStage::Started { ready: false }, 2, good),
             ["Running", "ended 0", "running+", "running", "running", "running+"]
         );
-        let before = pod.status.clone();
-        next(&mut pod, Stage::Started { ready: false }, 3, good);
-        assert_eq!(pod.status, before, "the same is written as the same, later too");
+        let previous = pod.status.clone();
+        next(&mut pod, PodStage::Started { ready: false }, 3, good);
+        assert_eq!(pod.status, previous, "an unchanged status is rebuilt identically later");
         assert_eq!(
-            next(&mut pod, Stage::Started { ready: true }, 4, good),
+            next(&mut pod, PodStage::Started { ready: true }, 4, good),
             ["Running", "ended 0", "running+", "running+", "running+", "running+"]
         );
         let ready = |pod: &Pod| {
@@ -350,18 +353,18 @@ mod tests {
         };
         assert_eq!(ready(&pod), ("True".into(), at(4)));
         assert_eq!(
-            next(&mut pod, Stage::Ended { exit_code: 0 }, 5, good),
+            next(&mut pod, PodStage::Ended { exit_code: 0 }, 5, good),
             ["Succeeded", "ended 0", "ended 0", "ended 0", "ended 0", "ended 0"]
         );
         assert_eq!(ready(&pod), ("False".into(), at(5)));
     }
 
     #[test]
-    fn what_is_broken_keeps_back_what_comes_after() {
+    fn failing_container_blocks_the_ones_after_it() {
         let of_image = |image: &'static str, breakage: Breakage| {
             move |container: &Container| (container.image.as_deref() == Some(image)).then(|| breakage.clone())
         };
-        let started = Stage::Started { ready: false };
+        let started = PodStage::Started { ready: false };
         let waiting = "PodInitializing";
         let pull = Breakage::ImagePullBackOff("gone".into());
         assert_eq!(
@@ -381,7 +384,7 @@ mod tests {
             next(&mut pod(), started, 1, of_image("exporter", crash)),
             ["Running", "ended 0", "running+", "running", "running", "CrashLoopBackOff"]
         );
-        // What runs is not stopped by an image that breaks later.
+        // A running container is not stopped when its image breaks later.
         let mut pod = pod();
         next(&mut pod, started, 1, |_| None);
         assert_eq!(

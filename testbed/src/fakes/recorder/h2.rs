@@ -1,4 +1,4 @@
-//! HTTP/2 by a library.
+//! HTTP/2, parsed by hyper.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Shared;
-use super::seen::Seen;
+use super::request::Seen;
 
-/// Answers every request of a connection alike: a short body and a trailer.
+/// Answers every request with a short body and a trailer.
 pub(super) async fn serve<S>(stream: S, shared: Arc<Shared>, number: u64, certificate: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request| {
         let shared = shared.clone();
-        async move { Ok::<_, Infallible>(answer(request, &shared, number, certificate).await) }
+        async move { Ok::<_, Infallible>(respond(request, &shared, number, certificate).await) }
     });
-    // A connection that breaks has nobody who could be told.
+    // A broken connection needs no handling.
     let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
     shared: &Shared,
     connection: u64,
@@ -45,7 +45,7 @@ async fn answer(
     if let Some(authority) = head.uri.authority() {
         headers.push(("host".into(), authority.to_string()));
     }
-    let mut seen = Seen {
+    let mut recorded = Seen {
         connection,
         certificate,
         method: head.method.to_string(),
@@ -54,12 +54,12 @@ async fn answer(
         headers,
         ..Seen::default()
     };
-    let index = shared.note(seen.clone());
+    let index = shared.push(recorded.clone());
     if let Ok(whole) = body.collect().await {
-        seen.trailers = whole.trailers().map(lines).unwrap_or_default();
-        seen.keep(&whole.to_bytes());
-        seen.complete = true;
-        shared.update(index, |noted| *noted = seen.clone());
+        recorded.trailers = whole.trailers().map(lines).unwrap_or_default();
+        recorded.append_body(&whole.to_bytes());
+        recorded.complete = true;
+        shared.update(index, |entry| *entry = recorded.clone());
     }
     let mut trailers = HeaderMap::new();
     trailers.insert("x-checksum", HeaderValue::from_static("from-upstream"));

@@ -1,46 +1,46 @@
-//! What a recorder answers.
+//! Scripted responses of a recorder.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// What is answered to one request.
+/// The response to one request.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// What is done, in this order.
+    /// Steps, in order.
     pub steps: Vec<Step>,
-    /// What happens to the connection.
+    /// What happens to the connection afterwards.
     pub after: After,
-    /// The body is read before the first step; otherwise after the last.
-    pub body_first: bool,
-    /// `Expect: 100-continue` is met.
-    pub continues: bool,
+    /// Read the body before the first step instead of after the last.
+    pub read_body_first: bool,
+    /// Send `100 Continue` if the client expects it.
+    pub send_continue: bool,
 }
 
-/// One thing that is done.
+/// One step of a response.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// These bytes are written.
+    /// Write these bytes.
     Write(Vec<u8>),
-    /// So many zeros are written.
+    /// Write this many zero bytes.
     Flood(u64),
-    /// Nothing is done for a time.
+    /// Wait for this time.
     Pause(Duration),
-    /// Nothing is done until this is notified.
+    /// Wait for this notification.
     Until(Arc<Notify>),
 }
 
-/// What happens to a connection behind an answer.
+/// What happens to a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// The next request is read.
+    /// Read the next request.
     KeepAlive,
-    /// It is closed.
+    /// Close it.
     Close,
-    /// It is reset (RST).
+    /// Reset it (RST).
     Reset,
-    /// What comes is sent back as it came; an end of what comes is answered with an end.
+    /// Echo received bytes; answer EOF with EOF.
     Echo,
 }
 
@@ -51,7 +51,7 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// 200 with a text.
+    /// 200 with this body.
     #[must_use]
     pub fn ok(body: &str) -> Self {
         Self::raw(format!(
@@ -60,22 +60,22 @@ impl Reply {
         ))
     }
 
-    /// These bytes.
+    /// Writes these bytes.
     pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
         Self::steps([Step::Write(bytes.into())])
     }
 
-    /// These steps.
+    /// Runs these steps.
     pub fn steps(steps: impl IntoIterator<Item = Step>) -> Self {
         Self {
             steps: steps.into_iter().collect(),
             after: After::KeepAlive,
-            body_first: true,
-            continues: true,
+            read_body_first: true,
+            send_continue: true,
         }
     }
 
-    /// A switch of protocols to this one, and an echo.
+    /// Switches to this protocol and echoes.
     #[must_use]
     pub fn upgrade(protocol: &str, more: &str) -> Self {
         Self::raw(format!(
@@ -84,17 +84,17 @@ impl Reply {
         .then(After::Echo)
     }
 
-    /// What happens to the connection.
+    /// Sets what happens to the connection.
     #[must_use]
     pub fn then(mut self, after: After) -> Self {
         self.after = after;
         self
     }
 
-    /// Answers without having read the body.
+    /// Responds before reading the body.
     #[must_use]
     pub fn early(mut self) -> Self {
-        (self.body_first, self.continues) = (false, false);
+        (self.read_body_first, self.send_continue) = (false, false);
         self
     }
 }

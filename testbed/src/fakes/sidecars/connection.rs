@@ -1,5 +1,5 @@
-//! One port for all nodes: the first byte of a connection tells TLS from plain HTTP, and the server name or the Host
-//! header tells the node.
+//! One port for all nodes: the first byte of a connection distinguishes TLS from plain HTTP; the TLS server name or
+//! the Host header selects the node.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,33 +19,33 @@ use super::name::NodeName;
 use super::state::Shared;
 use super::transport::Transport;
 
-/// Every TLS connection begins with this, and no HTTP request does.
+/// First byte of every TLS connection, and of no HTTP request.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// What a server in the clear says to who begins with TLS; the client sees something that is no TLS.
-const NO_TLS_HERE: &[u8] =
+/// Response of a plain HTTP server to a TLS client hello; the client reports a corrupt TLS message.
+const PLAIN_HTTP_RESPONSE: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request";
 
-/// What others can do to a connection.
+/// Lets others reset a connection.
 #[derive(Debug, Default)]
-pub(super) struct Control {
+pub(super) struct ConnectionControl {
     reset: Notify,
 }
 
-impl Control {
-    /// Resets the connection, and everything that is done over it.
+impl ConnectionControl {
+    /// Resets the connection and aborts all requests on it.
     pub(super) fn reset_now(&self) {
         self.reset.notify_one();
     }
 
-    /// The same, for one who is himself done over it.
+    /// Like [`reset_now`](Self::reset_now), for a request on this very connection.
     pub(super) async fn reset(&self) -> Infallible {
         self.reset_now();
         std::future::pending().await
     }
 }
 
-/// Serves until it is dropped; every connection ends with it.
+/// Serves until the task is aborted; all connections are closed with it.
 pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
@@ -54,41 +54,42 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
                 Ok((tcp, _)) => {
                     connections.spawn(serve_one(tcp, shared.clone()));
                 }
-                // A server that nobody can reach any more must say so, and not look like sidecars that are away.
-                Err(error) => return eprintln!("testbed: sidecars cannot be reached any more: {error}"),
+                // A dead listener must be reported: otherwise it looks like unreachable sidecars.
+                Err(error) => return eprintln!("testbed: fake sidecars stopped accepting connections: {error}"),
             },
-            // Those that have ended are forgotten.
+            // Reaps closed connections.
             Some(_) = connections.join_next() => {}
         }
     }
 }
 
 async fn serve_one(tcp: TcpStream, shared: Arc<Shared>) {
-    // What cannot be set only costs time.
+    // Failure only costs latency.
     let _ = tcp.set_nodelay(true);
     let mut first = [0];
     match tcp.peek(&mut first).await {
         Ok(1) if first[0] == TLS_HANDSHAKE => serve_tls(tcp, shared).await,
         Ok(1) => serve_http(tcp, None, shared).await,
-        // Gone before it said anything.
+        // The client disconnected before sending anything.
         _ => {}
     }
 }
 
 async fn serve_tls(tcp: TcpStream, shared: Arc<Shared>) {
     let Ok(mut start) = LazyConfigAcceptor::new(Acceptor::default(), tcp).await else { return };
-    let node = start.client_hello().server_name().and_then(NodeName::of_host);
-    // Without a name nobody is meant.
+    let node = start.client_hello().server_name().and_then(NodeName::from_host);
+    // Without SNI no node is selected.
     let Some(node) = node else { return reset(&start.io) };
-    let transport = shared.with(|world| world.is_there(&node).then(|| world.node(&node).transport.clone()));
+    let transport =
+        shared.with(|state| state.is_reachable(&node).then(|| state.node(&node).transport.clone()));
     match transport {
         None => reset(&start.io),
         Some(Transport::Plain) => {
-            // Who does not wait for it is none of our business.
-            let _ = start.io.write_all(NO_TLS_HERE).await;
+            // The client may have disconnected.
+            let _ = start.io.write_all(PLAIN_HTTP_RESPONSE).await;
         }
         Some(Transport::Tls(config)) => {
-            // Who does not get through TLS is told why by it.
+            // A failed handshake is reported to the client by TLS itself.
             if let Ok(stream) = start.into_stream(config).await {
                 serve_http(stream, Some(node), shared).await;
             }
@@ -100,7 +101,7 @@ async fn serve_http<S>(stream: S, named: Option<NodeName>, shared: Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Socket,
 {
-    let control = Arc::new(Control::default());
+    let control = Arc::new(ConnectionControl::default());
     let service = service_fn(|request| {
         let answer = exchange::answer(shared.clone(), control.clone(), named.clone(), request);
         async { Ok::<_, Infallible>(answer.await) }
@@ -110,18 +111,18 @@ where
     tokio::select! {
         biased;
         () = control.reset.notified() => reset(connection.into_parts().io.inner().tcp()),
-        // A client that goes away is no failure of ours.
+        // The client may disconnect at any time.
         _ = &mut connection => {}
     }
 }
 
-/// Closed with this set, the kernel sends RST and throws away what it has not sent yet. If it cannot be set, the
-/// connection is merely closed, which clients take for the same.
+/// Makes the kernel send RST on close and discard unsent data. If the option cannot be set, the connection is
+/// closed normally, which clients treat the same.
 fn reset(tcp: &TcpStream) {
     let _ = tcp.set_zero_linger();
 }
 
-/// What a connection is made of in the end.
+/// Gives access to the TCP socket below a stream.
 trait Socket {
     fn tcp(&self) -> &TcpStream;
 }

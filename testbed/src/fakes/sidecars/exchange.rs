@@ -1,4 +1,4 @@
-//! One request and its answer: first what the proxy has to say, then what the sidecar does.
+//! Handles one request: first the proxy (authentication, authorization), then the sidecar.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,36 +14,37 @@ use hyper::body::{Bytes, Incoming};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::connection::Control;
+use super::connection::ConnectionControl;
 use super::journal;
 use super::name::NodeName;
-use super::script::{self, Asked, Trouble};
+use super::script::{self, RequestInfo, Trouble};
 use super::state::Shared;
 
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(super) type HttpResponse = Response<Full<Bytes>>;
 
-/// More than any task needs.
-const LONGEST_BODY: usize = 1 << 20;
+/// Larger than any task.
+const MAX_BODY: usize = 1 << 20;
 
-/// Answers a request that came over a connection which, if by TLS, was made to `named`.
+/// Answers a request. `named` is the node selected by the TLS server name, if the connection uses TLS.
 pub(super) async fn answer(
     shared: Arc<Shared>,
-    control: Arc<Control>,
+    control: Arc<ConnectionControl>,
     named: Option<NodeName>,
     request: Request<Incoming>,
-) -> Answer {
+) -> HttpResponse {
     let (head, body) = request.into_parts();
-    let Some(node) = node_of(&head).filter(|node| named.as_ref().is_none_or(|named| named == node)) else {
+    let Some(node) = node_from_host(&head).filter(|node| named.as_ref().is_none_or(|named| named == node))
+    else {
         return text(
             StatusCode::MISDIRECTED_REQUEST,
-            "no node has this host name, or another has this connection",
+            "unknown host name, or connection belongs to another node",
         );
     };
-    let transport = shared.with(|world| {
-        world.is_there(&node).then(|| {
-            let one = world.node(&node);
-            one.asked_over(&control);
-            one.transport.is_tls()
+    let transport = shared.with(|state| {
+        state.is_reachable(&node).then(|| {
+            let entry = state.node(&node);
+            entry.track_connection(&control);
+            entry.transport.is_tls()
         })
     });
     match transport {
@@ -51,55 +52,55 @@ pub(super) async fn answer(
         Some(tls) if tls != named.is_some() => return wrong_transport(),
         Some(_) => {}
     }
-    let Ok(body) = Limited::new(body, LONGEST_BODY).collect().await else {
-        return refusal("invalid request body");
+    let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
+        return bad_request("invalid request body");
     };
     Exchange::begin(shared, control, node, named.is_some(), head, &body.to_bytes()).run().await
 }
 
-fn node_of(head: &Parts) -> Option<NodeName> {
+fn node_from_host(head: &Parts) -> Option<NodeName> {
     let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    NodeName::of_host(host.or_else(|| head.uri.host())?)
+    NodeName::from_host(host.or_else(|| head.uri.host())?)
 }
 
 /// One request to one node.
 struct Exchange {
     shared: Arc<Shared>,
-    control: Arc<Control>,
+    control: Arc<ConnectionControl>,
     node: NodeName,
     head: Parts,
-    /// The task to be given, if the body says one.
+    /// The submitted task, if the body contains one.
     task: Option<TaskRequest>,
-    /// Where the request stands in the journal.
-    place: usize,
-    trouble: Option<Trouble>,
+    /// Index of the request in the journal.
+    index: usize,
+    fault: Option<Trouble>,
 }
 
 impl Exchange {
-    /// Writes the request down and sees what was scripted for it.
+    /// Records the request and looks up the scripted fault.
     fn begin(
         shared: Arc<Shared>,
-        control: Arc<Control>,
+        control: Arc<ConnectionControl>,
         node: NodeName,
         tls: bool,
         head: Parts,
         body: &[u8],
     ) -> Self {
-        // What follows the first value is ignored, as by the real one.
+        // Data after the first JSON value is ignored, like the real sidecar does.
         let task = TaskRequest::deserialize(&mut serde_json::Deserializer::from_slice(body)).ok();
         let task = task.filter(|_| head.method == Method::POST);
         let read = script::task_id(head.uri.path());
         let task_id = task.as_ref().and_then(|task| task.id.clone()).or_else(|| read.map(str::to_owned));
         let known = read.and_then(|id| shared.task(&node, id)).map(|task| task.task_type);
         let task_type = task.as_ref().map(|task| task.task_type.clone()).or(known);
-        let asked = Asked {
+        let info = RequestInfo {
             node: &node,
             method: &head.method,
             path: head.uri.path(),
             task_type: task_type.as_deref(),
         };
-        let trouble = shared.with(|world| world.scripts.trouble(&asked));
-        let place = shared.journal.push(journal::Request {
+        let fault = shared.with(|state| state.scripts.request_fault(&info));
+        let index = shared.journal.push(journal::Request {
             at: SystemTime::now(),
             node: node.clone(),
             tls,
@@ -110,32 +111,32 @@ impl Exchange {
             submission: None,
             answer: None,
         });
-        Self { shared, control, node, head, task, place, trouble }
+        Self { shared, control, node, head, task, index, fault }
     }
 
-    async fn run(mut self) -> Answer {
-        let answer = match self.trouble.take() {
-            None => self.guarded(false),
-            Some(Trouble::Forbidden) => self.guarded(true),
+    async fn run(mut self) -> HttpResponse {
+        let answer = match self.fault.take() {
+            None => self.handle_at_proxy(false),
+            Some(Trouble::Forbidden) => self.handle_at_proxy(true),
             Some(Trouble::Answer(code, message)) => text(code, &message),
             Some(Trouble::Late(time)) => {
-                let answer = self.guarded(false);
+                let answer = self.handle_at_proxy(false);
                 tokio::time::sleep(time).await;
                 answer
             }
             Some(Trouble::LoseAnswer) => {
-                self.guarded(false);
+                self.handle_at_proxy(false);
                 match self.control.reset().await {}
             }
             Some(Trouble::Hang) => std::future::pending().await,
             Some(Trouble::Away) => match self.control.reset().await {},
         };
-        self.shared.journal.amend(self.place, |request| request.answer = Some(answer.status()));
+        self.shared.journal.update(self.index, |request| request.answer = Some(answer.status()));
         answer
     }
 
-    /// What the proxy does.
-    fn guarded(&mut self, forbidden: bool) -> Answer {
+    /// Runs the checks of the proxy, then forwards to the sidecar.
+    fn handle_at_proxy(&mut self, forbidden: bool) -> HttpResponse {
         if !path::UNAUTHENTICATED.contains(&self.head.uri.path()) {
             if !self.is_authenticated() {
                 return text(StatusCode::UNAUTHORIZED, "Unauthorized");
@@ -152,19 +153,19 @@ impl Exchange {
                 return text(StatusCode::FORBIDDEN, &message);
             }
         }
-        self.routed()
+        self.handle_at_sidecar()
     }
 
     fn is_authenticated(&self) -> bool {
-        let given = self.head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = given.and_then(|given| given.strip_prefix("Bearer ")).map(str::trim);
+        let header = self.head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = header.and_then(|header| header.strip_prefix("Bearer ")).map(str::trim);
         token.filter(|token| !token.is_empty()).is_some_and(|token| {
-            self.shared.with(|world| world.tokens.is_empty() || world.tokens.contains(token))
+            self.shared.with(|state| state.tokens.is_empty() || state.tokens.contains(token))
         })
     }
 
-    /// What the sidecar does.
-    fn routed(&mut self) -> Answer {
+    /// Runs the sidecar's own handler.
+    fn handle_at_sidecar(&mut self) -> HttpResponse {
         let path = self.head.uri.path().to_owned();
         let reads = matches!(self.head.method, Method::GET | Method::HEAD);
         if let Some(id) = script::task_id(&path) {
@@ -188,101 +189,101 @@ impl Exchange {
                 json(StatusCode::OK, &SidecarStatus { status })
             }
             path::NODE_ID if reads => json(StatusCode::OK, &NodeId { node_id: node_id(&self.node) }),
-            _ if known(&path) => not_allowed("GET, HEAD"),
+            _ if is_known_path(&path) => not_allowed("GET, HEAD"),
             _ => text(StatusCode::NOT_FOUND, "404 page not found"),
         }
     }
 
     fn is_ready(&self) -> bool {
-        self.shared.with(|world| world.node(&self.node).ready)
+        self.shared.with(|state| state.node(&self.node).ready)
     }
 
-    fn submit(&mut self) -> Answer {
-        let Some(task) = self.task.take() else { return refusal("invalid request body") };
+    fn submit(&mut self) -> HttpResponse {
+        let Some(task) = self.task.take() else { return bad_request("invalid request body") };
         match self.shared.submit(&self.node, task) {
             Ok((id, submission)) => {
-                self.shared.journal.amend(self.place, |request| {
+                self.shared.journal.update(self.index, |request| {
                     request.task_id = Some(id.clone());
                     request.submission = Some(submission);
                 });
                 json(StatusCode::CREATED, &SubmittedTask { id })
             }
-            Err(message) => refusal(&message),
+            Err(message) => bad_request(&message),
         }
     }
 
-    fn list(&self) -> Answer {
+    fn list(&self) -> HttpResponse {
         let tasks: Vec<TaskResult> =
-            self.shared.with(|world| world.node(&self.node).ledger.newest().into_iter().cloned().collect());
+            self.shared.with(|state| state.node(&self.node).ledger.newest().into_iter().cloned().collect());
         json(StatusCode::OK, &tasks)
     }
 
-    fn read(&self, id: &str) -> Answer {
+    fn read(&self, id: &str) -> HttpResponse {
         match self.shared.task(&self.node, id) {
             Some(task) => json(StatusCode::OK, &task),
             None => unknown_task(),
         }
     }
 
-    fn delete(&self, id: &str) -> Answer {
-        match self.shared.with(|world| world.node(&self.node).ledger.remove(id)) {
+    fn delete(&self, id: &str) -> HttpResponse {
+        match self.shared.with(|state| state.node(&self.node).ledger.remove(id)) {
             true => empty(StatusCode::NO_CONTENT),
             false => unknown_task(),
         }
     }
 }
 
-/// Always the same for the same node, and never that of another.
+/// Returns a stable node ID that is unique for the node.
 pub(super) fn node_id(node: &NodeName) -> String {
     let digest = Sha256::digest(node.to_string());
     digest[..20].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn known(path: &str) -> bool {
+fn is_known_path(path: &str) -> bool {
     path::UNAUTHENTICATED.contains(&path) || [path::STATUS, path::NODE_ID].contains(&path)
 }
 
-/// What a TLS server says to who speaks plain HTTP. (Who speaks TLS to one in the clear does not come that far.)
-fn wrong_transport() -> Answer {
-    let mut answer = text(StatusCode::BAD_REQUEST, "Client sent an HTTP request to an HTTPS server.");
-    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    answer
+/// Response of a TLS server to plain HTTP. (TLS to a plain HTTP server fails in the handshake already.)
+fn wrong_transport() -> HttpResponse {
+    let mut response = text(StatusCode::BAD_REQUEST, "Client sent an HTTP request to an HTTPS server.");
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
-fn not_allowed(methods: &'static str) -> Answer {
-    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
-    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
-    answer
+fn not_allowed(methods: &'static str) -> HttpResponse {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    response
 }
 
-fn unknown_task() -> Answer {
+fn unknown_task() -> HttpResponse {
     json(StatusCode::NOT_FOUND, &ErrorBody { error: "task not found".into() })
 }
 
-fn refusal(message: &str) -> Answer {
+fn bad_request(message: &str) -> HttpResponse {
     json(StatusCode::BAD_REQUEST, &ErrorBody { error: message.into() })
 }
 
-fn json(code: StatusCode, body: &impl Serialize) -> Answer {
+fn json(code: StatusCode, body: &impl Serialize) -> HttpResponse {
     match serde_json::to_string(body) {
-        Ok(text) => answer_of(code, Some("application/json"), text + "\n"),
+        Ok(text) => response(code, Some("application/json"), text + "\n"),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 
-fn text(code: StatusCode, message: &str) -> Answer {
-    answer_of(code, Some("text/plain; charset=utf-8"), format!("{message}\n"))
+fn text(code: StatusCode, message: &str) -> HttpResponse {
+    response(code, Some("text/plain; charset=utf-8"), format!("{message}\n"))
 }
 
-fn empty(code: StatusCode) -> Answer {
-    answer_of(code, None, String::new())
+fn empty(code: StatusCode) -> HttpResponse {
+    response(code, None, String::new())
 }
 
-fn answer_of(code: StatusCode, content_type: Option<&'static str>, body: String) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(body)));
-    *answer.status_mut() = code;
+fn response(code: StatusCode, content_type: Option<&'static str>, body: String) -> HttpResponse {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = code;
     if let Some(content_type) = content_type {
-        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
-    answer
+    response
 }

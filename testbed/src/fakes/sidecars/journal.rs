@@ -1,4 +1,4 @@
-//! What sidecars were asked: every request, in its order.
+//! Journal of all requests to the fake sidecars.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,56 +12,55 @@ use super::name::NodeName;
 use crate::error::Result;
 use crate::harness::wait;
 
-/// One request that a node's proxy or sidecar got. Those that reach nobody are not in the journal: a node without a pod
-/// keeps none.
+/// One request that reached the proxy or sidecar of a node. Requests to a node without a pod are not recorded.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// When it came.
+    /// Time of arrival.
     pub at: SystemTime,
-    /// Whom it was for.
+    /// The node that was addressed.
     pub node: NodeName,
-    /// Whether it came by TLS.
+    /// Whether it arrived over TLS.
     pub tls: bool,
-    /// Its method.
+    /// HTTP method.
     pub method: Method,
-    /// Its path, without the query.
+    /// Path without query.
     pub path: String,
-    /// The type of the task that it is about, where that is known.
+    /// Type of the task it refers to, if known.
     pub task_type: Option<String>,
-    /// The id of the task that it is about.
+    /// ID of the task it refers to.
     pub task_id: Option<String>,
-    /// What it came to, if it gave a task that was taken.
+    /// Result of the submission, if a task was accepted.
     pub submission: Option<Submission>,
-    /// The answer; `None` while there is none, and for ever if it hangs or its connection was reset.
+    /// Response status; `None` while pending, and forever if the request hangs or its connection was reset.
     pub answer: Option<StatusCode>,
 }
 
 impl Request {
-    /// Whether it gave a task, taken or not.
+    /// Whether it submits a task, accepted or not.
     #[must_use]
     pub fn is_submission(&self) -> bool {
         self.method == Method::POST && self.path == path::TASKS
     }
 }
 
-/// The journal of all sidecars of one server.
+/// The journal of all fake sidecars of one server.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Journal {
-    /// Every request so far that `wanted` accepts.
+    /// Returns all recorded requests that match `wanted`.
     pub fn requests(&self, wanted: impl Fn(&Request) -> bool) -> Vec<Request> {
         self.with(|requests| requests.iter().filter(|request| wanted(request)).cloned().collect())
     }
 
-    /// How many requests so far `wanted` accepts.
+    /// Counts the recorded requests that match `wanted`.
     pub fn count(&self, wanted: impl Fn(&Request) -> bool) -> usize {
         self.with(|requests| requests.iter().filter(|request| wanted(request)).count())
     }
 
-    /// How often each task was given, taken or not, by node and id.
+    /// Counts submissions, accepted or not, by node and task ID.
     #[must_use]
     pub fn submissions(&self) -> BTreeMap<(NodeName, String), usize> {
         let mut counts = BTreeMap::new();
@@ -74,27 +73,28 @@ impl Journal {
         counts
     }
 
-    /// Submissions of tasks that ran or were done already: what an operator that gives each task once never sends.
+    /// Returns submissions of tasks that were already running or completed. An operator that submits each task once
+    /// produces none.
     #[must_use]
     pub fn repeats(&self) -> Vec<Request> {
-        self.requests(|request| request.submission == Some(Submission::Repeated))
+        self.requests(|request| request.submission == Some(Submission::Duplicate))
     }
 
-    /// Waits until there are at least `count` such requests, and returns them.
+    /// Waits for at least `count` matching requests and returns them.
     pub async fn wait_for(
         &self,
         count: usize,
         limit: Duration,
         wanted: impl Fn(&Request) -> bool,
     ) -> Result<Vec<Request>> {
-        wait::until(format!("{count} such requests to sidecars"), limit, || async {
+        wait::until(format!("{count} matching requests to sidecars"), limit, || async {
             let found = self.requests(&wanted);
             if found.len() >= count { Ok(found) } else { Err(format!("{} so far", found.len())) }
         })
         .await
     }
 
-    /// Writes down a request that has just come, and returns where it stands.
+    /// Records a new request and returns its index.
     pub(super) fn push(&self, request: Request) -> usize {
         self.with(|requests| {
             requests.push(request);
@@ -102,9 +102,9 @@ impl Journal {
         })
     }
 
-    /// Writes down what became of a request.
-    pub(super) fn amend(&self, place: usize, change: impl FnOnce(&mut Request)) {
-        self.with(|requests| requests.get_mut(place).map(change));
+    /// Updates a recorded request.
+    pub(super) fn update(&self, index: usize, change: impl FnOnce(&mut Request)) {
+        self.with(|requests| requests.get_mut(index).map(change));
     }
 
     fn with<T>(&self, access: impl FnOnce(&mut Vec<Request>) -> T) -> T {

@@ -1,4 +1,4 @@
-//! The tasks that one sidecar knows of, which it keeps on its volume: they outlive the process.
+//! Tasks of one sidecar, which the real one keeps on its volume: they survive a restart.
 
 use std::collections::HashMap;
 
@@ -7,26 +7,26 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// As many as the sidecar lists.
-const LISTED: usize = 100;
+/// Maximum number of listed tasks, as in the real sidecar.
+const MAX_LISTED: usize = 100;
 
-/// What a submission came to.
+/// Result of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submission {
-    /// The task was begun, for the given time (from 1).
+    /// The task was started.
     Begun {
-        /// Which attempt it is.
+        /// Attempt, starting at 1.
         run: u32,
     },
-    /// The task runs or is done already, and nothing happened.
-    Repeated,
+    /// The task was already running or completed; nothing happened.
+    Duplicate,
 }
 
-/// The ledger of one sidecar.
+/// The tasks of one sidecar.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     tasks: HashMap<String, Task>,
-    /// Never begins anew, so that what is left of a forgotten execution ends nothing.
+    /// Never reset, so that a stale execution cannot end a newer one.
     last_execution: u64,
 }
 
@@ -37,8 +37,8 @@ struct Task {
 }
 
 impl Ledger {
-    /// Enters a task. The number of its execution is returned if it is to be begun.
-    pub(super) fn enter(
+    /// Adds a task. Returns the execution number if the task must be started.
+    pub(super) fn submit(
         &mut self,
         id: &str,
         task_type: &str,
@@ -47,7 +47,7 @@ impl Ledger {
         let run = match self.tasks.get(id).map(|task| (task.result.status, task.result.run)) {
             None => 1,
             Some((TaskState::Failed, run)) => run + 1,
-            Some((TaskState::Running | TaskState::Completed, _)) => return (Submission::Repeated, None),
+            Some((TaskState::Running | TaskState::Completed, _)) => return (Submission::Duplicate, None),
         };
         let result = TaskResult {
             id: id.to_owned(),
@@ -65,8 +65,8 @@ impl Ledger {
         (Submission::Begun { run }, Some(execution))
     }
 
-    /// Ends an execution, and tells the task's type. Nothing happens if the task has been begun anew or forgotten since.
-    pub(super) fn end(&mut self, id: &str, execution: u64, end: Result<(), String>) -> Option<String> {
+    /// Ends an execution and returns the task type. Ignored if the task was restarted or removed since.
+    pub(super) fn finish(&mut self, id: &str, execution: u64, end: Result<(), String>) -> Option<String> {
         let task = self.tasks.get_mut(id).filter(|task| task.execution == execution)?;
         if task.result.status != TaskState::Running {
             return None;
@@ -77,8 +77,8 @@ impl Ledger {
         Some(task.result.task_type.clone())
     }
 
-    /// Begins everything anew that runs, as a sidecar does that has been killed: same run, another execution. Returns
-    /// id, type and execution of each.
+    /// Restarts all running tasks, like a sidecar after a crash: same run, new execution. Returns ID, type and
+    /// execution of each.
     pub(super) fn resume(&mut self) -> Vec<(String, String, u64)> {
         let mut resumed = Vec::new();
         for (id, task) in &mut self.tasks {
@@ -91,35 +91,35 @@ impl Ledger {
         resumed
     }
 
-    /// Id and execution of every task of a type that runs.
+    /// Returns ID and execution of all running tasks of a type.
     pub(super) fn running(&self, task_type: &str) -> Vec<(String, u64)> {
-        let runs =
+        let is_running =
             |task: &&Task| task.result.status == TaskState::Running && task.result.task_type == task_type;
-        self.tasks.values().filter(runs).map(|task| (task.result.id.clone(), task.execution)).collect()
+        self.tasks.values().filter(is_running).map(|task| (task.result.id.clone(), task.execution)).collect()
     }
 
     pub(super) fn get(&self, id: &str) -> Option<&TaskResult> {
         self.tasks.get(id).map(|task| &task.result)
     }
 
-    /// Those that were last begun, the newest first.
+    /// Returns the most recently started tasks, newest first.
     pub(super) fn newest(&self) -> Vec<&TaskResult> {
         let mut all: Vec<&Task> = self.tasks.values().collect();
         all.sort_by_key(|task| std::cmp::Reverse(task.execution));
-        all.into_iter().take(LISTED).map(|task| &task.result).collect()
+        all.into_iter().take(MAX_LISTED).map(|task| &task.result).collect()
     }
 
-    /// Forgets a task; true if it was known.
+    /// Removes a task; true if it existed.
     pub(super) fn remove(&mut self, id: &str) -> bool {
         self.tasks.remove(id).is_some()
     }
 
-    /// Forgets every task of a type.
+    /// Removes all tasks of a type.
     pub(super) fn remove_type(&mut self, task_type: &str) {
         self.tasks.retain(|_, task| task.result.task_type != task_type);
     }
 
-    /// Forgets everything.
+    /// Removes all tasks.
     pub(super) fn clear(&mut self) {
         self.tasks.clear();
     }
@@ -139,31 +139,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_failed_is_begun_again() {
+    fn only_failed_tasks_are_restarted() {
         let mut ledger = Ledger::default();
-        let (first, execution) = ledger.enter("a", "config-apply", None);
+        let (first, execution) = ledger.submit("a", "config-apply", None);
         assert_eq!(first, Submission::Begun { run: 1 });
-        assert_eq!(ledger.enter("a", "config-apply", None), (Submission::Repeated, None));
-        assert!(ledger.end("a", execution.unwrap(), Err("full".into())).is_some());
+        assert_eq!(ledger.submit("a", "config-apply", None), (Submission::Duplicate, None));
+        assert!(ledger.finish("a", execution.unwrap(), Err("full".into())).is_some());
         assert_eq!(ledger.get("a").unwrap().error.as_deref(), Some("full"));
-        let (second, execution) = ledger.enter("a", "config-validate", None);
+        let (second, execution) = ledger.submit("a", "config-validate", None);
         assert_eq!(second, Submission::Begun { run: 2 });
         let again = ledger.get("a").unwrap();
         assert_eq!((again.task_type.as_str(), again.error.as_deref()), ("config-validate", None));
-        assert!(ledger.end("a", execution.unwrap(), Ok(())).is_some());
-        assert_eq!(ledger.enter("a", "config-apply", None), (Submission::Repeated, None));
+        assert!(ledger.finish("a", execution.unwrap(), Ok(())).is_some());
+        assert_eq!(ledger.submit("a", "config-apply", None), (Submission::Duplicate, None));
         assert_eq!(ledger.get("a").unwrap().task_type, "config-validate");
     }
 
     #[test]
-    fn what_is_left_of_a_forgotten_execution_ends_nothing() {
+    fn stale_execution_ends_nothing() {
         let mut ledger = Ledger::default();
-        let (_, before) = ledger.enter("a", "snapshot-restore", None);
+        let (_, stale) = ledger.submit("a", "snapshot-restore", None);
         assert_eq!(ledger.resume().len(), 1);
-        assert_eq!(ledger.end("a", before.unwrap(), Ok(())), None);
+        assert_eq!(ledger.finish("a", stale.unwrap(), Ok(())), None);
         assert_eq!(ledger.get("a").unwrap().status, TaskState::Running);
         ledger.clear();
-        ledger.enter("a", "snapshot-restore", None);
-        assert_eq!(ledger.end("a", before.unwrap(), Ok(())), None);
+        ledger.submit("a", "snapshot-restore", None);
+        assert_eq!(ledger.finish("a", stale.unwrap(), Ok(())), None);
     }
 }

@@ -1,13 +1,13 @@
-//! Sidecars as tests want them: one server on one port plays the sidecar, behind its proxy, of every node.
+//! Scripted fake sidecars: one server on one port acts as the sidecar, behind its proxy, of every node.
 //!
-//! The node is told by the host name that a request was made to (and by TLS, by the server name), so the process under
-//! test must keep it and only dial [`Sidecars::address`] instead. What a sidecar answers is what the real one answers;
-//! what becomes of tasks and requests is scripted, for one node or for all, while the test runs.
+//! The host name of a request (with TLS, also the server name) selects the node, so the process under test must keep
+//! it and dial [`Sidecars::address`] instead. Responses are those of the real sidecar; outcomes of tasks and faults of
+//! requests are scripted while the test runs, for one node or for all.
 //!
 //! ```no_run
 //! # use std::time::Duration;
 //! # use api::sidecar_wire::{TaskType, path};
-//! # use testbed::sidecars::{Outcome, Requests, Sidecars, Trouble};
+//! # use testbed::fakes::sidecars::{Outcome, Requests, Sidecars, Trouble};
 //! # async fn example() -> testbed::Result<()> {
 //! let sidecars = Sidecars::start().await?;
 //! let node = sidecars.node("sei", "full-0");
@@ -16,12 +16,12 @@
 //! // ... let the operator work with --sidecar-address-template=ADDRESS ...
 //! node.wait_submitted(TaskType::MarkReady, Duration::from_secs(30)).await?;
 //! slow.lift();
-//! assert!(sidecars.journal().repeats().is_empty(), "a task was given twice");
+//! assert!(sidecars.journal().repeats().is_empty(), "a task was submitted twice");
 //! # Ok(()) }
 //! ```
 //!
-//! With a [`KubeletPlayer`](crate::fakes::kubelet::KubeletPlayer), sidecars live and die with their pods. Without one,
-//! every node has one that serves in the clear.
+//! With a [`KubeletPlayer`](crate::fakes::kubelet::KubeletPlayer), sidecars start and stop with their pods. Without
+//! one, every node has a sidecar that serves plain HTTP.
 
 mod connection;
 mod exchange;
@@ -53,7 +53,7 @@ use crate::cluster::pki::Identity;
 use crate::error::{IoContext, Result};
 use crate::harness::wait;
 
-/// A running server; it ends when dropped, and with it every connection.
+/// A running server; it stops when dropped and closes all connections.
 #[derive(Debug)]
 pub struct Sidecars {
     address: SocketAddr,
@@ -62,9 +62,9 @@ pub struct Sidecars {
 }
 
 impl Sidecars {
-    /// Sidecars of all nodes, on a free port of loopback.
+    /// Starts the sidecars of all nodes on a free loopback port.
     pub async fn start() -> Result<Self> {
-        let listening = || "listening for sidecars' clients on loopback".to_owned();
+        let listening = || "listening on loopback for fake sidecars".to_owned();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context(listening)?;
         let address = listener.local_addr().context(listening)?;
         let shared = Shared::new();
@@ -72,38 +72,38 @@ impl Sidecars {
         Ok(Self { address, shared, server })
     }
 
-    /// What is to be dialled instead of any node's address.
+    /// Address to dial instead of the address of any node.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The sidecar of one node.
+    /// Returns the sidecar of one node.
     pub fn node(&self, namespace: impl Into<String>, name: impl Into<String>) -> Sidecar {
         Sidecar { shared: self.shared.clone(), name: NodeName::new(namespace, name) }
     }
 
-    /// Accepts these bearer tokens and no others. Before the first call, any is accepted.
-    pub fn accept_only<T: Into<String>>(&self, tokens: impl IntoIterator<Item = T>) {
-        self.shared.with(|world| world.tokens = tokens.into_iter().map(Into::into).collect());
+    /// Accepts only these bearer tokens. Before the first call, any token is accepted.
+    pub fn accept_tokens<T: Into<String>>(&self, tokens: impl IntoIterator<Item = T>) {
+        self.shared.with(|state| state.tokens = tokens.into_iter().map(Into::into).collect());
     }
 
-    /// What becomes of tasks of a type, on every node.
+    /// Scripts the outcome of tasks of one type on all nodes.
     pub fn on_task(&self, task_type: TaskType, outcome: Outcome) -> Script {
         script::add(&self.shared, None, Effect::Task(Some(task_type), outcome))
     }
 
-    /// What becomes of tasks of every type, on every node.
+    /// Scripts the outcome of all tasks on all nodes.
     pub fn on_any_task(&self, outcome: Outcome) -> Script {
         script::add(&self.shared, None, Effect::Task(None, outcome))
     }
 
-    /// What happens to requests, on every node.
-    pub fn on_request(&self, requests: Requests, trouble: Trouble) -> Script {
-        script::add(&self.shared, None, Effect::Request(requests, trouble))
+    /// Scripts a fault for requests to all nodes.
+    pub fn on_request(&self, requests: Requests, fault: Trouble) -> Script {
+        script::add(&self.shared, None, Effect::Request(requests, fault))
     }
 
-    /// What they were asked so far.
+    /// Returns the journal of all requests.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.shared.journal
@@ -120,7 +120,7 @@ impl Drop for Sidecars {
     }
 }
 
-/// The sidecar of one node.
+/// The fake sidecar of one node.
 #[derive(Clone, Debug)]
 pub struct Sidecar {
     shared: Arc<Shared>,
@@ -128,83 +128,83 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Whose it is.
+    /// Returns the node name.
     #[must_use]
     pub fn name(&self) -> &NodeName {
         &self.name
     }
 
-    /// The id that the node has among its peers.
+    /// Returns the P2P node ID.
     #[must_use]
     pub fn node_id(&self) -> String {
         exchange::node_id(&self.name)
     }
 
-    /// What becomes of tasks of a type.
+    /// Scripts the outcome of tasks of one type.
     pub fn on_task(&self, task_type: TaskType, outcome: Outcome) -> Script {
         script::add(&self.shared, Some(self.name.clone()), Effect::Task(Some(task_type), outcome))
     }
 
-    /// What becomes of tasks of every type.
+    /// Scripts the outcome of all tasks.
     pub fn on_any_task(&self, outcome: Outcome) -> Script {
         script::add(&self.shared, Some(self.name.clone()), Effect::Task(None, outcome))
     }
 
-    /// What happens to requests.
-    pub fn on_request(&self, requests: Requests, trouble: Trouble) -> Script {
-        script::add(&self.shared, Some(self.name.clone()), Effect::Request(requests, trouble))
+    /// Scripts a fault for requests.
+    pub fn on_request(&self, requests: Requests, fault: Trouble) -> Script {
+        script::add(&self.shared, Some(self.name.clone()), Effect::Request(requests, fault))
     }
 
-    /// Completes the tasks of a type that run, and returns how many these were.
+    /// Completes the running tasks of a type and returns their number.
     pub fn complete(&self, task_type: TaskType) -> usize {
-        self.shared.end_running(&self.name, task_type, &Ok(()))
+        self.shared.finish_running(&self.name, task_type, &Ok(()))
     }
 
-    /// Lets the tasks of a type fail that run, and returns how many these were.
+    /// Fails the running tasks of a type and returns their number.
     pub fn fail(&self, task_type: TaskType, message: impl Into<String>) -> usize {
-        self.shared.end_running(&self.name, task_type, &Err(message.into()))
+        self.shared.finish_running(&self.name, task_type, &Err(message.into()))
     }
 
-    /// Restarts the sidecar in its pod: connections break, it is not ready, and what ran is begun anew.
+    /// Restarts the sidecar in its pod: connections are reset, readiness is lost, and running tasks start over.
     pub fn restart(&self) {
         self.shared.restart(&self.name);
     }
 
-    /// Forgets every task, as with a new volume. What runs ends nowhere.
-    pub fn lose_store(&self) {
-        self.shared.with(|world| world.node(&self.name).ledger.clear());
+    /// Removes all tasks, as with a new volume. Running tasks never end.
+    pub fn clear_tasks(&self) {
+        self.shared.with(|state| state.node(&self.name).ledger.clear());
     }
 
-    /// Serves in the clear from here on. With a kubelet player, the pod says how it is served.
+    /// Serves plain HTTP from now on. With a fake kubelet, the pod spec decides.
     pub fn serve_plain(&self) {
         self.shared.serve(&self.name, Transport::Plain);
     }
 
-    /// Serves by TLS with this certificate from here on. With a kubelet player, the pod says how it is served.
+    /// Serves TLS with this certificate from now on. With a fake kubelet, the pod spec decides.
     pub fn serve_tls(&self, identity: &Identity) -> Result<()> {
         self.shared.serve(&self.name, Transport::tls(identity)?);
         Ok(())
     }
 
-    /// Whether it says that the node may start.
+    /// Whether the sidecar reports ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.shared.with(|world| world.node(&self.name).ready)
+        self.shared.with(|state| state.node(&self.name).ready)
     }
 
-    /// How often it was started again; with a kubelet player, each pod counts.
+    /// Returns the number of restarts; with a fake kubelet, each new pod counts.
     #[must_use]
     pub fn restarts(&self) -> u64 {
-        self.shared.with(|world| world.node(&self.name).restarts)
+        self.shared.with(|state| state.node(&self.name).restarts)
     }
 
-    /// The tasks that it lists, the newest first.
+    /// Returns the listed tasks, newest first.
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskResult> {
-        self.shared.with(|world| world.node(&self.name).ledger.newest().into_iter().cloned().collect())
+        self.shared.with(|state| state.node(&self.name).ledger.newest().into_iter().cloned().collect())
     }
 
-    /// Waits until a task of this type was given, taken or not, and returns the first such request.
+    /// Waits until a task of this type was submitted, accepted or not, and returns the first such request.
     pub async fn wait_submitted(&self, task_type: TaskType, limit: Duration) -> Result<Request> {
         self.wait_request(&format!("a {task_type} for {}", self.name), limit, |request| {
             request.task_type.as_deref() == Some(task_type.as_str())
@@ -212,7 +212,7 @@ impl Sidecar {
         .await
     }
 
-    /// Waits until the task with this id was given, taken or not, and returns the first such request.
+    /// Waits until the task with this ID was submitted, accepted or not, and returns the first such request.
     pub async fn wait_submitted_id(&self, id: &str, limit: Duration) -> Result<Request> {
         self.wait_request(&format!("task {id} for {}", self.name), limit, |request| {
             request.task_id.as_deref() == Some(id)
@@ -220,10 +220,10 @@ impl Sidecar {
         .await
     }
 
-    /// Waits until it says that the node may start.
+    /// Waits until the sidecar reports ready.
     pub async fn wait_ready(&self, limit: Duration) -> Result<()> {
-        wait::until(format!("the sidecar of {} to be ready", self.name), limit, || async {
-            if self.is_ready() { Ok(()) } else { Err(format!("its tasks are {:?}", self.tasks())) }
+        wait::until(format!("readiness of the sidecar of {}", self.name), limit, || async {
+            if self.is_ready() { Ok(()) } else { Err(format!("tasks: {:?}", self.tasks())) }
         })
         .await
     }
@@ -235,11 +235,11 @@ impl Sidecar {
         wanted: impl Fn(&Request) -> bool,
     ) -> Result<Request> {
         wait::until(what, limit, || async {
-            let given = self
+            let found = self
                 .shared
                 .journal
                 .requests(|request| request.node == self.name && request.is_submission() && wanted(request));
-            given.into_iter().next().ok_or_else(|| format!("its tasks are {:?}", self.tasks()))
+            found.into_iter().next().ok_or_else(|| format!("tasks: {:?}", self.tasks()))
         })
         .await
     }

@@ -1,5 +1,5 @@
-//! Parameters are checked as a real sidecar checks them: one that took everything would let a test pass whose node
-//! could never come up.
+//! Validates task parameters like the real sidecar. A fake that accepts everything would hide nodes that can never
+//! start.
 
 use api::sidecar_wire::{
     AssembleGenesis, AwaitCondition, AwaitedCondition, ConfigApply, ConfigureGenesis, ConfigureStateSync,
@@ -9,53 +9,53 @@ use api::sidecar_wire::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-type Checked = Result<(), String>;
+type Validation = Result<(), String>;
 
-/// Refuses parameters that a task of this type cannot be done with.
-pub(super) fn check(task_type: TaskType, params: Option<&Map<String, Value>>) -> Checked {
+/// Rejects parameters that are invalid for the task type.
+pub(super) fn validate(task_type: TaskType, params: Option<&Map<String, Value>>) -> Validation {
     let params = Value::Object(params.cloned().unwrap_or_default());
     match task_type {
         TaskType::ConfigApply => config_apply(&read(params)?),
         TaskType::DiscoverPeers => discover_peers(&read(params)?),
         TaskType::AwaitCondition => await_condition(&read(params)?),
         TaskType::SnapshotRestore => {
-            let wanted: SnapshotRestore = read(params)?;
-            unless(wanted.target_height < 0, "targetHeight must not be negative")
+            let params: SnapshotRestore = read(params)?;
+            reject_if(params.target_height < 0, "targetHeight must not be negative")
         }
         TaskType::ConfigureGenesis => configure_genesis(&read(params)?),
         TaskType::ConfigureStateSync => {
-            let wanted: ConfigureStateSync = read(params)?;
-            unless(wanted.backfill_blocks < 0, "backfillBlocks must not be negative")
+            let params: ConfigureStateSync = read(params)?;
+            reject_if(params.backfill_blocks < 0, "backfillBlocks must not be negative")
         }
         TaskType::GenerateIdentity => {
-            let wanted: GenerateIdentity = read(params)?;
-            required([("chainId", &wanted.chain_id), ("moniker", &wanted.moniker)])
+            let params: GenerateIdentity = read(params)?;
+            required([("chainId", &params.chain_id), ("moniker", &params.moniker)])
         }
         TaskType::GenerateGentx => {
-            let wanted: GenerateGentx = read(params)?;
+            let params: GenerateGentx = read(params)?;
             required([
-                ("chainId", &wanted.chain_id),
-                ("stakingAmount", &wanted.staking_amount),
-                ("accountBalance", &wanted.account_balance),
+                ("chainId", &params.chain_id),
+                ("stakingAmount", &params.staking_amount),
+                ("accountBalance", &params.account_balance),
             ])
         }
         TaskType::UploadGenesisArtifacts => {
-            let wanted: UploadGenesisArtifacts = read(params)?;
-            required([("nodeName", &wanted.node_name)])
+            let params: UploadGenesisArtifacts = read(params)?;
+            required([("nodeName", &params.node_name)])
         }
         TaskType::AssembleAndUploadGenesis => assemble_genesis(&read(params)?),
         _ => Ok(()),
     }
 }
 
-fn config_apply(wanted: &ConfigApply) -> Checked {
-    unless(wanted.mode.is_none() && !wanted.incremental, "mode is required")?;
-    unless(wanted.target_version < 0, "targetVersion must not be negative")
+fn config_apply(params: &ConfigApply) -> Validation {
+    reject_if(params.mode.is_none() && !params.incremental, "mode is required")?;
+    reject_if(params.target_version < 0, "targetVersion must not be negative")
 }
 
-fn discover_peers(wanted: &DiscoverPeers) -> Checked {
-    unless(wanted.sources.is_empty(), "at least one source is required")?;
-    for (index, source) in wanted.sources.iter().enumerate() {
+fn discover_peers(params: &DiscoverPeers) -> Validation {
+    reject_if(params.sources.is_empty(), "at least one source is required")?;
+    for (index, source) in params.sources.iter().enumerate() {
         let missing = match source {
             PeerDiscovery::Ec2Tags { region, tags } => {
                 (region.is_empty() || tags.is_empty()).then_some("region and tags")
@@ -70,25 +70,28 @@ fn discover_peers(wanted: &DiscoverPeers) -> Checked {
     Ok(())
 }
 
-fn await_condition(wanted: &AwaitCondition) -> Checked {
-    let endless = wanted.condition == AwaitedCondition::Height && wanted.target_height <= 0;
-    unless(endless, "targetHeight must be above 0")
+fn await_condition(params: &AwaitCondition) -> Validation {
+    let unreachable = params.condition == AwaitedCondition::Height && params.target_height <= 0;
+    reject_if(unreachable, "targetHeight must be above 0")
 }
 
-fn configure_genesis(wanted: &ConfigureGenesis) -> Checked {
+fn configure_genesis(params: &ConfigureGenesis) -> Validation {
     let is_hash = |hash: &String| {
         hash.len() == 64 && hash.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
     };
-    let wrong = wanted.expected_genesis_hash.as_ref().is_some_and(|hash| !is_hash(hash));
-    unless(wrong, "expectedGenesisHash must be a SHA-256 in lower-case hexadecimal")
+    let invalid = params.expected_genesis_hash.as_ref().is_some_and(|hash| !is_hash(hash));
+    reject_if(invalid, "expectedGenesisHash must be a SHA-256 in lower-case hexadecimal")
 }
 
-fn assemble_genesis(wanted: &AssembleGenesis) -> Checked {
-    required([("accountBalance", &wanted.account_balance), ("namespace", &wanted.namespace)])?;
-    unless(wanted.nodes.is_empty(), "at least one node is required")?;
-    for account in &wanted.accounts {
+fn assemble_genesis(params: &AssembleGenesis) -> Validation {
+    required([("accountBalance", &params.account_balance), ("namespace", &params.namespace)])?;
+    reject_if(params.nodes.is_empty(), "at least one node is required")?;
+    for account in &params.accounts {
         required([("address", &account.address), ("balance", &account.balance)])?;
-        unless(!account.address.starts_with("sei1"), &format!("{} is no sei address", account.address))?;
+        reject_if(
+            !account.address.starts_with("sei1"),
+            &format!("{} is not a sei address", account.address),
+        )?;
     }
     Ok(())
 }
@@ -97,15 +100,15 @@ fn read<T: DeserializeOwned>(params: Value) -> Result<T, String> {
     serde_json::from_value(params).map_err(|error| format!("parsing params: {error}"))
 }
 
-fn required<const N: usize>(fields: [(&str, &String); N]) -> Checked {
+fn required<const N: usize>(fields: [(&str, &String); N]) -> Validation {
     match fields.iter().find(|(_, value)| value.is_empty()) {
         None => Ok(()),
         Some((name, _)) => Err(format!("{name} is required")),
     }
 }
 
-fn unless(wrong: bool, message: &str) -> Checked {
-    if wrong { Err(message.to_owned()) } else { Ok(()) }
+fn reject_if(invalid: bool, message: &str) -> Validation {
+    if invalid { Err(message.to_owned()) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -115,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_task_cannot_be_done_with_is_refused() {
+    fn invalid_params_are_rejected() {
         for (task_type, params, refusal) in [
             (TaskType::ConfigApply, json!({"mode": "fast"}), "unknown variant `fast`"),
             (TaskType::ConfigApply, json!({}), "mode is required"),
@@ -143,13 +146,13 @@ mod tests {
                 "at least one node",
             ),
         ] {
-            let refused = check(task_type, params.as_object()).unwrap_err();
-            assert!(refused.contains(refusal), "{task_type}: {refused}");
+            let error = validate(task_type, params.as_object()).unwrap_err();
+            assert!(error.contains(refusal), "{task_type}: {error}");
         }
     }
 
     #[test]
-    fn what_plans_are_made_of_is_taken() {
+    fn params_of_plans_are_accepted() {
         for (task_type, params) in [
             (TaskType::ConfigApply, json!({"mode": "full", "incremental": false, "targetVersion": 0})),
             (TaskType::ConfigApply, json!({"incremental": true})),
@@ -157,8 +160,8 @@ mod tests {
             (TaskType::SnapshotRestore, json!({})),
             (TaskType::MarkReady, json!({})),
         ] {
-            check(task_type, params.as_object()).unwrap();
-            check(TaskType::MarkReady, None).unwrap();
+            validate(task_type, params.as_object()).unwrap();
+            validate(TaskType::MarkReady, None).unwrap();
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What tests make sidecars do. Of the scripts that fit, the newest decides: a rule for all nodes can be overruled for
-//! one.
+//! Scripts for task outcomes and request faults. The newest matching script wins, so a script for one node
+//! overrides one for all nodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,64 +12,64 @@ use http::{Method, StatusCode};
 use super::name::NodeName;
 use super::state::Shared;
 
-/// What becomes of a task.
+/// Outcome of a task.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It is done at once, as all tasks that nothing was scripted for.
+    /// Completes at once; the default.
     Complete,
-    /// It is done after this time.
+    /// Completes after this time.
     CompleteAfter(Duration),
-    /// It runs until [`Sidecar::complete`](super::Sidecar::complete) or [`Sidecar::fail`](super::Sidecar::fail).
+    /// Runs until [`Sidecar::complete`](super::Sidecar::complete) or [`Sidecar::fail`](super::Sidecar::fail).
     Run,
-    /// It fails at once.
+    /// Fails at once.
     Fail {
-        /// Why.
+        /// Error message.
         message: String,
-        /// How often on each node, however many tasks that are; then older scripts decide. `None` for always.
+        /// Number of failures per node, across all tasks; after that, older scripts apply. `None` for no limit.
         times: Option<u32>,
     },
-    /// It is refused with 400 when it is given.
+    /// Rejected with 400 on submission.
     Reject {
-        /// Why.
+        /// Error message.
         message: String,
     },
 }
 
 impl Outcome {
-    /// Fails so many times on each node, then not any more.
+    /// Fails this many times on each node.
     pub fn fail(times: u32, message: impl Into<String>) -> Self {
         Self::Fail { message: message.into(), times: Some(times) }
     }
 
-    /// Fails always.
+    /// Always fails.
     pub fn fail_always(message: impl Into<String>) -> Self {
         Self::Fail { message: message.into(), times: None }
     }
 
-    /// Is refused.
+    /// Rejects the submission.
     pub fn reject(message: impl Into<String>) -> Self {
         Self::Reject { message: message.into() }
     }
 }
 
-/// What happens to a request.
+/// Fault of a request.
 #[derive(Clone, Debug)]
 pub enum Trouble {
-    /// It is done at once, and answered only after this time.
+    /// Processed at once, answered after this time.
     Late(Duration),
-    /// It is done, and the connection is reset instead of an answer.
+    /// Processed, but the connection is reset instead of a response.
     LoseAnswer,
-    /// It is not done, and answered with this, as by a proxy whose sidecar does not listen (502).
+    /// Not processed; answered with this status, such as the 502 of a proxy without its sidecar.
     Answer(StatusCode, String),
-    /// It is not done, and answered with 403, except on the paths that need no authorization.
+    /// Not processed; answered with 403, except on paths without authorization.
     Forbidden,
-    /// It is not done and never answered.
+    /// Not processed and never answered.
     Hang,
-    /// It is not done, and the connection is reset, as if nobody were there.
+    /// Not processed; the connection is reset, as if the sidecar were down.
     Away,
 }
 
-/// Which requests trouble comes to.
+/// Selects the requests that a fault applies to.
 #[derive(Clone, Debug)]
 pub struct Requests {
     which: Which,
@@ -92,63 +92,63 @@ impl Requests {
         Self { which: Which::Any, task_type: None, first: None }
     }
 
-    /// Those that give a task.
+    /// Task submissions.
     #[must_use]
     pub fn submissions() -> Self {
         Self { which: Which::Submissions, ..Self::any() }
     }
 
-    /// Those that ask for one task.
+    /// Reads of a single task.
     #[must_use]
     pub fn reads() -> Self {
         Self { which: Which::Reads, ..Self::any() }
     }
 
-    /// Those to one path, such as [`HEALTHZ`](path::HEALTHZ).
+    /// Requests to one path, such as [`HEALTHZ`](path::HEALTHZ).
     pub fn path(path: impl Into<String>) -> Self {
         Self { which: Which::Path(path.into()), ..Self::any() }
     }
 
-    /// Only those that are about a task of this type.
+    /// Only requests for tasks of this type.
     #[must_use]
     pub fn of(mut self, task_type: TaskType) -> Self {
         self.task_type = Some(task_type);
         self
     }
 
-    /// Only so many on each node; then older scripts decide.
+    /// Only the first requests on each node; after that, older scripts apply.
     #[must_use]
     pub fn first(mut self, count: u32) -> Self {
         self.first = Some(count);
         self
     }
 
-    fn fit(&self, asked: &Asked<'_>) -> bool {
-        let fits = match &self.which {
+    fn matches(&self, request: &RequestInfo<'_>) -> bool {
+        let matches_kind = match &self.which {
             Which::Any => true,
-            Which::Submissions => asked.method == Method::POST && asked.path == path::TASKS,
-            Which::Reads => asked.method == Method::GET && task_id(asked.path).is_some(),
-            Which::Path(path) => asked.path == path,
+            Which::Submissions => request.method == Method::POST && request.path == path::TASKS,
+            Which::Reads => request.method == Method::GET && task_id(request.path).is_some(),
+            Which::Path(path) => request.path == path,
         };
-        fits && self.task_type.is_none_or(|wanted| asked.task_type == Some(wanted.as_str()))
+        matches_kind && self.task_type.is_none_or(|task_type| request.task_type == Some(task_type.as_str()))
     }
 }
 
-/// The task that a path names.
+/// Returns the task ID in a path.
 pub(super) fn task_id(path: &str) -> Option<&str> {
     let id = path.strip_prefix(path::TASKS)?.strip_prefix('/')?;
     (!id.is_empty() && !id.contains('/')).then_some(id)
 }
 
-/// What scripts know of a request.
-pub(super) struct Asked<'a> {
+/// What scripts match on.
+pub(super) struct RequestInfo<'a> {
     pub(super) node: &'a NodeName,
     pub(super) method: &'a Method,
     pub(super) path: &'a str,
     pub(super) task_type: Option<&'a str>,
 }
 
-/// Something that was scripted. It is in force until it is lifted, also when this handle is dropped.
+/// A script in force. It stays in force until [`lift`](Self::lift), even if this handle is dropped.
 #[derive(Debug)]
 pub struct Script {
     shared: Arc<Shared>,
@@ -157,21 +157,21 @@ pub struct Script {
 }
 
 impl Script {
-    /// How often it has decided.
+    /// Returns how often the script was applied.
     #[must_use]
     pub fn fired(&self) -> u64 {
         self.fired.load(Ordering::SeqCst)
     }
 
-    /// Takes it out of force. What has been decided stays: a task that runs goes on, a request that hangs hangs.
+    /// Removes the script. Earlier decisions stay: running tasks keep running, hanging requests keep hanging.
     pub fn lift(&self) {
-        self.shared.with(|world| world.scripts.rules.retain(|rule| rule.id != self.id));
+        self.shared.with(|state| state.scripts.rules.retain(|rule| rule.id != self.id));
     }
 }
 
 #[derive(Debug)]
 pub(super) enum Effect {
-    /// Of tasks of one type, or of all.
+    /// For tasks of one type, or of all types.
     Task(Option<TaskType>, Outcome),
     Request(Requests, Trouble),
 }
@@ -179,7 +179,7 @@ pub(super) enum Effect {
 #[derive(Debug)]
 struct Rule {
     id: u64,
-    /// Absent: all nodes.
+    /// `None` for all nodes.
     node: Option<NodeName>,
     effect: Effect,
     fired: Arc<AtomicU64>,
@@ -187,13 +187,13 @@ struct Rule {
 }
 
 impl Rule {
-    /// Whether it decides once more on this node.
-    fn take(&mut self, node: &NodeName, times: Option<u32>) -> bool {
-        let before = self.fired_on.entry(node.clone()).or_default();
-        if times.is_some_and(|times| *before >= times) {
+    /// Counts an application on this node, unless the limit is reached.
+    fn try_apply(&mut self, node: &NodeName, times: Option<u32>) -> bool {
+        let count = self.fired_on.entry(node.clone()).or_default();
+        if times.is_some_and(|times| *count >= times) {
             return false;
         }
-        *before += 1;
+        *count += 1;
         self.fired.fetch_add(1, Ordering::SeqCst);
         true
     }
@@ -203,7 +203,7 @@ impl Rule {
     }
 }
 
-/// Everything that was scripted.
+/// All scripts in force.
 #[derive(Debug, Default)]
 pub(super) struct Scripts {
     rules: Vec<Rule>,
@@ -211,42 +211,42 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    /// Why a task of this type is refused when it is given, if it is.
+    /// Returns the error message if a submission of this type is rejected.
     pub(super) fn rejection(&mut self, node: &NodeName, task_type: TaskType) -> Option<String> {
-        match self.deciding(node, task_type)? {
+        match self.matching_rule(node, task_type)? {
             (rule, Outcome::Reject { message }) => {
-                rule.take(node, None);
+                rule.try_apply(node, None);
                 Some(message)
             }
             _ => None,
         }
     }
 
-    /// What becomes of a task of this type that is begun now.
+    /// Returns the outcome of a task of this type that starts now.
     pub(super) fn outcome(&mut self, node: &NodeName, task_type: TaskType) -> Outcome {
-        let Some((rule, outcome)) = self.deciding(node, task_type) else {
-            // Uploads go on for as long as the sidecar lives: who waits for their end would wait for ever.
+        let Some((rule, outcome)) = self.matching_rule(node, task_type) else {
+            // Uploads run as long as the sidecar does; a client that waits for their end must hang here, too.
             return if task_type == TaskType::SnapshotUpload { Outcome::Run } else { Outcome::Complete };
         };
-        rule.take(node, None);
+        rule.try_apply(node, None);
         outcome
     }
 
-    /// What happens to a request, if anything does.
-    pub(super) fn trouble(&mut self, asked: &Asked<'_>) -> Option<Trouble> {
-        let mut rules = self.rules.iter_mut().rev().filter(|rule| rule.is_for(asked.node));
+    /// Returns the fault of a request.
+    pub(super) fn request_fault(&mut self, request: &RequestInfo<'_>) -> Option<Trouble> {
+        let mut rules = self.rules.iter_mut().rev().filter(|rule| rule.is_for(request.node));
         rules.find_map(|rule| {
-            let Effect::Request(requests, trouble) = &rule.effect else { return None };
-            let (first, trouble) = (requests.first, trouble.clone());
-            (requests.fit(asked) && rule.take(asked.node, first)).then_some(trouble)
+            let Effect::Request(requests, fault) = &rule.effect else { return None };
+            let (first, fault) = (requests.first, fault.clone());
+            (requests.matches(request) && rule.try_apply(request.node, first)).then_some(fault)
         })
     }
 
-    fn deciding(&mut self, node: &NodeName, task_type: TaskType) -> Option<(&mut Rule, Outcome)> {
+    fn matching_rule(&mut self, node: &NodeName, task_type: TaskType) -> Option<(&mut Rule, Outcome)> {
         let mut rules = self.rules.iter_mut().rev().filter(|rule| rule.is_for(node));
         rules.find_map(|rule| {
-            let Effect::Task(of, outcome) = &rule.effect else { return None };
-            if of.is_some_and(|of| of != task_type) {
+            let Effect::Task(wanted, outcome) = &rule.effect else { return None };
+            if wanted.is_some_and(|wanted| wanted != task_type) {
                 return None;
             }
             let outcome = outcome.clone();
@@ -260,11 +260,11 @@ impl Scripts {
     }
 }
 
-/// Puts something in force, for one node or for all.
+/// Adds a script for one node or for all.
 pub(super) fn add(shared: &Arc<Shared>, node: Option<NodeName>, effect: Effect) -> Script {
     let fired = Arc::<AtomicU64>::default();
-    let id = shared.with(|world| {
-        let scripts = &mut world.scripts;
+    let id = shared.with(|state| {
+        let scripts = &mut state.scripts;
         scripts.last_id += 1;
         let id = scripts.last_id;
         scripts.rules.push(Rule { id, node, effect, fired: fired.clone(), fired_on: HashMap::new() });

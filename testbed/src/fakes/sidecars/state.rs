@@ -1,4 +1,4 @@
-//! All sidecars of one server: what each knows and does. One lock holds everything; nothing waits under it.
+//! State of all fake sidecars of one server, under one lock that is never held across an await.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::connection::Control;
+use super::connection::ConnectionControl;
 use super::journal::Journal;
 use super::ledger::{Ledger, Submission};
 use super::name::NodeName;
@@ -16,67 +16,67 @@ use super::params;
 use super::script::{Outcome, Scripts};
 use super::transport::Transport;
 
-/// What connections, handles and the kubelet player share.
+/// Shared by connections, handles and the fake kubelet.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    world: Mutex<World>,
+    state: Mutex<State>,
     pub(super) journal: Journal,
-    /// Where delayed ends of tasks wait, also when a test that is no task of the runtime begins them.
+    /// Runs delayed task ends, also when started from a test thread outside the runtime.
     runtime: Handle,
 }
 
 /// Everything under the lock.
 #[derive(Debug, Default)]
-pub(super) struct World {
+pub(super) struct State {
     nodes: HashMap<NodeName, Node>,
     pub(super) scripts: Scripts,
-    /// The accepted tokens; any while there are none.
+    /// Accepted tokens; empty accepts any.
     pub(super) tokens: HashSet<String>,
-    /// Namespaces whose sidecars live and die with their pods.
-    followed: HashSet<String>,
-    /// Who is told when a sidecar becomes ready, or is no longer.
+    /// Namespaces whose sidecars start and stop with their pods.
+    pod_namespaces: HashSet<String>,
+    /// Notified when a sidecar becomes ready or unready.
     listeners: Vec<mpsc::UnboundedSender<NodeName>>,
-    ids_made: u64,
+    generated_ids: u64,
 }
 
-/// One node's sidecar.
+/// The sidecar of one node.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) ledger: Ledger,
     pub(super) ready: bool,
     pub(super) restarts: u64,
     pub(super) transport: Transport,
-    /// The pod it lives in, where sidecars live and die with pods.
+    /// UID of the pod it runs in, in namespaces with a fake kubelet.
     pod: Option<String>,
-    /// Connections over which it was asked; dead ones are forgotten now and then.
-    connections: Vec<Weak<Control>>,
+    /// Connections with requests to this node; closed ones are pruned.
+    connections: Vec<Weak<ConnectionControl>>,
 }
 
 impl Node {
-    /// Notes that it was asked over a connection.
-    pub(super) fn asked_over(&mut self, control: &Arc<Control>) {
+    /// Remembers a connection, to reset it on restart.
+    pub(super) fn track_connection(&mut self, control: &Arc<ConnectionControl>) {
         self.connections.retain(|known| known.strong_count() > 0);
         if !self.connections.iter().any(|known| known.as_ptr() == Arc::as_ptr(control)) {
             self.connections.push(Arc::downgrade(control));
         }
     }
 
-    /// A process that is gone takes its connections with it.
-    fn cut_connections(&mut self) {
+    /// Resets all connections, as the end of the process would.
+    fn reset_connections(&mut self) {
         for control in self.connections.drain(..).filter_map(|known| known.upgrade()) {
             control.reset_now();
         }
     }
 }
 
-impl World {
+impl State {
     pub(super) fn node(&mut self, name: &NodeName) -> &mut Node {
         self.nodes.entry(name.clone()).or_default()
     }
 
-    /// Whether somebody listens at a node's address.
-    pub(super) fn is_there(&self, name: &NodeName) -> bool {
-        !self.followed.contains(&name.namespace)
+    /// Whether the node's address is reachable.
+    pub(super) fn is_reachable(&self, name: &NodeName) -> bool {
+        !self.pod_namespaces.contains(&name.namespace)
             || self.nodes.get(name).is_some_and(|node| node.pod.is_some())
     }
 
@@ -89,17 +89,17 @@ impl World {
     }
 }
 
-/// What sidecars do.
+/// Behavior of the sidecar.
 impl Shared {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { world: Mutex::default(), journal: Journal::default(), runtime: Handle::current() })
+        Arc::new(Self { state: Mutex::default(), journal: Journal::default(), runtime: Handle::current() })
     }
 
-    pub(super) fn with<T>(&self, access: impl FnOnce(&mut World) -> T) -> T {
-        access(&mut self.world.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn with<T>(&self, access: impl FnOnce(&mut State) -> T) -> T {
+        access(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a task, or says why not.
+    /// Accepts a task or returns the error message.
     pub(super) fn submit(
         self: &Arc<Self>,
         node: &NodeName,
@@ -110,84 +110,83 @@ impl Shared {
         }
         let task_type = TaskType::from_name(&request.task_type)
             .ok_or_else(|| format!("unknown task type: {}", request.task_type))?;
-        let given = request.id.filter(|id| !id.is_empty());
-        let given =
-            given.map(|id| Uuid::parse_str(&id).map_err(|_| format!("task ID must be a valid UUID: {id}")));
-        let given = given.transpose()?;
-        params::check(task_type, request.params.as_ref())?;
-        self.with(|world| {
-            if let Some(message) = world.scripts.rejection(node, task_type) {
+        let id = request.id.filter(|id| !id.is_empty());
+        let id = id.map(|id| Uuid::parse_str(&id).map_err(|_| format!("task ID must be a valid UUID: {id}")));
+        let id = id.transpose()?;
+        params::validate(task_type, request.params.as_ref())?;
+        self.with(|state| {
+            if let Some(message) = state.scripts.rejection(node, task_type) {
                 return Err(message);
             }
-            let id = given.unwrap_or_else(|| {
-                world.ids_made += 1;
-                Uuid::new_v5(&Uuid::NAMESPACE_OID, &world.ids_made.to_be_bytes())
+            let id = id.unwrap_or_else(|| {
+                state.generated_ids += 1;
+                Uuid::new_v5(&Uuid::NAMESPACE_OID, &state.generated_ids.to_be_bytes())
             });
             let id = id.hyphenated().to_string();
             let (submission, execution) =
-                world.node(node).ledger.enter(&id, task_type.as_str(), request.params);
+                state.node(node).ledger.submit(&id, task_type.as_str(), request.params);
             if let Some(execution) = execution {
-                self.begin(world, node, &id, task_type, execution);
+                self.start_task(state, node, &id, task_type, execution);
             }
             Ok((id, submission))
         })
     }
 
-    /// Ends every task of a type that runs on a node, and returns how many these were.
-    pub(super) fn end_running(
+    /// Ends the running tasks of a type on a node and returns their number.
+    pub(super) fn finish_running(
         &self,
         node: &NodeName,
         task_type: TaskType,
         end: &Result<(), String>,
     ) -> usize {
-        self.with(|world| {
-            let running = world.node(node).ledger.running(task_type.as_str());
+        self.with(|state| {
+            let running = state.node(node).ledger.running(task_type.as_str());
             for (id, execution) in &running {
-                end_in(world, node, id, *execution, end.clone());
+                finish_execution(state, node, id, *execution, end.clone());
             }
             running.len()
         })
     }
 
-    /// The process ends and begins: connections break, the ready flag is gone, and what ran is begun anew.
+    /// Restarts the process: connections are reset, readiness is lost, and running tasks start over.
     pub(super) fn restart(self: &Arc<Self>, node: &NodeName) {
-        self.with(|world| self.restart_in(world, node));
+        self.with(|state| self.restart_in(state, node));
     }
 
-    fn restart_in(self: &Arc<Self>, world: &mut World, name: &NodeName) {
-        world.set_ready(name, false);
-        let node = world.node(name);
-        node.cut_connections();
+    fn restart_in(self: &Arc<Self>, state: &mut State, name: &NodeName) {
+        state.set_ready(name, false);
+        let node = state.node(name);
+        node.reset_connections();
         node.restarts += 1;
         for (id, task_type, execution) in node.ledger.resume() {
             if let Some(task_type) = TaskType::from_name(&task_type) {
-                self.begin(world, name, &id, task_type, execution);
+                self.start_task(state, name, &id, task_type, execution);
             }
         }
     }
 
-    fn begin(
+    fn start_task(
         self: &Arc<Self>,
-        world: &mut World,
+        state: &mut State,
         node: &NodeName,
         id: &str,
         task_type: TaskType,
         execution: u64,
     ) {
-        match world.scripts.outcome(node, task_type) {
-            Outcome::Complete => end_in(world, node, id, execution, Ok(())),
+        match state.scripts.outcome(node, task_type) {
+            Outcome::Complete => finish_execution(state, node, id, execution, Ok(())),
             Outcome::Run => {}
             Outcome::Fail { message, .. } | Outcome::Reject { message } => {
-                end_in(world, node, id, execution, Err(message));
+                finish_execution(state, node, id, execution, Err(message));
             }
             Outcome::CompleteAfter(time) => {
-                // Weak: a task that is late must not keep a server alive that nobody uses any more.
+                // Weak: a pending task must not keep an unused server alive.
                 let shared = Arc::downgrade(self);
                 let (node, id) = (node.clone(), id.to_owned());
                 self.runtime.spawn(async move {
                     tokio::time::sleep(time).await;
                     if let Some(shared) = shared.upgrade() {
-                        shared.with(|world| end_in(world, &node, &id, execution, Ok(())));
+                        shared.with(|state| finish_execution(state, &node, &id, execution, Ok(())));
                     }
                 });
             }
@@ -195,85 +194,86 @@ impl Shared {
     }
 
     pub(super) fn task(&self, node: &NodeName, id: &str) -> Option<TaskResult> {
-        self.with(|world| world.node(node).ledger.get(id).cloned())
+        self.with(|state| state.node(node).ledger.get(id).cloned())
     }
 
-    /// Serves in another way from here on; connections are cut, since a proxy that serves so is another process.
+    /// Changes the transport and resets connections, because the real proxy would be a new process.
     pub(super) fn serve(&self, node: &NodeName, transport: Transport) {
-        self.with(|world| {
-            let node = world.node(node);
+        self.with(|state| {
+            let node = state.node(node);
             node.transport = transport;
-            node.cut_connections();
+            node.reset_connections();
         });
     }
 }
 
-/// What pods do to their sidecars.
+/// Effects of pods on their sidecars.
 impl Shared {
-    /// From here on, sidecars of a namespace live and die with their pods. Returns who becomes ready or is no longer.
+    /// From now on, sidecars of these namespaces start and stop with their pods. Returns a stream of readiness
+    /// changes.
     pub(crate) fn follow_pods(&self, namespaces: &[String]) -> mpsc::UnboundedReceiver<NodeName> {
-        let (tell, told) = mpsc::unbounded_channel();
-        self.with(|world| {
-            world.followed.extend(namespaces.iter().cloned());
-            world.listeners.push(tell);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.with(|state| {
+            state.pod_namespaces.extend(namespaces.iter().cloned());
+            state.listeners.push(sender);
         });
-        told
+        receiver
     }
 
-    /// The containers of a pod have started: a sidecar begins with an empty memory and a full ledger. Nothing happens
-    /// if it lives in that pod already.
+    /// The containers of a pod started: the sidecar loses readiness and keeps its tasks. Ignored if it already runs
+    /// in this pod.
     pub(crate) fn pod_started(self: &Arc<Self>, node: &NodeName, uid: &str, transport: Transport) {
-        self.with(|world| {
-            if world.node(node).pod.as_deref() == Some(uid) {
+        self.with(|state| {
+            if state.node(node).pod.as_deref() == Some(uid) {
                 return;
             }
-            let one = world.node(node);
-            one.pod = Some(uid.to_owned());
-            one.transport = transport;
-            self.restart_in(world, node);
+            let entry = state.node(node);
+            entry.pod = Some(uid.to_owned());
+            entry.transport = transport;
+            self.restart_in(state, node);
         });
     }
 
-    /// The proxy of a pod has read its certificate again. Connections stay, as they do with the real one.
+    /// The proxy of a pod reloaded its certificate. Connections stay open, as with the real proxy.
     pub(crate) fn certificate_changed(&self, node: &NodeName, uid: &str, transport: Transport) {
-        self.with(|world| {
-            let node = world.node(node);
+        self.with(|state| {
+            let node = state.node(node);
             if node.pod.as_deref() == Some(uid) {
                 node.transport = transport;
             }
         });
     }
 
-    /// The containers of a pod have ended. Nothing happens if the sidecar lives in another pod by now.
+    /// The containers of a pod exited. Ignored if the sidecar runs in another pod by now.
     pub(crate) fn pod_ended(&self, node: &NodeName, uid: &str) {
-        self.with(|world| {
-            let one = world.node(node);
-            if one.pod.as_deref() == Some(uid) {
-                one.pod = None;
-                one.cut_connections();
-                world.set_ready(node, false);
+        self.with(|state| {
+            let entry = state.node(node);
+            if entry.pod.as_deref() == Some(uid) {
+                entry.pod = None;
+                entry.reset_connections();
+                state.set_ready(node, false);
             }
         });
     }
 
-    /// Whether the sidecar in this pod says that the node may start.
+    /// Whether the sidecar in this pod reports ready.
     pub(crate) fn is_ready(&self, node: &NodeName, uid: &str) -> bool {
-        self.with(|world| {
-            let node = world.node(node);
+        self.with(|state| {
+            let node = state.node(node);
             node.ready && node.pod.as_deref() == Some(uid)
         })
     }
 }
 
-/// Ends one execution of a task, with all that follows from it.
-fn end_in(world: &mut World, name: &NodeName, id: &str, execution: u64, end: Result<(), String>) {
-    let good = end.is_ok();
-    let Some(task_type) = world.node(name).ledger.end(id, execution, end) else { return };
-    match TaskType::from_name(&task_type).filter(|_| good) {
-        Some(TaskType::MarkReady) => world.set_ready(name, true),
+/// Ends one execution of a task and applies its effect on readiness.
+fn finish_execution(state: &mut State, name: &NodeName, id: &str, execution: u64, end: Result<(), String>) {
+    let succeeded = end.is_ok();
+    let Some(task_type) = state.node(name).ledger.finish(id, execution, end) else { return };
+    match TaskType::from_name(&task_type).filter(|_| succeeded) {
+        Some(TaskType::MarkReady) => state.set_ready(name, true),
         Some(TaskType::MarkNotReady) => {
-            world.node(name).ledger.remove_type(TaskType::MarkReady.as_str());
-            world.set_ready(name, false);
+            state.node(name).ledger.remove_type(TaskType::MarkReady.as_str());
+            state.set_ready(name, false);
         }
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! How a node's proxy serves: in the clear, or by TLS with a certificate of its own.
+//! Transport of a node's proxy: plain HTTP, or TLS with its own certificate.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::cluster::pki::Identity;
 use crate::error::{Error, Result};
 use crate::tls;
 
-/// How a node's proxy serves.
+/// Transport of a node's proxy.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Transport {
-    /// In the clear.
+    /// Plain HTTP.
     #[default]
     Plain,
-    /// By TLS.
+    /// TLS.
     Tls(Arc<ServerConfig>),
 }
 
 impl Transport {
-    /// By TLS with this certificate. Clients are told by their token and show no certificate.
+    /// TLS with this certificate. Clients authenticate with tokens, not certificates.
     pub(crate) fn tls(identity: &Identity) -> Result<Self> {
         tls::install_provider();
-        let unreadable = |error| Error::Refused(format!("reading a sidecar's certificate: {error}"));
+        let invalid = |error| Error::Refused(format!("invalid sidecar certificate: {error}"));
         let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
             .collect::<std::result::Result<_, _>>()
-            .map_err(unreadable)?;
-        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(unreadable)?;
+            .map_err(invalid)?;
+        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(invalid)?;
         let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
         Ok(Self::Tls(Arc::new(config)))
     }

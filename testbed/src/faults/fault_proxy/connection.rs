@@ -1,4 +1,4 @@
-//! The side of the clients: listening, TLS, and the two ends of a connection, an orderly one and a reset.
+//! Client side: listener, TLS, and closing or resetting connections.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,71 +11,71 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::exchange::{self, Shared};
-use super::execution::Execution;
-use super::identity::Holder;
+use super::identity::ClientIdentity;
+use super::kill::PendingKill;
 
-/// What a request can do to the connection that it came over.
+/// Lets a request reset or close its connection.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     reset: Notify,
-    last_act: Mutex<Option<Execution>>,
+    pending_kill: Mutex<Option<PendingKill>>,
 }
 
 impl Control {
-    /// Resets the connection, and everything that is done over it.
+    /// Resets the connection and aborts all requests on it.
     pub(super) async fn reset(&self) -> Infallible {
         self.reset.notify_one();
         std::future::pending().await
     }
 
-    /// Kills a process at the connection's end: after an orderly one, and before a reset is sent. The one who asks for it
-    /// cannot do it himself: a client that goes away takes the work on its requests with it.
-    pub(super) fn kill_at_the_end(&self, execution: Execution) {
-        *self.last_act() = Some(execution);
+    /// Kills a process when the connection ends: after a clean close, or before a reset is sent. The request cannot
+    /// do this itself, because its task is aborted when the client disconnects.
+    pub(super) fn kill_on_close(&self, kill: PendingKill) {
+        *self.pending_kill() = Some(kill);
     }
 
-    async fn carry_out_last_act(&self, shared: &Shared) {
-        let execution = self.last_act().take();
-        if let Some(execution) = execution {
-            execution.carry_out(&shared.journal).await;
+    async fn run_pending_kill(&self, shared: &Shared) {
+        let kill = self.pending_kill().take();
+        if let Some(kill) = kill {
+            kill.run(&shared.journal).await;
         }
     }
 
-    fn last_act(&self) -> std::sync::MutexGuard<'_, Option<Execution>> {
-        self.last_act.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending_kill(&self) -> std::sync::MutexGuard<'_, Option<PendingKill>> {
+        self.pending_kill.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Serves until it is dropped; every connection ends with it.
+/// Serves until the task is aborted; all connections are closed with it.
 pub(super) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((tcp, _)) => {
-                    connections.spawn(serve_one(tcp, acceptor.clone(), shared.clone()));
+                    connections.spawn(serve_connection(tcp, acceptor.clone(), shared.clone()));
                 }
-                // A proxy that nobody can reach any more must say so, and not look like a fault.
-                Err(error) => return shared.journal.fail(format!("listening for clients: {error}")),
+                // A dead listener must be reported: otherwise it looks like an injected fault.
+                Err(error) => return shared.journal.fail(format!("accepting connections: {error}")),
             },
-            // Those that have ended are forgotten.
+            // Reaps closed connections.
             Some(_) = connections.join_next() => {}
         }
     }
 }
 
-async fn serve_one(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>) {
-    // What cannot be set only costs time; who does not get through TLS is told why by it.
+async fn serve_connection(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>) {
+    // Failure only costs latency. A failed handshake is reported to the client by TLS itself.
     let _ = tcp.set_nodelay(true);
     let Ok(stream) = acceptor.accept(tcp).await else { return };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let holder = match certificate.map(Holder::of).transpose() {
-        Ok(holder) => holder,
+    let identity = match certificate.map(ClientIdentity::from_certificate).transpose() {
+        Ok(identity) => identity,
         Err(error) => return shared.journal.fail(error.to_string()),
     };
     let control = Arc::new(Control::default());
     let service = service_fn(|request| {
-        let exchange = exchange::handle(shared.clone(), control.clone(), holder.clone(), request);
+        let exchange = exchange::handle(shared.clone(), control.clone(), identity.clone(), request);
         async { Ok::<_, Infallible>(exchange.await) }
     });
     let mut connection =
@@ -84,14 +84,14 @@ async fn serve_one(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>) {
         biased;
         () = control.reset.notified() => {
             let stream = connection.into_parts().io.into_inner();
-            control.carry_out_last_act(&shared).await;
-            // Closed with this set, the kernel sends RST and throws away what it has not sent yet.
+            control.run_pending_kill(&shared).await;
+            // Makes the kernel send RST on close and discard unsent data.
             if let Err(error) = stream.get_ref().0.set_zero_linger() {
                 shared.journal.fail(format!("resetting a connection: {error}"));
             }
         }
-        // A client that goes away is no failure of ours.
+        // The client may disconnect at any time.
         _ = &mut connection => {}
     }
-    control.carry_out_last_act(&shared).await;
+    control.run_pending_kill(&shared).await;
 }

@@ -1,132 +1,132 @@
-//! The lines of a journal.
+//! Entries of the journal.
 
 use serde::{Deserialize, Serialize};
 
 use super::event::EventType;
-use super::matching::Matching;
-use super::request::Asked;
+use super::matcher::Matching;
+use super::request::RequestInfo;
 
-/// One line.
+/// One entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "lowercase")]
 pub enum Entry {
-    /// A request, when its fate is known; a watch, when it begins.
+    /// A request: written when its outcome is known, for a watch when it starts.
     Request(RequestEntry),
-    /// An event of a watch. One that is withheld and later delivered has two lines.
+    /// A watch event. One that is withheld and delivered later has two entries.
     Event(EventEntry),
     /// The end of a watch.
-    End(EndEntry),
-    /// A fault that came into force or went out of it.
+    End(WatchEndEntry),
+    /// A fault that was injected or removed.
     Fault(FaultEntry),
 }
 
-/// A request and what became of it.
+/// A request and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestEntry {
-    /// Its number, in the order in which requests came.
+    /// Number, in order of arrival.
     pub number: u64,
-    /// When it came: microseconds after the proxy's start.
+    /// Time of arrival, in microseconds since the start of the proxy.
     pub at_us: u64,
-    /// What was asked, by whom.
+    /// The parsed request.
     #[serde(flatten)]
-    pub asked: Asked,
-    /// What its body says of the object it is about; none when it was not read, has no body, or is not in JSON.
+    pub asked: RequestInfo,
+    /// The object in its body; `None` if the body was not read, is empty, or is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub written: Option<Written>,
-    /// The code that the client was given; none when it was given no answer.
+    pub written: Option<WrittenObject>,
+    /// Status code sent to the client; `None` if no response was sent.
     pub code: Option<u16>,
-    /// The code that the API server gave; none when it was not asked, or did not answer.
+    /// Status code of the API server; `None` if the request was not forwarded or not answered.
     pub upstream: Option<u16>,
-    /// The faults that had a part in it.
+    /// Faults that affected it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// What went wrong that no fault explains.
+    /// An error that no fault explains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Microseconds until its fate was known.
+    /// Microseconds until the outcome was known.
     pub latency_us: u64,
 }
 
-/// Which object a write is about, and on which condition: everything of a body that is ever recorded.
+/// Object and preconditions of a write. Nothing else of a body is ever recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Written {
-    /// The object's name; empty when the body does not say it.
+pub struct WrittenObject {
+    /// Object name; empty if not in the body.
     pub name: String,
-    /// The write is done only to the object with this uid; empty for any.
+    /// UID precondition; empty for none.
     pub uid: String,
-    /// The write is done only to this version of the object; empty for any.
+    /// Resource version precondition; empty for none.
     pub resource_version: String,
 }
 
-impl Written {
-    /// Reads the metadata of an object, or the preconditions of a deletion.
-    pub(super) fn read(body: &[u8]) -> Option<Self> {
+impl WrittenObject {
+    /// Parses object metadata or delete preconditions.
+    pub(super) fn parse(body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Body {
-            metadata: Option<Written>,
-            preconditions: Option<Written>,
+            metadata: Option<WrittenObject>,
+            preconditions: Option<WrittenObject>,
         }
         let body: Body = serde_json::from_slice(body).ok()?;
         body.preconditions.or(body.metadata)
     }
 }
 
-/// What became of an event.
+/// What happened to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
-    /// Given to the client.
+    /// Delivered to the client.
     Delivered,
-    /// Kept back: by a frozen view until it thaws, by a black hole for ever.
+    /// Withheld: by a frozen view until it is lifted, by a black hole forever.
     Withheld,
-    /// Never given to the client.
+    /// Never delivered.
     Dropped,
 }
 
-/// An event of a watch, without its object's content.
+/// A watch event, without the content of its object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventEntry {
-    /// The number of the watch's request.
+    /// Request number of the watch.
     pub watch: u64,
-    /// When it came, or when it was delivered after having been withheld: microseconds after the proxy's start.
+    /// Time of arrival, or of delivery after it was withheld, in microseconds since the start of the proxy.
     pub at_us: u64,
-    /// What it says.
+    /// Event type.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// Kind of its object.
+    /// Object kind.
     pub kind: String,
-    /// Namespace of its object; empty for none.
+    /// Object namespace; empty for none.
     pub namespace: String,
-    /// Name of its object; empty for a bookmark.
+    /// Object name; empty for a bookmark.
     pub name: String,
-    /// Resource version of its object; zero for an error.
+    /// Object resource version; zero for an error.
     #[serde(rename = "resourceVersion")]
     pub revision: u64,
-    /// What became of it.
+    /// What happened to it.
     pub fate: Fate,
 }
 
 /// The end of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndEntry {
-    /// The number of the watch's request.
+pub struct WatchEndEntry {
+    /// Request number of the watch.
     pub watch: u64,
-    /// When: microseconds after the proxy's start.
+    /// Time, in microseconds since the start of the proxy.
     pub at_us: u64,
-    /// Who ended it, and how.
-    pub end: End,
+    /// How it ended.
+    pub end: WatchEndCause,
 }
 
-/// Who ends a watch, and how.
+/// How a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum End {
-    /// The client went away, or the proxy ended.
+pub enum WatchEndCause {
+    /// The client disconnected, or the proxy stopped.
     Client,
-    /// The API server ended it, as it does after a time.
+    /// The API server closed it, as it does after a timeout.
     Server,
-    /// The way to the API server broke, and so did the way to the client.
+    /// The connection to the API server broke, so the client connection was reset.
     Broken,
     /// A fault reset it.
     Reset,
@@ -134,18 +134,18 @@ pub enum End {
     Error,
 }
 
-/// A fault that came into force or went out of it.
+/// A fault that was injected or removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultEntry {
-    /// When: microseconds after the proxy's start.
+    /// Time, in microseconds since the start of the proxy.
     pub at_us: u64,
-    /// The fault's number, in the order in which they were injected.
+    /// Number of the fault, in order of injection.
     pub number: u64,
-    /// What it does.
+    /// Description of the fault.
     pub fault: String,
-    /// To whom.
+    /// Requests it applies to.
     pub matching: Matching,
-    /// True when it came into force, false when it was lifted.
+    /// True if it was injected, false if it was removed.
     pub in_force: bool,
 }
 
@@ -154,22 +154,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_body_only_the_object_and_the_conditions_are_read() {
+    fn only_object_and_preconditions_are_recorded() {
         let object =
             br#"{"metadata":{"name":"a","resourceVersion":"7","labels":{"x":"y"}},"data":{"k":"hunter2"}}"#;
-        let written = Written::read(object).unwrap();
+        let written = WrittenObject::parse(object).unwrap();
         assert_eq!(
             (written.name.as_str(), written.uid.as_str(), written.resource_version.as_str()),
             ("a", "", "7")
         );
         let deletion = br#"{"kind":"DeleteOptions","preconditions":{"uid":"u","resourceVersion":"8"}}"#;
-        let written = Written::read(deletion).unwrap();
+        let written = WrittenObject::parse(deletion).unwrap();
         assert_eq!(
             (written.name.as_str(), written.uid.as_str(), written.resource_version.as_str()),
             ("", "u", "8")
         );
         for other in ["", "k8s\0protobuf", "[{\"op\":\"remove\"}]", "{}"] {
-            assert_eq!(Written::read(other.as_bytes()), None, "{other:?}");
+            assert_eq!(WrittenObject::parse(other.as_bytes()), None, "{other:?}");
         }
     }
 }

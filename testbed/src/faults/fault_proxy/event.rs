@@ -1,36 +1,36 @@
-//! The events of a watch: one JSON document per line, cut into pieces as the network likes.
+//! Watch events: one JSON document per line, in chunks of any size.
 
 use std::collections::VecDeque;
 
 use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// What an event says.
+/// Type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum EventType {
-    /// An object has come into view.
+    /// The object was created or now matches the selector.
     Added,
-    /// An object has changed.
+    /// The object was changed.
     Modified,
-    /// An object has left the view.
+    /// The object was deleted or no longer matches the selector.
     Deleted,
-    /// Nothing; everything up to a resource version was told.
+    /// No object; all events up to this resource version were sent.
     Bookmark,
-    /// The watch cannot go on.
+    /// The watch failed.
     Error,
 }
 
-/// One event, with what the proxy has to know of its object.
+/// One event, with the object metadata the proxy needs.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) event_type: EventType,
     pub(super) kind: String,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// Zero for an error, which has none.
+    /// Zero for an error event.
     pub(super) revision: u64,
-    /// The line as it came.
+    /// The raw line.
     pub(super) line: Bytes,
 }
 
@@ -58,15 +58,17 @@ struct Metadata {
 }
 
 impl Event {
-    /// Reads a line. The error names no content: it may be a secret's.
-    pub(super) fn read(line: Bytes) -> Result<Self, String> {
+    /// Parses a line. The error never quotes content, which may be secret.
+    pub(super) fn parse(line: Bytes) -> Result<Self, String> {
         let read: Line = serde_json::from_slice(&line).map_err(|error| {
-            format!("line {} column {} of a watch event is not understood", error.line(), error.column())
+            format!("invalid watch event at line {} column {}", error.line(), error.column())
         })?;
         let metadata = read.object.metadata;
         let revision = match metadata.resource_version.as_str() {
             "" => 0,
-            text => text.parse().map_err(|_| format!("a watch event has the resource version {text:?}"))?,
+            text => {
+                text.parse().map_err(|_| format!("invalid resource version {text:?} in a watch event"))?
+            }
         };
         Ok(Self {
             event_type: read.event_type,
@@ -79,30 +81,30 @@ impl Event {
     }
 }
 
-/// Puts lines together again.
+/// Reassembles lines from chunks.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    whole: VecDeque<Bytes>,
+    complete: VecDeque<Bytes>,
     partial: Vec<u8>,
 }
 
 impl Lines {
-    /// Takes the next piece.
-    pub(super) fn push(&mut self, mut piece: &[u8]) {
-        while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
-            self.partial.extend_from_slice(&piece[..=end]);
+    /// Adds a chunk.
+    pub(super) fn push(&mut self, mut chunk: &[u8]) {
+        while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
+            self.partial.extend_from_slice(&chunk[..=end]);
             let line = std::mem::take(&mut self.partial);
             if line.len() > 1 {
-                self.whole.push_back(Bytes::from(line));
+                self.complete.push_back(Bytes::from(line));
             }
-            piece = &piece[end + 1..];
+            chunk = &chunk[end + 1..];
         }
-        self.partial.extend_from_slice(piece);
+        self.partial.extend_from_slice(chunk);
     }
 
-    /// The next whole line, with its end.
+    /// Returns the next complete line, including the newline.
     pub(super) fn next(&mut self) -> Option<Bytes> {
-        self.whole.pop_front()
+        self.complete.pop_front()
     }
 }
 
@@ -115,53 +117,53 @@ mod tests {
         r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","metadata":{"resourceVersion":"9"}}}"#;
 
     #[test]
-    fn lines_are_whole_wherever_the_network_cuts_them() {
+    fn lines_are_reassembled_from_any_chunks() {
         let text = format!("{ADDED}\n{BOOKMARK}\n{ADDED}\n");
         let expected: Vec<String> = text.split_inclusive('\n').map(String::from).collect();
         for size in 1..=text.len() {
             let mut lines = Lines::default();
-            let mut seen = Vec::new();
-            for piece in text.as_bytes().chunks(size) {
-                lines.push(piece);
+            let mut received = Vec::new();
+            for chunk in text.as_bytes().chunks(size) {
+                lines.push(chunk);
                 while let Some(line) = lines.next() {
-                    seen.push(String::from_utf8(line.to_vec()).unwrap());
+                    received.push(String::from_utf8(line.to_vec()).unwrap());
                 }
             }
-            assert_eq!(seen, expected, "pieces of {size} bytes");
+            assert_eq!(received, expected, "chunks of {size} bytes");
         }
     }
 
     #[test]
-    fn a_line_without_its_end_is_not_given_out() {
+    fn partial_line_is_not_returned() {
         let mut lines = Lines::default();
         lines.push(ADDED.as_bytes());
         assert!(lines.next().is_none());
         lines.push(b"\n\n");
         assert!(lines.next().is_some());
-        assert!(lines.next().is_none(), "an empty line is no event");
+        assert!(lines.next().is_none(), "an empty line is not an event");
     }
 
     #[test]
-    fn an_event_is_read() {
-        let event = Event::read(Bytes::from_static(ADDED.as_bytes())).unwrap();
+    fn event_is_parsed() {
+        let event = Event::parse(Bytes::from_static(ADDED.as_bytes())).unwrap();
         assert_eq!(event.event_type, EventType::Added);
         assert_eq!(
             (event.kind.as_str(), event.namespace.as_str(), event.name.as_str(), event.revision),
             ("ConfigMap", "n", "a", 7)
         );
-        let bookmark = Event::read(Bytes::from_static(BOOKMARK.as_bytes())).unwrap();
+        let bookmark = Event::parse(Bytes::from_static(BOOKMARK.as_bytes())).unwrap();
         assert_eq!(
             (bookmark.event_type, bookmark.name.as_str(), bookmark.revision),
             (EventType::Bookmark, "", 9)
         );
         let error =
             Bytes::from_static(br#"{"type":"ERROR","object":{"kind":"Status","metadata":{},"code":410}}"#);
-        assert_eq!(Event::read(error).unwrap().revision, 0);
+        assert_eq!(Event::parse(error).unwrap().revision, 0);
     }
 
     #[test]
-    fn what_is_not_understood_is_not_quoted() {
-        let error = Event::read(Bytes::from_static(br#"{"type":"ADDED","object":"hunter2"}"#)).unwrap_err();
+    fn parse_error_does_not_quote_content() {
+        let error = Event::parse(Bytes::from_static(br#"{"type":"ADDED","object":"hunter2"}"#)).unwrap_err();
         assert!(!error.contains("hunter2"), "{error}");
     }
 }

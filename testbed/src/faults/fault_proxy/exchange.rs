@@ -1,4 +1,4 @@
-//! One request from its coming to its answer, and the faults on its way.
+//! Handles one request and applies faults to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,207 +11,212 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 
 use super::connection::Control;
-use super::execution::{Execution, Executions, Gate};
+use super::error_response::Refusal;
 use super::fault::{Alteration, Loss, Moment};
 use super::forward;
-use super::identity::{self, Holder};
-use super::journal::{Journal, Open};
-use super::refusal::Refusal;
-use super::request::{Asked, Verb};
+use super::identity::{self, ClientIdentity};
+use super::journal::{Journal, PendingEntry};
+use super::kill::{BlockedRequest, PendingKill, PendingKills};
+use super::request::{RequestInfo, Verb};
 use super::rules::{Decision, Rule, Rules};
 use super::upstream::Upstream;
 use super::watches::Watches;
 
-/// What all requests have in common.
+/// State shared by all requests.
 pub(super) struct Shared {
     pub(super) upstream: Upstream,
     pub(super) journal: Journal,
     pub(super) rules: Rules,
     pub(super) watches: Arc<Watches>,
-    pub(super) executions: Executions,
+    pub(super) pending_kills: PendingKills,
 }
 
-/// Why a body cannot be given to its end.
-pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// Error of a response body.
+pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Failure>>;
+pub(super) type HttpResponse = Response<UnsyncBoxBody<Bytes, BodyError>>;
 
-/// One request on its way.
+/// One request in progress.
 pub(super) struct Exchange {
     pub(super) shared: Arc<Shared>,
     pub(super) control: Arc<Control>,
-    pub(super) holder: Option<Holder>,
+    pub(super) identity: Option<ClientIdentity>,
     pub(super) head: Parts,
-    pub(super) asked: Asked,
-    pub(super) entry: Open,
+    pub(super) info: RequestInfo,
+    pub(super) entry: PendingEntry,
 }
 
 /// Answers a request, or never returns because its connection is reset.
 pub(super) async fn handle(
     shared: Arc<Shared>,
     control: Arc<Control>,
-    holder: Option<Holder>,
+    identity: Option<ClientIdentity>,
     request: Request<Incoming>,
-) -> Answer {
+) -> HttpResponse {
     let (head, body) = request.into_parts();
     let agent = head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    let user = identity::user(holder.as_ref(), &head.headers);
+    let user = identity::user(identity.as_ref(), &head.headers);
     let query = head.uri.query().unwrap_or_default();
-    let asked = Asked::read(&head.method, head.uri.path(), query, user, agent.into());
-    // Looked for first: a request that the journal knows of as pending has met its gate.
-    let gate = shared.executions.gate(&asked);
-    let entry = shared.journal.begin(asked.clone());
-    Exchange { shared, control, holder, head, asked, entry }.run(body, gate).await
+    let info = RequestInfo::parse(&head.method, head.uri.path(), query, user, agent.into());
+    // Checked first, so that a request the journal counts as pending is already blocked.
+    let blocked = shared.pending_kills.block(&info);
+    let entry = shared.journal.begin(info.clone());
+    Exchange { shared, control, identity, head, info, entry }.run(body, blocked).await
 }
 
 impl Exchange {
-    async fn run(mut self, body: Incoming, gate: Option<Gate>) -> Answer {
-        // Who reads the journal must be able to rely on it: without one, nothing is served.
+    async fn run(mut self, body: Incoming, blocked: Option<BlockedRequest>) -> HttpResponse {
+        // The journal must be complete: without it, nothing is served.
         if let Err(error) = self.shared.journal.check() {
-            let refusal = Refusal::of(StatusCode::INTERNAL_SERVER_ERROR).message(error.to_string());
-            return self.refuse(&refusal);
+            let error = Refusal::of(StatusCode::INTERNAL_SERVER_ERROR).message(error.to_string());
+            return self.respond_with_error(&error);
         }
         if self.head.headers.contains_key(UPGRADE) {
-            let message = "the fault proxy does not pass on upgrades: use the API server's own address";
-            return self.refuse(&Refusal::of(StatusCode::NOT_IMPLEMENTED).message(message));
+            let message = "the fault proxy does not support upgrades: use the address of the API server";
+            return self.respond_with_error(&Refusal::of(StatusCode::NOT_IMPLEMENTED).message(message));
         }
-        if let Some(gate) = gate {
-            gate.opened().await;
-            self.entry.faults(["asked while its client was being killed".to_owned()]);
+        if let Some(blocked) = blocked {
+            blocked.released().await;
+            self.entry.faults(["sent while its client was being killed".to_owned()]);
             return self.reset().await;
         }
-        let plan = self.shared.rules.plan(&self.asked);
+        let plan = self.shared.rules.plan(&self.info);
         self.entry.faults(plan.names);
         match plan.decision {
             None => {
                 pause(plan.delay).await;
-                let answer = self.forward(body, plan.answer_delay).await;
-                self.pass_on(answer).await
+                let response = self.forward(body, plan.response_delay).await;
+                self.respond(response).await
             }
             Some((rule, Decision::Reset)) => {
                 pause(plan.delay).await;
                 rule.fire();
                 self.reset().await
             }
-            Some((rule, Decision::Answer(refusal))) => {
+            Some((rule, Decision::Answer(error))) => {
                 pause(plan.delay).await;
                 rule.fire();
-                self.refuse(&refusal)
+                self.respond_with_error(&error)
             }
-            Some((rule, Decision::Alter(alteration))) => {
+            Some((rule, Decision::Alter(rewrite))) => {
                 pause(plan.delay).await;
-                let answer = self.forward(body, plan.answer_delay).await;
-                let answer = match answer {
-                    Some(answer) => self.alter(answer, &alteration).await,
+                let response = self.forward(body, plan.response_delay).await;
+                let response = match response {
+                    Some(response) => self.rewrite(response, &rewrite).await,
                     None => None,
                 };
                 rule.fire();
-                self.pass_on(answer).await
+                self.respond(response).await
             }
             Some((rule, Decision::LoseAnswer(loss))) => {
                 pause(plan.delay).await;
-                self.lose_answer(body, plan.answer_delay, &rule, loss).await
+                self.lose_response(body, plan.response_delay, &rule, loss).await
             }
             Some((rule, Decision::Kill(kill))) => {
-                // Condemned before any delay: what the client asks meanwhile must not get through.
-                let execution = self.shared.executions.condemn(&self.asked, rule, kill);
+                // Registered before any delay: requests that the client sends meanwhile must not get through.
+                let kill = self.shared.pending_kills.begin(&self.info, rule, kill);
                 pause(plan.delay).await;
-                self.kill(body, plan.answer_delay, execution).await
+                self.kill(body, plan.response_delay, kill).await
             }
         }
     }
 
-    /// Changes an answer; nothing when it is no JSON.
-    async fn alter(&mut self, answer: Answer, alteration: &Alteration) -> Option<Answer> {
-        let (mut head, body) = answer.into_parts();
-        let altered = match body.collect().await {
+    /// Rewrites a response; `None` if it is not JSON.
+    async fn rewrite(&mut self, response: HttpResponse, rewrite: &Alteration) -> Option<HttpResponse> {
+        let (mut head, body) = response.into_parts();
+        let parsed = match body.collect().await {
             Ok(whole) => serde_json::from_slice(&whole.to_bytes()).map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
-        match altered {
+        match parsed {
             Ok(mut document) => {
-                (alteration.0)(&mut document);
+                (rewrite.0)(&mut document);
                 head.headers.remove(CONTENT_LENGTH);
                 let body = Full::new(Bytes::from(document.to_string()));
                 Some(Response::from_parts(head, body.map_err(|never| match never {}).boxed_unsync()))
             }
             Err(why) => {
-                self.entry.failure(format!("altering an answer: {why}"));
+                self.entry.failure(format!("rewriting a response: {why}"));
                 None
             }
         }
     }
 
-    async fn lose_answer(mut self, body: Incoming, keep_back: Duration, rule: &Rule, loss: Loss) -> Answer {
-        // A request that the API server never answered has no answer that could be lost.
-        match self.forward(body, keep_back).await {
-            Some(answer) => self.let_end(answer).await,
+    async fn lose_response(
+        mut self,
+        body: Incoming,
+        delay: Duration,
+        rule: &Rule,
+        loss: Loss,
+    ) -> HttpResponse {
+        // Without a response from the API server there is nothing to lose.
+        match self.forward(body, delay).await {
+            Some(response) => self.drain(response).await,
             None => return self.reset().await,
         }
         rule.fire();
         match loss {
             Loss::Reset => self.reset().await,
             Loss::GatewayTimeout => {
-                let refusal =
-                    Refusal::of(StatusCode::GATEWAY_TIMEOUT).message("the answer was lost on its way");
-                self.refuse(&refusal)
+                let error = Refusal::of(StatusCode::GATEWAY_TIMEOUT).message("response lost");
+                self.respond_with_error(&error)
             }
         }
     }
 
-    async fn kill(mut self, body: Incoming, keep_back: Duration, execution: Execution) -> Answer {
-        let moment = execution.moment();
-        let answer = match moment {
+    async fn kill(mut self, body: Incoming, delay: Duration, kill: PendingKill) -> HttpResponse {
+        let crash_point = kill.crash_point();
+        let response = match crash_point {
             Moment::BeforeForwarding => None,
-            Moment::BeforeAnswer | Moment::AfterAnswer => self.forward(body, keep_back).await,
+            Moment::BeforeAnswer | Moment::AfterAnswer => self.forward(body, delay).await,
         };
-        if moment != Moment::AfterAnswer {
-            if let Some(answer) = answer {
-                self.let_end(answer).await;
+        if crash_point != Moment::AfterAnswer {
+            if let Some(response) = response {
+                self.drain(response).await;
             }
-            self.control.kill_at_the_end(execution);
+            self.control.kill_on_close(kill);
             return self.reset().await;
         }
-        self.control.kill_at_the_end(execution);
-        // The connection is closed behind the answer: when it has ended, the answer is with the client.
-        let mut answer = self.pass_on(answer).await;
-        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        answer
+        self.control.kill_on_close(kill);
+        // Close the connection after the response: when it has ended, the client has received the response.
+        let mut response = self.respond(response).await;
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        response
     }
 
-    /// Gives the client the API server's answer. Where there is none it sees what it would have seen without a proxy: a
-    /// connection that broke.
-    async fn pass_on(self, answer: Option<Answer>) -> Answer {
-        match answer {
-            Some(answer) => {
-                self.entry.close(Some(answer.status()));
-                answer
+    /// Sends the API server's response to the client. Without one, the client sees the same as without a proxy: a
+    /// broken connection.
+    async fn respond(self, response: Option<HttpResponse>) -> HttpResponse {
+        match response {
+            Some(response) => {
+                self.entry.close(Some(response.status()));
+                response
             }
             None => self.reset().await,
         }
     }
 
-    /// Reads an answer that nobody hears to its end. Left half read, its connection would be closed, and an API server that
-    /// has just done what it was asked would log that it had not.
-    async fn let_end(&self, answer: Answer) {
-        if self.asked.verb != Verb::Watch {
-            // What is lost was to be lost.
-            let _ = answer.into_body().collect().await;
+    /// Reads a discarded response to the end. Closing the connection early would make the API server log a failure
+    /// for a write that it has completed.
+    async fn drain(&self, response: HttpResponse) {
+        if self.info.verb != Verb::Watch {
+            // The response is discarded anyway.
+            let _ = response.into_body().collect().await;
         }
     }
 
-    fn refuse(self, refusal: &Refusal) -> Answer {
-        self.entry.close(Some(refusal.code()));
-        forward::own(refusal)
+    fn respond_with_error(self, error: &Refusal) -> HttpResponse {
+        self.entry.close(Some(error.code()));
+        forward::error_response(error)
     }
 
-    async fn reset(self) -> Answer {
+    async fn reset(self) -> HttpResponse {
         self.entry.close(None);
         match self.control.reset().await {}
     }
 }
 
-/// Waits, but not for nothing: even a wait of no time gives others the turn.
+/// Sleeps, except for a zero duration, which would still yield.
 pub(super) async fn pause(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;

@@ -1,4 +1,4 @@
-//! What can be done to a request.
+//! Faults of requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,34 +6,34 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::refusal::Refusal;
+use super::error_response::Refusal;
 use crate::error::Result;
 
-/// What is done to a request.
+/// A fault of a request.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// It is forwarded only after this time. Other faults still meet it.
+    /// Forward after this time. Later faults still apply.
     Delay(Duration),
-    /// Its answer is passed on only after this time. Other faults still meet it.
-    DelayAnswer(Duration),
-    /// It is not forwarded; its connection is reset (RST).
+    /// Send the response after this time. Later faults still apply.
+    DelayResponse(Duration),
+    /// Do not forward; reset the connection (RST).
     Reset,
-    /// It is not forwarded; the proxy answers this.
+    /// Do not forward; send this response.
     Answer(Refusal),
-    /// It is forwarded and answered, and its answer is passed on changed.
+    /// Forward, and rewrite the response.
     Alter(Alteration),
-    /// It is forwarded and answered, and its answer is lost.
+    /// Forward, and discard the response.
     LoseAnswer(Loss),
-    /// A process is killed over it.
+    /// Kill a process.
     Kill(Kill),
 }
 
-/// A change of an answer, which is JSON: for what other API servers than ours say.
+/// A rewrite of JSON responses, to simulate other API servers.
 #[derive(Clone)]
 pub struct Alteration(pub(super) Arc<dyn Fn(&mut Value) + Send + Sync>);
 
 impl Alteration {
-    /// Changes answers by `change`.
+    /// Rewrites responses with `change`.
     pub fn by(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
         Self(Arc::new(change))
     }
@@ -45,31 +45,31 @@ impl fmt::Debug for Alteration {
     }
 }
 
-/// What a client gets in place of a lost answer.
+/// What the client gets instead of a discarded response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Its connection is reset (RST).
     Reset,
-    /// 504, as from a gateway that did not wait for the answer.
+    /// 504, as from a gateway that timed out.
     GatewayTimeout,
 }
 
-/// When a process is killed over a request.
+/// Crash point: when the process is killed, relative to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The request has come, and is never forwarded.
+    /// The request has arrived and is never forwarded.
     BeforeForwarding,
-    /// The API server has done what was asked; nobody hears of it.
+    /// The API server has processed the request; the client gets no response.
     BeforeAnswer,
-    /// The answer is with the client to the last byte.
+    /// The client has received the whole response.
     AfterAnswer,
 }
 
-/// The killing of a process, at a moment in the life of a request.
+/// Kills a process at a crash point.
 ///
-/// What else the same client (the same user with the same user agent) asks between the fatal request and its end is
-/// held, and then reset: a write that slips out in the last millisecond would make each run different. What it had asked
-/// before is not called back.
+/// Other requests of the same client (same user and user agent) that arrive between the fatal request and the end
+/// of the process are held and then reset: a write that slips through in the last millisecond would make runs
+/// differ. Earlier requests are not recalled.
 #[derive(Clone)]
 pub struct Kill {
     pub(super) moment: Moment,
@@ -77,8 +77,8 @@ pub struct Kill {
 }
 
 impl Kill {
-    /// Kills by `act`, such as [`Process::kill`](crate::process::Process::kill), which must return only when the process
-    /// is gone. It runs where it may block.
+    /// Kills with `act`, such as [`Process::kill`](crate::process::Process::kill), which must return only when the
+    /// process is gone. `act` runs on a blocking thread.
     pub fn at(moment: Moment, act: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
         Self { moment, act: Arc::new(act) }
     }
@@ -90,21 +90,21 @@ impl fmt::Debug for Kill {
     }
 }
 
-/// The name that the journal knows it by.
+/// Description in the journal.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Delay(time) => write!(f, "delay {time:?}"),
-            Self::DelayAnswer(time) => write!(f, "delay the answer {time:?}"),
+            Self::DelayResponse(time) => write!(f, "delay response {time:?}"),
             Self::Reset => write!(f, "reset"),
-            Self::Answer(refusal) => write!(f, "answer {}", refusal.code().as_u16()),
-            Self::Alter(_) => write!(f, "alter the answer"),
-            Self::LoseAnswer(Loss::Reset) => write!(f, "lose the answer, reset"),
-            Self::LoseAnswer(Loss::GatewayTimeout) => write!(f, "lose the answer, 504"),
+            Self::Answer(response) => write!(f, "respond {}", response.code().as_u16()),
+            Self::Alter(_) => write!(f, "rewrite response"),
+            Self::LoseAnswer(Loss::Reset) => write!(f, "lose response, reset"),
+            Self::LoseAnswer(Loss::GatewayTimeout) => write!(f, "lose response, 504"),
             Self::Kill(kill) => match kill.moment {
                 Moment::BeforeForwarding => write!(f, "kill before forwarding"),
-                Moment::BeforeAnswer => write!(f, "kill before the answer"),
-                Moment::AfterAnswer => write!(f, "kill after the answer"),
+                Moment::BeforeAnswer => write!(f, "kill before response"),
+                Moment::AfterAnswer => write!(f, "kill after response"),
             },
         }
     }

@@ -1,4 +1,4 @@
-//! Getting the API server's answer: of the present, or of the past when the view is frozen.
+//! Forwards requests to the API server, or reads past state for a frozen view.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Incoming};
 
+use super::error_response::Refusal;
 use super::event::Event;
-use super::exchange::{self, Answer, Exchange};
+use super::exchange::{self, Exchange, HttpResponse};
 use super::freeze::{self, Revision};
 use super::identity;
 use super::query::Query;
-use super::refusal::Refusal;
 use super::relay::Relay;
 use super::request::Verb;
-use super::upstream::Answering;
+use super::upstream::UpstreamBody;
 use crate::error::{Error, Result};
 
 impl Exchange {
-    /// The answer, kept back for a time, or nothing when there is none; why is then in the journal.
-    pub(super) async fn forward(&mut self, body: Incoming, keep_back: Duration) -> Option<Answer> {
+    /// Returns the response after a delay; `None` if there is none, with the reason in the journal.
+    pub(super) async fn forward(&mut self, body: Incoming, delay: Duration) -> Option<HttpResponse> {
         match self.try_forward(body).await {
-            Ok(answer) => {
-                exchange::pause(keep_back).await;
-                Some(answer)
+            Ok(response) => {
+                exchange::pause(delay).await;
+                Some(response)
             }
             Err(error) => {
                 self.entry.failure(error.to_string());
@@ -34,98 +34,102 @@ impl Exchange {
         }
     }
 
-    async fn try_forward(&mut self, body: Incoming) -> Result<Answer> {
-        // The whole body first: a client that dies while it writes must not leave half a request.
+    async fn try_forward(&mut self, body: Incoming) -> Result<HttpResponse> {
+        // Buffer the whole body: a client that dies while sending must not cause a partial request.
         let body = body
             .collect()
             .await
-            .map_err(|error| Error::Refused(format!("reading the request: {error}")))?
+            .map_err(|error| Error::Refused(format!("reading the request body: {error}")))?
             .to_bytes();
         self.entry.written(&body);
-        if let Some(revision) = self.frozen() {
-            let query = Query::parse(&self.asked.query);
-            return match self.asked.verb {
+        if let Some(revision) = self.frozen_revision() {
+            let query = Query::parse(&self.info.query);
+            return match self.info.verb {
                 Verb::Get => self.frozen_get(query, body, revision).await,
                 Verb::List => self.frozen_list(query, body, revision).await,
                 _ => self.frozen_watch(query, body, revision).await,
             };
         }
-        let answer = self.send(&self.asked.query.clone(), body).await?;
-        Ok(if self.asked.verb == Verb::Watch { self.relay(answer, Vec::new()) } else { pass(answer) })
+        let response = self.send(&self.info.query.clone(), body).await?;
+        Ok(if self.info.verb == Verb::Watch {
+            self.relay(response, Vec::new())
+        } else {
+            pass_through(response)
+        })
     }
 
-    /// The revision at which this request sees the world, when it is a read and does not see the present.
-    fn frozen(&mut self) -> Option<Revision> {
-        let read = match self.asked.verb {
-            Verb::Get => !self.asked.name.is_empty() && self.asked.subresource.is_empty(),
+    /// Returns the revision of a frozen view that applies to this read.
+    fn frozen_revision(&mut self) -> Option<Revision> {
+        let read = match self.info.verb {
+            Verb::Get => !self.info.name.is_empty() && self.info.subresource.is_empty(),
             Verb::List | Verb::Watch => true,
             _ => false,
         };
-        let (rule, revision) = self.shared.rules.frozen(&self.asked).filter(|_| read)?;
+        let (rule, revision) = self.shared.rules.frozen(&self.info).filter(|_| read)?;
         self.entry.faults([rule.name()]);
         rule.fire();
         Some(revision)
     }
 
-    async fn frozen_list(&mut self, query: Query, body: Bytes, revision: Revision) -> Result<Answer> {
+    async fn frozen_list(&mut self, query: Query, body: Bytes, revision: Revision) -> Result<HttpResponse> {
         match freeze::list_query(query, revision) {
-            Ok(query) => Ok(pass(self.send(&query.to_string(), body).await?)),
-            Err(refusal) => Ok(own(&refusal)),
+            Ok(query) => Ok(pass_through(self.send(&query.to_string(), body).await?)),
+            Err(error) => Ok(error_response(&error)),
         }
     }
 
-    /// The API server has no way to read one object's past but by a list, for which the client may lack the permission.
-    /// So it is asked in the client's name whether the object may be read, and in the proxy's name what it was.
-    async fn frozen_get(&mut self, query: Query, body: Bytes, revision: Revision) -> Result<Answer> {
+    /// The API server can serve past state only in lists, which the client may not be allowed to do. So the get is
+    /// sent as the client for authorization, and the list is sent as the proxy.
+    async fn frozen_get(&mut self, query: Query, body: Bytes, revision: Revision) -> Result<HttpResponse> {
         let present = self.send(&query.to_string(), body).await?;
         if !present.status().is_success() && present.status() != StatusCode::NOT_FOUND {
-            return Ok(pass(present));
+            return Ok(pass_through(present));
         }
-        let past = freeze::object(&self.shared.upstream, &self.asked, &self.accept(), revision).await?;
-        let Some(object) = past else {
-            let message = format!("{} {:?} not found", self.asked.resource, self.asked.name);
-            return Ok(own(&Refusal::of(StatusCode::NOT_FOUND).message(message)));
+        let object = freeze::object(&self.shared.upstream, &self.info, &self.accept(), revision).await?;
+        let Some(object) = object else {
+            let message = format!("{} {:?} not found", self.info.resource, self.info.name);
+            return Ok(error_response(&Refusal::of(StatusCode::NOT_FOUND).message(message)));
         };
-        let mut answer = Response::new(Full::new(Bytes::from(object.to_string())));
-        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(boxed(answer))
+        let mut response = Response::new(Full::new(Bytes::from(object.to_string())));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(boxed(response))
     }
 
-    async fn frozen_watch(&mut self, query: Query, body: Bytes, revision: Revision) -> Result<Answer> {
-        let begin = freeze::watch_begin(query, revision);
-        let answer = self.send(&begin.query.to_string(), body).await?;
-        let first = if begin.with_state && answer.status() == StatusCode::OK {
-            freeze::state_events(&self.shared.upstream, &self.asked, &begin, &self.accept(), revision).await?
+    async fn frozen_watch(&mut self, query: Query, body: Bytes, revision: Revision) -> Result<HttpResponse> {
+        let start = freeze::watch_start(query, revision);
+        let response = self.send(&start.query.to_string(), body).await?;
+        let first = if start.with_initial_state && response.status() == StatusCode::OK {
+            freeze::state_events(&self.shared.upstream, &self.info, &start, &self.accept(), revision).await?
         } else {
             Vec::new()
         };
-        Ok(self.relay(answer, first))
+        Ok(self.relay(response, first))
     }
 
-    /// Asks the API server in the client's name.
-    async fn send(&mut self, query: &str, body: Bytes) -> Result<Response<Answering>> {
+    /// Sends a request as the client.
+    async fn send(&mut self, query: &str, body: Bytes) -> Result<Response<UpstreamBody>> {
         let path = self.head.uri.path();
         let address = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         let address: PathAndQuery =
-            address.parse().map_err(|_| Error::Refused(format!("{address:?} is no address")))?;
+            address.parse().map_err(|_| Error::Refused(format!("{address:?} is not a valid path")))?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = self.head.method.clone();
         *request.uri_mut() = Uri::from(address);
         *request.headers_mut() = self.head.headers.clone();
-        let answer = self.shared.upstream.send(request, self.holder.as_ref()).await?;
-        self.entry.upstream(answer.status());
-        Ok(answer)
+        let response = self.shared.upstream.send(request, self.identity.as_ref()).await?;
+        self.entry.upstream(response.status());
+        Ok(response)
     }
 
-    /// A watch that began is relayed event by event; a refused one is an answer like any other.
-    fn relay(&self, answer: Response<Answering>, first: Vec<Event>) -> Answer {
-        if answer.status() != StatusCode::OK {
-            return pass(answer);
+    /// Relays a started watch event by event; a rejected one is a normal response.
+    fn relay(&self, response: Response<UpstreamBody>, first: Vec<Event>) -> HttpResponse {
+        if response.status() != StatusCode::OK {
+            return pass_through(response);
         }
-        let (mut head, source) = answer.into_parts();
-        identity::strip_connection(&mut head.headers);
+        let (mut head, source) = response.into_parts();
+        identity::strip_hop_by_hop(&mut head.headers);
         let (shared, control) = (self.shared.clone(), self.control.clone());
-        let relay = Relay::new(shared, control, self.asked.clone(), self.entry.number(), source, first);
+        let relay = Relay::new(shared, control, self.info.clone(), self.entry.number(), source, first);
         Response::from_parts(head, StreamBody::new(relay.into_frames()).boxed_unsync())
     }
 
@@ -135,18 +139,18 @@ impl Exchange {
     }
 }
 
-/// The API server's answer as it comes.
-fn pass(answer: Response<Answering>) -> Answer {
-    let (mut head, body) = answer.into_parts();
-    identity::strip_connection(&mut head.headers);
+/// Passes the API server's response through.
+fn pass_through(response: Response<UpstreamBody>) -> HttpResponse {
+    let (mut head, body) = response.into_parts();
+    identity::strip_hop_by_hop(&mut head.headers);
     Response::from_parts(head, body.map_err(Into::into).boxed_unsync())
 }
 
-/// An answer of the proxy's own.
-pub(super) fn own(refusal: &Refusal) -> Answer {
-    boxed(refusal.answer())
+/// Builds a response of the proxy itself.
+pub(super) fn error_response(error: &Refusal) -> HttpResponse {
+    boxed(error.to_response())
 }
 
-fn boxed(answer: Response<Full<Bytes>>) -> Answer {
-    answer.map(|body| body.map_err(|never| match never {}).boxed_unsync())
+fn boxed(response: Response<Full<Bytes>>) -> HttpResponse {
+    response.map(|body| body.map_err(|never| match never {}).boxed_unsync())
 }

@@ -1,6 +1,6 @@
-//! A view that has stopped at a revision, as that of an API server whose watch cache hangs. The past is read from the
-//! real API server, which keeps it for five minutes at least, until etcd is compacted. After that lists and watches are
-//! answered with 410, and gets break; the journal says why.
+//! A view frozen at a revision, as of an API server with a stuck watch cache. Past state is read from the real API
+//! server, which keeps it until etcd compacts it, at least five minutes. After that, lists and watches get 410 and
+//! gets break; the journal has the reason.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use http::{Response, StatusCode};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
+use super::error_response::Refusal;
 use super::event::Event;
 use super::query::Query;
-use super::refusal::Refusal;
-use super::request::Asked;
+use super::request::RequestInfo;
 use super::upstream::Upstream;
 use crate::error::{Error, Result};
 
-/// A moment in the life of a cluster: everything up to this resource version has happened. It is the same moment for
-/// every kind, since all of them are in one etcd.
+/// A point in the history of the cluster: every change up to this resource version. Comparable across kinds,
+/// because all are in one etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Revision(u64);
 
@@ -27,113 +27,113 @@ impl fmt::Display for Revision {
 }
 
 impl Revision {
-    /// True when the event tells of something later than this moment.
+    /// True if the event is newer than this revision.
     pub(super) fn is_before(self, event: &Event) -> bool {
         event.revision > self.0
     }
 }
 
-/// The present, asked of the API server.
-pub(super) async fn present(upstream: &Upstream) -> Result<Revision> {
-    let list = ask(upstream, "/api/v1/namespaces?limit=1", "application/json").await?;
+/// Returns the current revision of the API server.
+pub(super) async fn current_revision(upstream: &Upstream) -> Result<Revision> {
+    let list = get_json(upstream, "/api/v1/namespaces?limit=1", "application/json").await?;
     let text = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     let revision = text
         .parse()
-        .map_err(|_| Error::Refused(format!("the API server gave {text:?} as a resource version")))?;
+        .map_err(|_| Error::Refused(format!("invalid resource version {text:?} from the API server")))?;
     Ok(Revision(revision))
 }
 
-/// The query of a list that is to be answered as of a revision. A list that must be fresher than that is refused in the
-/// words of an API server that waited for it in vain.
+/// Returns the query of a list as of a revision. A list that requires a newer revision gets the error of an API
+/// server whose cache did not catch up.
 pub(super) fn list_query(query: Query, revision: Revision) -> Result<Query, Refusal> {
-    // A page that follows another belongs to the revision of the first.
+    // A continued list belongs to the revision of its first page.
     if query.get("continue").is_some_and(|token| !token.is_empty()) {
         return Ok(query);
     }
-    let wanted: u64 = query.get("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0);
-    if wanted > revision.0 {
+    let requested: u64 = query.get("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0);
+    if requested > revision.0 {
         return Err(Refusal::of(StatusCode::GATEWAY_TIMEOUT)
-            .message(format!("Too large resource version: {wanted}, current: {revision}")));
+            .message(format!("Too large resource version: {requested}, current: {revision}")));
     }
-    if wanted > 0 && query.get("resourceVersionMatch") == Some("Exact") {
+    if requested > 0 && query.get("resourceVersionMatch") == Some("Exact") {
         return Ok(query);
     }
     Ok(query.with("resourceVersion", revision.to_string()).with("resourceVersionMatch", "Exact"))
 }
 
-/// How a watch begins that the present must not be told to.
+/// How to start a watch in a frozen view.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct WatchBegin {
-    /// What the API server is asked.
+pub(super) struct WatchStart {
+    /// Query for the API server.
     pub(super) query: Query,
-    /// The objects as of the revision are to be told first, since the client asked for a beginning with the state.
-    pub(super) with_state: bool,
-    /// The end of these is to be marked.
-    pub(super) marked: bool,
+    /// Send the objects as of the revision first, because the client asked for initial state.
+    pub(super) with_initial_state: bool,
+    /// Mark the end of the initial state with a bookmark.
+    pub(super) with_end_bookmark: bool,
 }
 
-/// The beginning of a watch as of a revision. A watch that goes on from a given version needs no change: what is newer
-/// is withheld event by event.
-pub(super) fn watch_begin(query: Query, revision: Revision) -> WatchBegin {
+/// Returns how to start a watch as of a revision. A watch that resumes from a version needs no change: newer events
+/// are withheld one by one.
+pub(super) fn watch_start(query: Query, revision: Revision) -> WatchStart {
     let from_state = matches!(query.get("resourceVersion"), None | Some("" | "0"));
     let streamed = query.is_on("sendInitialEvents");
     if !from_state && !streamed {
-        return WatchBegin { query, with_state: false, marked: false };
+        return WatchStart { query, with_initial_state: false, with_end_bookmark: false };
     }
-    let marked = streamed && query.is_on("allowWatchBookmarks");
-    let with_state = streamed || query.get("sendInitialEvents").is_none();
+    let with_end_bookmark = streamed && query.is_on("allowWatchBookmarks");
+    let with_initial_state = streamed || query.get("sendInitialEvents").is_none();
     let query = query
         .without("sendInitialEvents")
         .without("resourceVersionMatch")
         .with("resourceVersion", revision.to_string());
-    WatchBegin { query, with_state, marked }
+    WatchStart { query, with_initial_state, with_end_bookmark }
 }
 
-/// One object as it was, or nothing when it was not there.
+/// Returns one object as of a revision; `None` if it did not exist.
 pub(super) async fn object(
     upstream: &Upstream,
-    asked: &Asked,
+    info: &RequestInfo,
     accept: &str,
     revision: Revision,
 ) -> Result<Option<Value>> {
-    let collection = asked.path.trim_end_matches('/').rsplit_once('/').map_or("", |(before, _)| before);
-    let query = Query::default().with("fieldSelector", format!("metadata.name={}", asked.name));
+    let collection = info.path.trim_end_matches('/').rsplit_once('/').map_or("", |(before, _)| before);
+    let query = Query::default().with("fieldSelector", format!("metadata.name={}", info.name));
     Ok(Collection::read(upstream, collection, query, accept, revision).await?.objects.pop())
 }
 
-/// The lines that tell a watch the state as it was.
+/// Returns the initial events of a watch as of a revision.
 pub(super) async fn state_events(
     upstream: &Upstream,
-    asked: &Asked,
-    begin: &WatchBegin,
+    info: &RequestInfo,
+    start: &WatchStart,
     accept: &str,
     revision: Revision,
 ) -> Result<Vec<Event>> {
     let mut query = Query::default();
     for name in ["labelSelector", "fieldSelector"] {
-        if let Some(selector) = begin.query.get(name) {
+        if let Some(selector) = start.query.get(name) {
             query = query.with(name, selector);
         }
     }
-    let collection = asked.path.replacen("/watch/", "/", 1);
+    let collection = info.path.replacen("/watch/", "/", 1);
     let found = Collection::read(upstream, &collection, query, accept, revision).await?;
     let mut lines: Vec<Value> =
         found.objects.iter().map(|object| json!({ "type": "ADDED", "object": object })).collect();
-    if begin.marked {
+    if start.with_end_bookmark {
         let end = json!({ "k8s.io/initial-events-end": "true" });
         let metadata = json!({ "resourceVersion": revision.to_string(), "annotations": end });
         let object = json!({ "kind": found.kind, "apiVersion": found.api_version, "metadata": metadata });
         lines.push(json!({ "type": "BOOKMARK", "object": object }));
     }
-    let read = |line: &Value| Event::read(Bytes::from(format!("{line}\n"))).map_err(Error::Refused);
-    lines.iter().map(read).collect()
+    let parse = |line: &Value| Event::parse(Bytes::from(format!("{line}\n"))).map_err(Error::Refused);
+    lines.iter().map(parse).collect()
 }
 
 /// A collection as of a revision.
 struct Collection {
     kind: String,
     api_version: Value,
-    /// Each with its kind, which the API server leaves out in lists.
+    /// Each with kind and API version, which the API server omits in lists.
     objects: Vec<Value>,
 }
 
@@ -146,7 +146,7 @@ impl Collection {
         revision: Revision,
     ) -> Result<Self> {
         let query = query.with("resourceVersion", revision.to_string()).with("resourceVersionMatch", "Exact");
-        let mut list = ask(upstream, &format!("{path}?{query}"), &accept_of_list(accept)).await?;
+        let mut list = get_json(upstream, &format!("{path}?{query}"), &list_accept(accept)).await?;
         let kind = list["kind"].as_str().unwrap_or_default().trim_end_matches("List").to_owned();
         let api_version = list["apiVersion"].take();
         let mut objects = match list["items"].take() {
@@ -161,16 +161,16 @@ impl Collection {
     }
 }
 
-async fn ask(upstream: &Upstream, address: &str, accept: &str) -> Result<Value> {
-    let answer: Response<Bytes> = upstream.ask(address, accept).await?;
+async fn get_json(upstream: &Upstream, address: &str, accept: &str) -> Result<Value> {
+    let answer: Response<Bytes> = upstream.get(address, accept).await?;
     if !answer.status().is_success() {
         return Err(Error::Refused(format!("the API server answered {} to {address}", answer.status())));
     }
     Ok(serde_json::from_slice(answer.body())?)
 }
 
-/// Who wants metadata of one object gets it of a list by another name.
-fn accept_of_list(accept: &str) -> String {
+/// Partial metadata of a list has another type name than that of an object.
+fn list_accept(accept: &str) -> String {
     accept.replace("as=PartialObjectMetadata;", "as=PartialObjectMetadataList;")
 }
 
@@ -185,45 +185,45 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_asked_for_as_of_the_revision() {
+    fn list_is_pinned_to_the_revision() {
         let exact = "resourceVersion=100&resourceVersionMatch=Exact";
         assert_eq!(list("").as_deref(), Ok(exact));
         assert_eq!(list("resourceVersion=0").as_deref(), Ok(exact));
         assert_eq!(list("resourceVersion=7&resourceVersionMatch=NotOlderThan").as_deref(), Ok(exact));
         let kept = "resourceVersion=7&resourceVersionMatch=Exact";
-        assert_eq!(list(kept).as_deref(), Ok(kept), "an exact past is older than the view");
+        assert_eq!(list(kept).as_deref(), Ok(kept), "an exact older revision is kept");
         assert_eq!(list("continue=abc&limit=5").as_deref(), Ok("continue=abc&limit=5"));
-        assert_eq!(list("resourceVersion=101").map_err(|refusal| refusal.code().as_u16()), Err(504));
+        assert_eq!(list("resourceVersion=101").map_err(|error| error.code().as_u16()), Err(504));
     }
 
     #[test]
-    fn a_watch_that_begins_with_the_state_begins_with_the_old_one() {
-        let begin = |query: &str| {
-            let begin = watch_begin(Query::parse(query), FROZEN);
-            (begin.query.to_string(), begin.with_state, begin.marked)
+    fn watch_with_initial_state_starts_at_the_revision() {
+        let start = |query: &str| {
+            let start = watch_start(Query::parse(query), FROZEN);
+            (start.query.to_string(), start.with_initial_state, start.with_end_bookmark)
         };
         let from = "watch=1&resourceVersion=100".to_owned();
-        assert_eq!(begin("watch=1"), (from.clone(), true, false));
-        assert_eq!(begin("watch=1&resourceVersion=0"), (from, true, false));
+        assert_eq!(start("watch=1"), (from.clone(), true, false));
+        assert_eq!(start("watch=1&resourceVersion=0"), (from, true, false));
         assert_eq!(
-            begin(
+            start(
                 "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
             ),
             ("watch=1&allowWatchBookmarks=true&resourceVersion=100".into(), true, true)
         );
         assert_eq!(
-            begin("watch=1&resourceVersion=98"),
+            start("watch=1&resourceVersion=98"),
             ("watch=1&resourceVersion=98".into(), false, false),
-            "one that goes on is left alone"
+            "a resumed watch is unchanged"
         );
     }
 
     #[test]
-    fn metadata_of_a_list_has_another_name() {
+    fn list_metadata_has_its_own_type_name() {
         assert_eq!(
-            accept_of_list("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),
+            list_accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
         );
-        assert_eq!(accept_of_list("application/json"), "application/json");
+        assert_eq!(list_accept("application/json"), "application/json");
     }
 }

@@ -1,5 +1,5 @@
-//! Who asks, and how the API server is told so. The proxy speaks for the user of a verified certificate, and for nobody
-//! else: a token is passed on for the API server to judge.
+//! Client identity, and how it is passed to the API server. The proxy authenticates only users of verified
+//! certificates; tokens are passed through for the API server to check.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -14,56 +14,58 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::error::{Error, Result};
 
-/// Names a front proxy tells the API server the user by; what comes with such a name from a client is a forgery.
+/// Headers with which a front proxy names the user; from a client they are forged and dropped.
 const REMOTE_USER: HeaderName = HeaderName::from_static("x-remote-user");
 const REMOTE_GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const REMOTE: &str = "x-remote-";
 
-/// Headers that belong to one connection and not to the request.
-const OF_THE_CONNECTION: [HeaderName; 6] =
+/// Hop-by-hop headers.
+const HOP_BY_HOP: [HeaderName; 6] =
     [CONNECTION, HeaderName::from_static("keep-alive"), TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
 
-/// The proxy's own name, for what it has to ask itself.
-const OWN_NAME: &str = "outrigger-testbed-fault-proxy";
+/// User name and user agent of the proxy's own requests.
+const PROXY_NAME: &str = "outrigger-testbed-fault-proxy";
 
-/// The user that a certificate is for.
+/// The user of a client certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Holder {
+pub(super) struct ClientIdentity {
     name: String,
     groups: Vec<String>,
 }
 
-impl Holder {
-    /// The proxy itself, who may do everything.
-    pub(super) fn own() -> Self {
-        Self { name: OWN_NAME.into(), groups: vec!["system:masters".into()] }
+impl ClientIdentity {
+    /// Identity of the proxy itself, with full access.
+    pub(super) fn proxy() -> Self {
+        Self { name: PROXY_NAME.into(), groups: vec!["system:masters".into()] }
     }
 
-    /// Reads the subject of a certificate, which TLS has verified, as the API server would: the common name is the
-    /// user, organizations are the groups.
-    pub(super) fn of(certificate: &CertificateDer<'_>) -> Result<Self> {
-        let refused = |why: &dyn std::fmt::Display| Error::Refused(format!("a client's certificate: {why}"));
-        let (_, read) = X509Certificate::from_der(certificate).map_err(|error| refused(&error))?;
+    /// Parses the subject of a verified certificate like the API server: common name is the user, organizations are
+    /// the groups.
+    pub(super) fn from_certificate(certificate: &CertificateDer<'_>) -> Result<Self> {
+        let invalid =
+            |why: &dyn std::fmt::Display| Error::Refused(format!("invalid client certificate: {why}"));
+        let (_, read) = X509Certificate::from_der(certificate).map_err(|error| invalid(&error))?;
         let subject = read.subject();
-        let name = subject.iter_common_name().next().ok_or_else(|| refused(&"it has no common name"))?;
+        let name = subject.iter_common_name().next().ok_or_else(|| invalid(&"no common name"))?;
         let groups: std::result::Result<Vec<String>, _> =
             subject.iter_organization().map(|group| group.as_str().map(String::from)).collect();
         Ok(Self {
-            name: name.as_str().map_err(|error| refused(&error))?.into(),
-            groups: groups.map_err(|error| refused(&error))?,
+            name: name.as_str().map_err(|error| invalid(&error))?.into(),
+            groups: groups.map_err(|error| invalid(&error))?,
         })
     }
 }
 
-/// The user's name, for faults and for the journal. A token's claim is not verified here; it opens nothing.
-pub(super) fn user(holder: Option<&Holder>, headers: &HeaderMap) -> String {
-    match holder {
-        Some(holder) => holder.name.clone(),
-        None => claimed(headers).unwrap_or_default(),
+/// Returns the user name for matching and the journal. The claim of a token is not verified here and grants
+/// nothing.
+pub(super) fn user(identity: Option<&ClientIdentity>, headers: &HeaderMap) -> String {
+    match identity {
+        Some(identity) => identity.name.clone(),
+        None => claimed_user(headers).unwrap_or_default(),
     }
 }
 
-fn claimed(headers: &HeaderMap) -> Option<String> {
+fn claimed_user(headers: &HeaderMap) -> Option<String> {
     #[derive(Deserialize)]
     struct Claims {
         sub: String,
@@ -73,45 +75,49 @@ fn claimed(headers: &HeaderMap) -> Option<String> {
     serde_json::from_slice::<Claims>(&payload).ok().map(|claims| claims.sub)
 }
 
-/// The headers of a request as they go to the API server.
-pub(super) fn outgoing(incoming: &HeaderMap, holder: Option<&Holder>, host: &str) -> Result<HeaderMap> {
+/// Returns the request headers for the API server.
+pub(super) fn outgoing(
+    incoming: &HeaderMap,
+    identity: Option<&ClientIdentity>,
+    host: &str,
+) -> Result<HeaderMap> {
     let value = |text: &str| {
         HeaderValue::from_str(text)
-            .map_err(|_| Error::Refused(format!("{text:?} cannot be told to the API server in a header")))
+            .map_err(|_| Error::Refused(format!("{text:?} is not a valid header value")))
     };
     let mut headers: HeaderMap = incoming
         .iter()
-        .filter(|(name, _)| !OF_THE_CONNECTION.contains(name) && !name.as_str().starts_with(REMOTE))
+        .filter(|(name, _)| !HOP_BY_HOP.contains(name) && !name.as_str().starts_with(REMOTE))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     headers.insert(HOST, value(host)?);
     headers.insert(ACCEPT, accepted(incoming));
-    // What is compressed cannot be read on its way.
+    // Compressed responses could not be parsed.
     headers.remove(ACCEPT_ENCODING);
-    if let Some(holder) = holder {
+    if let Some(identity) = identity {
         headers.remove(AUTHORIZATION);
-        headers.insert(REMOTE_USER, value(&holder.name)?);
-        for group in &holder.groups {
+        headers.insert(REMOTE_USER, value(&identity.name)?);
+        for group in &identity.groups {
             headers.append(REMOTE_GROUP, value(group)?);
         }
     }
     Ok(headers)
 }
 
-/// The headers of a request of the proxy's own.
+/// Returns the headers of a request of the proxy itself.
 pub(super) fn own_headers(accept: HeaderValue) -> HeaderMap {
-    HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(OWN_NAME)), (ACCEPT, accept)])
+    HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(PROXY_NAME)), (ACCEPT, accept)])
 }
 
-/// Takes the headers of one connection out of an answer.
-pub(super) fn strip_connection(headers: &mut HeaderMap) {
-    for name in OF_THE_CONNECTION {
+/// Removes hop-by-hop headers from a response.
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    for name in HOP_BY_HOP {
         headers.remove(name);
     }
 }
 
-/// What the client accepts, without everything that the proxy could not read: protobuf and CBOR would hide events from
-/// it, and a table for people hides the objects.
+/// Returns the Accept header without types the proxy cannot parse: protobuf and CBOR hide events, tables hide
+/// objects.
 pub(super) fn accepted(incoming: &HeaderMap) -> HeaderValue {
     let readable = |wanted: &&str| {
         let mut parts = wanted.split(';').map(str::trim);
@@ -146,15 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn the_subject_names_user_and_group() {
+    fn subject_names_user_and_groups() {
         let identity = Authority::new("test").unwrap().client("jane", Some("staff")).unwrap();
         let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
-        let holder = Holder::of(&certificate).unwrap();
-        assert_eq!(holder, Holder { name: "jane".into(), groups: vec!["staff".into()] });
+        let identity = ClientIdentity::from_certificate(&certificate).unwrap();
+        assert_eq!(identity, ClientIdentity { name: "jane".into(), groups: vec!["staff".into()] });
     }
 
     #[test]
-    fn nobody_can_say_who_he_is_but_by_his_certificate() {
+    fn forged_identity_headers_are_dropped() {
         let forged = headers(&[
             ("x-remote-user", "admin"),
             ("x-remote-group", "system:masters"),
@@ -168,12 +174,12 @@ mod tests {
         assert_eq!(anonymous[AUTHORIZATION], "Bearer abc");
         assert!(anonymous.get(CONNECTION).is_none());
 
-        let jane = Holder { name: "jane".into(), groups: vec!["a".into(), "b".into()] };
-        let told = outgoing(&forged, Some(&jane), "api:6443").unwrap();
-        assert_eq!(told.get_all(REMOTE_USER).iter().collect::<Vec<_>>(), ["jane"]);
-        assert_eq!(told.get_all(REMOTE_GROUP).iter().collect::<Vec<_>>(), ["a", "b"]);
-        assert!(told.get(AUTHORIZATION).is_none(), "a token beside a certificate must not decide");
-        assert_eq!(told[HOST], "api:6443");
+        let jane = ClientIdentity { name: "jane".into(), groups: vec!["a".into(), "b".into()] };
+        let sent = outgoing(&forged, Some(&jane), "api:6443").unwrap();
+        assert_eq!(sent.get_all(REMOTE_USER).iter().collect::<Vec<_>>(), ["jane"]);
+        assert_eq!(sent.get_all(REMOTE_GROUP).iter().collect::<Vec<_>>(), ["a", "b"]);
+        assert!(sent.get(AUTHORIZATION).is_none(), "a certificate takes precedence over a token");
+        assert_eq!(sent[HOST], "api:6443");
     }
 
     #[test]
@@ -190,17 +196,17 @@ mod tests {
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
             ),
         ];
-        for (asked, given) in table {
-            let sent = headers(&[("accept", asked), ("accept-encoding", "gzip")]);
-            let told = outgoing(&sent, None, "api").unwrap();
-            assert_eq!(told[ACCEPT], given);
-            assert!(told.get(ACCEPT_ENCODING).is_none());
+        for (info, given) in table {
+            let received = headers(&[("accept", info), ("accept-encoding", "gzip")]);
+            let sent = outgoing(&received, None, "api").unwrap();
+            assert_eq!(sent[ACCEPT], given);
+            assert!(sent.get(ACCEPT_ENCODING).is_none());
         }
         assert_eq!(outgoing(&HeaderMap::new(), None, "api").unwrap()[ACCEPT], "application/json");
     }
 
     #[test]
-    fn a_token_says_whom_it_claims() {
+    fn token_subject_is_the_claimed_user() {
         let payload = BASE64_URL_SAFE_NO_PAD.encode(r#"{"sub":"system:serviceaccount:a:b"}"#);
         let sent = headers(&[("authorization", &format!("Bearer x.{payload}.y"))]);
         assert_eq!(user(None, &sent), "system:serviceaccount:a:b");

@@ -1,5 +1,5 @@
-//! What happened, one JSON document per line, written as it happens: a run can be judged again later from it alone.
-//! Bodies and credentials are never in it; of a body only which object it is about.
+//! Journal of the fault proxy: one JSON document per line, written as things happen, so that a run can be analyzed
+//! later from this file alone. Bodies and credentials are never recorded, except which object a body is about.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-pub use super::entry::{End, EndEntry, Entry, EventEntry, Fate, FaultEntry, RequestEntry, Written};
+pub use super::entry::{
+    Entry, EventEntry, Fate, FaultEntry, RequestEntry, WatchEndCause, WatchEndEntry, WrittenObject,
+};
 use super::event::Event;
-use super::matching::Matching;
-use super::request::Asked;
+use super::matcher::Matching;
+use super::request::RequestInfo;
 use crate::error::{Error, IoContext, Result};
 
 /// The journal of one proxy.
@@ -32,7 +34,7 @@ struct Writer {
 
 impl Journal {
     pub(super) fn create(path: PathBuf) -> Result<Self> {
-        let file = File::create(&path).context(|| format!("making {}", path.display()))?;
+        let file = File::create(&path).context(|| format!("creating {}", path.display()))?;
         let writer = Writer {
             file: Mutex::new(file),
             begin: Instant::now(),
@@ -43,19 +45,19 @@ impl Journal {
         Ok(Self { path, writer: Arc::new(writer) })
     }
 
-    /// Where it is.
+    /// Returns the file path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Everything so far. Fails when something could not be written: what is missing cannot be judged.
+    /// Returns all entries. Fails if an entry could not be written, because an incomplete journal proves nothing.
     pub fn entries(&self) -> Result<Vec<Entry>> {
         self.check()?;
         read(&self.path)
     }
 
-    /// The requests so far that `wanted` accepts, in the order in which their fates were known.
+    /// Returns the requests that match `wanted`, in the order of their outcomes.
     pub fn requests(&self, wanted: impl Fn(&RequestEntry) -> bool) -> Result<Vec<RequestEntry>> {
         let requests = self.entries()?.into_iter().filter_map(|entry| match entry {
             Entry::Request(request) => Some(request),
@@ -64,7 +66,7 @@ impl Journal {
         Ok(requests.filter(wanted).collect())
     }
 
-    /// The events so far that `wanted` accepts, in their order.
+    /// Returns the events that match `wanted`, in order.
     pub fn events(&self, wanted: impl Fn(&EventEntry) -> bool) -> Result<Vec<EventEntry>> {
         let events = self.entries()?.into_iter().filter_map(|entry| match entry {
             Entry::Event(event) => Some(event),
@@ -73,32 +75,32 @@ impl Journal {
         Ok(events.filter(wanted).collect())
     }
 
-    /// How many requests are in the proxy whose fates are not known yet: on their way, delayed, or held.
+    /// Returns the number of requests without an outcome yet: forwarded, delayed, or held.
     #[must_use]
     pub fn pending(&self) -> u64 {
         self.writer.pending.load(Ordering::SeqCst)
     }
 
-    /// Fails when something could not be written, or went wrong in the proxy itself.
+    /// Fails if an entry could not be written or the proxy itself failed.
     pub(super) fn check(&self) -> Result<()> {
         match self.failure().as_ref() {
             None => Ok(()),
-            Some(failure) => Err(Error::Refused(format!("the fault proxy cannot be relied on: {failure}"))),
+            Some(failure) => Err(Error::Refused(format!("fault proxy failed: {failure}"))),
         }
     }
 
-    /// Remembers what went wrong in the proxy itself; the first is the one that explains the others.
+    /// Stores a failure of the proxy itself; only the first is kept, because it explains the others.
     pub(super) fn fail(&self, failure: impl Into<String>) {
         self.failure().get_or_insert_with(|| failure.into());
     }
 
-    /// Begins the entry of a request.
-    pub(super) fn begin(&self, asked: Asked) -> Open {
+    /// Starts the entry of a request.
+    pub(super) fn begin(&self, info: RequestInfo) -> PendingEntry {
         let number = self.writer.last_number.fetch_add(1, Ordering::SeqCst) + 1;
         let entry = RequestEntry {
             number,
             at_us: self.now(),
-            asked,
+            asked: info,
             written: None,
             code: None,
             upstream: None,
@@ -107,7 +109,7 @@ impl Journal {
             latency_us: 0,
         };
         self.writer.pending.fetch_add(1, Ordering::SeqCst);
-        Open { journal: self.clone(), entry: Some(entry) }
+        PendingEntry { journal: self.clone(), entry: Some(entry) }
     }
 
     pub(super) fn event(&self, watch: u64, event: &Event, fate: Fate) {
@@ -123,8 +125,8 @@ impl Journal {
         }));
     }
 
-    pub(super) fn end(&self, watch: u64, end: End) {
-        self.write(&Entry::End(EndEntry { watch, at_us: self.now(), end }));
+    pub(super) fn end(&self, watch: u64, end: WatchEndCause) {
+        self.write(&Entry::End(WatchEndEntry { watch, at_us: self.now(), end }));
     }
 
     pub(super) fn fault(&self, number: u64, fault: String, matching: &Matching, in_force: bool) {
@@ -136,7 +138,7 @@ impl Journal {
         u64::try_from(self.writer.begin.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Writes one line in one piece, past every buffer of ours: the process may be killed the next moment.
+    /// Writes one line with a single unbuffered write: the process may be killed at any moment.
     fn write(&self, entry: &Entry) {
         let written = serde_json::to_vec(entry).map_err(std::io::Error::from).and_then(|mut line| {
             line.push(b'\n');
@@ -152,21 +154,22 @@ impl Journal {
     }
 }
 
-/// Reads a journal, also one of an earlier run. Its last line may be half written.
+/// Reads a journal, also of an earlier run. A partial last line is ignored.
 pub fn read(path: &Path) -> Result<Vec<Entry>> {
     let text = fs::read_to_string(path).context(|| format!("reading {}", path.display()))?;
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.lines().map(|line| serde_json::from_str(line).map_err(Error::from)).collect()
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    complete.lines().map(|line| serde_json::from_str(line).map_err(Error::from)).collect()
 }
 
-/// The entry of a request whose fate is not known yet. Every request has its line: one that is given up, too.
+/// The entry of a request without an outcome yet. Written on drop at the latest, so that aborted requests are
+/// recorded, too.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct PendingEntry {
     journal: Journal,
     entry: Option<RequestEntry>,
 }
 
-impl Open {
+impl PendingEntry {
     pub(super) fn number(&self) -> u64 {
         self.entry.as_ref().map_or(0, |entry| entry.number)
     }
@@ -179,7 +182,7 @@ impl Open {
 
     pub(super) fn written(&mut self, body: &[u8]) {
         if let Some(entry) = &mut self.entry {
-            entry.written = Written::read(body);
+            entry.written = WrittenObject::parse(body);
         }
     }
 
@@ -189,14 +192,14 @@ impl Open {
         }
     }
 
-    /// Something went wrong that no fault explains.
+    /// Sets an error that no fault explains.
     pub(super) fn failure(&mut self, failure: String) {
         if let Some(entry) = &mut self.entry {
             entry.failure = Some(failure);
         }
     }
 
-    /// The client is given this code, or no answer at all.
+    /// Writes the entry with the status code sent to the client, if any.
     pub(super) fn close(mut self, code: Option<http::StatusCode>) {
         self.write(code);
     }
@@ -211,9 +214,9 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for PendingEntry {
     fn drop(&mut self) {
-        self.failure("given up by the client, or by the end of the proxy".into());
+        self.failure("aborted by the client or by the end of the proxy".into());
         self.write(None);
     }
 }
@@ -224,38 +227,38 @@ mod tests {
 
     use super::*;
 
-    fn asked() -> Asked {
-        Asked::read(&Method::GET, "/api/v1/pods", "limit=1", "jane".into(), "test/1".into())
+    fn info() -> RequestInfo {
+        RequestInfo::parse(&Method::GET, "/api/v1/pods", "limit=1", "jane".into(), "test/1".into())
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn entries_are_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::create(folder.path().join("journal.jsonl")).unwrap();
-        let mut open = journal.begin(asked());
+        let mut pending = journal.begin(info());
         assert_eq!(journal.pending(), 1);
-        open.upstream(StatusCode::OK);
-        open.faults(["delay 1s".to_owned()]);
-        open.close(Some(StatusCode::OK));
-        drop(journal.begin(asked()));
+        pending.upstream(StatusCode::OK);
+        pending.faults(["delay 1s".to_owned()]);
+        pending.close(Some(StatusCode::OK));
+        drop(journal.begin(info()));
         assert_eq!(journal.pending(), 0);
         journal.fault(1, "reset".into(), &Matching::writes(), true);
 
         let requests = journal.requests(|_| true).unwrap();
         assert_eq!(requests.len(), 2);
         assert_eq!((requests[0].number, requests[0].code, requests[0].upstream), (1, Some(200), Some(200)));
-        assert_eq!(requests[0].asked, asked());
-        assert!(requests[1].failure.is_some(), "a request that was given up says so");
+        assert_eq!(requests[0].asked, info());
+        assert!(requests[1].failure.is_some(), "an aborted request is recorded as such");
         let text = fs::read_to_string(journal.path()).unwrap();
         fs::write(journal.path(), format!("{text}{{\"record\":\"req")).unwrap();
-        assert_eq!(read(journal.path()).unwrap().len(), 3, "a half-written line counts not at all");
+        assert_eq!(read(journal.path()).unwrap().len(), 3, "a partial line is ignored");
     }
 
     #[test]
-    fn a_journal_that_cannot_be_written_says_so() {
+    fn unwritable_journal_is_reported() {
         let journal = Journal::create("/dev/full".into()).unwrap();
         journal.check().unwrap();
-        journal.begin(asked()).close(None);
+        journal.begin(info()).close(None);
         let error = journal.check().unwrap_err().to_string();
         assert!(error.contains("/dev/full") && error.contains("No space left"), "{error}");
         assert!(journal.entries().is_err());

@@ -1,13 +1,13 @@
-//! The part of an address after the question mark, and the percent signs in it.
+//! Query strings and percent-encoding.
 
 use std::fmt;
 
-/// The parameters of a request, in their order.
+/// The parameters of a query, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads what stands after the question mark.
+    /// Parses a query string.
     pub(super) fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         Self(
@@ -20,29 +20,29 @@ impl Query {
         )
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// True when a parameter is on, by the API server's own rule: anything but `false` and `0` is.
+    /// True if a boolean parameter is set, by the rule of the API server: anything but `false` and `0`.
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 
-    /// The same without a parameter.
+    /// Removes a parameter.
     #[must_use]
     pub(super) fn without(mut self, name: &str) -> Self {
         self.0.retain(|(other, _)| other != name);
         self
     }
 
-    /// The same with a parameter at this value, and no other.
+    /// Sets a parameter to this single value.
     #[must_use]
     pub(super) fn with(self, name: &str, value: impl Into<String>) -> Self {
-        let mut changed = self.without(name);
-        changed.0.push((name.into(), value.into()));
-        changed
+        let mut query = self.without(name);
+        query.0.push((name.into(), value.into()));
+        query
     }
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Query {
     }
 }
 
-/// Replaces `%41` by `A`. What is no such sequence stays as it is.
+/// Percent-decodes text; invalid sequences are kept.
 pub(super) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_written_again() {
+    fn query_round_trips() {
         let query = Query::parse("labelSelector=a%3Db%2Cc&watch&limit=5&x=a+b");
         assert_eq!(query.get("labelSelector"), Some("a=b,c"));
         assert_eq!(query.get("x"), Some("a b"));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_read_as_the_api_server_reads_it() {
+    fn boolean_is_parsed_like_the_api_server() {
         for (text, on) in [
             ("watch", true),
             ("watch=1", true),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percent_sign_that_escapes_nothing_stays() {
+    fn invalid_escapes_are_kept() {
         assert_eq!(decode("100%"), "100%");
         assert_eq!(decode("%zz%4"), "%zz%4");
         assert_eq!(decode("system%3anode"), "system:node");

@@ -1,4 +1,4 @@
-//! One watch on its way to the client, event by event.
+//! Relays one watch to the client, event by event.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -13,92 +13,92 @@ use tokio::sync::watch;
 
 use super::connection::Control;
 use super::event::{Event, Lines};
-use super::exchange::{Failure, Shared};
-use super::journal::{End, Fate};
-use super::request::Asked;
+use super::exchange::{BodyError, Shared};
+use super::journal::{Fate, WatchEndCause};
+use super::request::RequestInfo;
 use super::rules::Rule;
-use super::upstream::Answering;
-use super::watches::{Noted, WatchEnd};
+use super::upstream::UpstreamBody;
+use super::watches::{WatchEnd, WatchGuard};
 
 /// One watch.
 pub(super) struct Relay {
     shared: Arc<Shared>,
     control: Arc<Control>,
-    asked: Asked,
-    noted: Noted,
+    info: RequestInfo,
+    guard: WatchGuard,
     changes: watch::Receiver<()>,
-    /// Gone when the API server has ended the watch and the client must not hear of it.
-    source: Option<Answering>,
+    /// `None` if the API server has ended the watch but the client must not notice.
+    source: Option<UpstreamBody>,
     lines: Lines,
-    /// What a frozen view keeps back, in order; also what is to be told first.
+    /// Events withheld by a frozen view, in order; also the initial events.
     withheld: VecDeque<Event>,
-    hole: Option<Arc<Rule>>,
-    met: BTreeSet<u64>,
-    /// How it ended, or will have ended when the client goes away now.
-    end: End,
+    black_hole: Option<Arc<Rule>>,
+    counted: BTreeSet<u64>,
+    /// How the watch ended; until then, how it ends if the client disconnects.
+    end: WatchEndCause,
 }
 
 impl Relay {
-    /// A watch that tells `first`, and then what comes from `source`.
+    /// Creates a watch that sends `first`, then the events of `source`.
     pub(super) fn new(
         shared: Arc<Shared>,
         control: Arc<Control>,
-        asked: Asked,
+        info: RequestInfo,
         number: u64,
-        source: Answering,
+        source: UpstreamBody,
         first: Vec<Event>,
     ) -> Self {
         Self {
-            noted: shared.watches.note(number, asked.clone()),
+            guard: shared.watches.register(number, info.clone()),
             changes: shared.rules.changes(),
             shared,
             control,
-            asked,
+            info,
             source: Some(source),
             lines: Lines::default(),
             withheld: first.into(),
-            hole: None,
-            met: BTreeSet::new(),
-            end: End::Client,
+            black_hole: None,
+            counted: BTreeSet::new(),
+            end: WatchEndCause::Client,
         }
     }
 
-    /// The body of the answer.
-    pub(super) fn into_frames(self) -> impl Stream<Item = Result<Frame<Bytes>, Failure>> {
+    /// Returns the response body.
+    pub(super) fn into_frames(self) -> impl Stream<Item = Result<Frame<Bytes>, BodyError>> {
         futures_util::stream::unfold(self, |mut relay| async move {
             let line = relay.next().await?;
             Some((Ok(Frame::data(line)), relay))
         })
     }
 
-    /// The next line for the client, or nothing when the watch has ended.
+    /// Returns the next line for the client; `None` at the end of the watch.
     async fn next(&mut self) -> Option<Bytes> {
-        while self.end == End::Client {
+        while self.end == WatchEndCause::Client {
             self.changes.borrow_and_update();
-            self.fall_into_a_hole();
-            match &self.hole {
-                Some(hole) if hole.is_lifted() => match self.reset(End::Reset).await {},
+            self.check_black_hole();
+            match &self.black_hole {
+                Some(hole) if hole.is_lifted() => match self.reset(WatchEndCause::Reset).await {},
                 Some(_) => {}
                 None => {
-                    if let Some(event) = self.thawed() {
+                    if let Some(event) = self.next_thawed() {
                         return Some(self.deliver(event));
                     }
                 }
             }
             tokio::select! {
                 biased;
-                // Fails when the proxy is gone, which ends this too.
+                // Fails if the proxy was dropped, which ends this task too.
                 _ = self.changes.changed() => {}
-                how = self.noted.ended() => return Some(self.end_with(how).await),
+                how = self.guard.ended() => return Some(self.end_with(how).await),
                 read = read_line(&mut self.source, &mut self.lines) => match read {
                     Ok(Some(line)) => {
-                        if let Some(line) = self.meet(line).await {
+                        if let Some(line) = self.process(line).await {
                             return Some(line);
                         }
                     }
-                    Ok(None) if self.hole.is_none() => self.end = End::Server,
+                    Ok(None) if self.black_hole.is_none() => self.end = WatchEndCause::Server,
                     Ok(None) => self.source = None,
-                    Err(_) if self.hole.is_none() => match self.reset(End::Broken).await {},
+                    Err(_) if self.black_hole.is_none() => match self.reset(WatchEndCause::Broken).await {},
                     Err(_) => self.source = None,
                 },
             }
@@ -106,43 +106,43 @@ impl Relay {
         None
     }
 
-    /// Passes an event by the faults; returns it when it is to be delivered now.
-    async fn meet(&mut self, line: Bytes) -> Option<Bytes> {
-        let event = match Event::read(line) {
+    /// Applies faults to an event; returns it if it must be delivered now.
+    async fn process(&mut self, line: Bytes) -> Option<Bytes> {
+        let event = match Event::parse(line) {
             Ok(event) => event,
             Err(why) => {
                 self.shared.journal.fail(why);
-                match self.reset(End::Broken).await {}
+                match self.reset(WatchEndCause::Broken).await {}
             }
         };
-        // Once more: an event that came after a fault must not slip by it.
-        self.fall_into_a_hole();
-        if self.hole.is_some() {
-            self.note(&event, Fate::Withheld);
+        // Checked again: an event that arrives after the injection must not slip through.
+        self.check_black_hole();
+        if self.black_hole.is_some() {
+            self.record(&event, Fate::Withheld);
             return None;
         }
-        if let Some(rule) = self.shared.rules.dropping(&self.asked, &event) {
-            self.note(&event, Fate::Dropped);
+        if let Some(rule) = self.shared.rules.dropping_rule(&self.info, &event) {
+            self.record(&event, Fate::Dropped);
             rule.fire();
             return None;
         }
-        let frozen = self.shared.rules.frozen(&self.asked).filter(|(_, revision)| revision.is_before(&event));
+        let frozen = self.shared.rules.frozen(&self.info).filter(|(_, revision)| revision.is_before(&event));
         if let Some((rule, _)) = &frozen {
             rule.fire();
         }
-        // What comes behind something withheld waits too: the order of events is kept.
+        // Events behind a withheld one wait, too, to keep the order.
         if frozen.is_some() || !self.withheld.is_empty() {
-            self.note(&event, Fate::Withheld);
+            self.record(&event, Fate::Withheld);
             self.withheld.push_back(event);
             return None;
         }
         Some(self.deliver(event))
     }
 
-    /// The first withheld event, when nothing withholds it any longer.
-    fn thawed(&mut self) -> Option<Event> {
+    /// Returns the first withheld event, if it is no longer frozen.
+    fn next_thawed(&mut self) -> Option<Event> {
         let first = self.withheld.front()?;
-        let frozen = self.shared.rules.frozen(&self.asked);
+        let frozen = self.shared.rules.frozen(&self.info);
         if frozen.is_some_and(|(_, revision)| revision.is_before(first)) {
             return None;
         }
@@ -150,53 +150,56 @@ impl Relay {
     }
 
     fn deliver(&self, event: Event) -> Bytes {
-        self.note(&event, Fate::Delivered);
+        self.record(&event, Fate::Delivered);
         event.line
     }
 
-    fn fall_into_a_hole(&mut self) {
-        if self.hole.is_none() {
-            self.hole = self.shared.rules.black_hole(&self.asked, &mut self.met);
-            if let Some(hole) = &self.hole {
+    fn check_black_hole(&mut self) {
+        if self.black_hole.is_none() {
+            self.black_hole = self.shared.rules.black_hole(&self.info, &mut self.counted);
+            if let Some(hole) = &self.black_hole {
                 hole.fire();
             }
         }
     }
 
-    /// Ends the watch on purpose. Out of a black hole no error can come.
+    /// Ends the watch. A watch in a black hole cannot deliver an error.
     async fn end_with(&mut self, how: WatchEnd) -> Bytes {
         match how {
-            WatchEnd::Error(refusal) if self.hole.is_none() => {
-                self.end = End::Error;
-                let line = json!({ "type": "ERROR", "object": refusal.status() });
+            WatchEnd::Error(response) if self.black_hole.is_none() => {
+                self.end = WatchEndCause::Error;
+                let line = json!({ "type": "ERROR", "object": response.status() });
                 let line = Bytes::from(format!("{line}\n"));
-                if let Ok(event) = Event::read(line.clone()) {
-                    self.note(&event, Fate::Delivered);
+                if let Ok(event) = Event::parse(line.clone()) {
+                    self.record(&event, Fate::Delivered);
                 }
                 line
             }
-            _ => match self.reset(End::Reset).await {},
+            _ => match self.reset(WatchEndCause::Reset).await {},
         }
     }
 
-    async fn reset(&mut self, end: End) -> Infallible {
+    async fn reset(&mut self, end: WatchEndCause) -> Infallible {
         self.end = end;
         self.control.reset().await
     }
 
-    fn note(&self, event: &Event, fate: Fate) {
-        self.shared.journal.event(self.noted.number(), event, fate);
+    fn record(&self, event: &Event, fate: Fate) {
+        self.shared.journal.event(self.guard.number(), event, fate);
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        self.shared.journal.end(self.noted.number(), self.end);
+        self.shared.journal.end(self.guard.number(), self.end);
     }
 }
 
-/// The next line, or nothing at the end of the watch. Nothing is lost when it is not waited for to the end.
-async fn read_line(source: &mut Option<Answering>, lines: &mut Lines) -> Result<Option<Bytes>, hyper::Error> {
+/// Returns the next line; `None` at the end of the watch. Cancel-safe.
+async fn read_line(
+    source: &mut Option<UpstreamBody>,
+    lines: &mut Lines,
+) -> Result<Option<Bytes>, hyper::Error> {
     let Some(source) = source else { return std::future::pending().await };
     loop {
         if let Some(line) = lines.next() {

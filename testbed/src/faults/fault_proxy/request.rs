@@ -1,12 +1,12 @@
-//! What a request asks for, in Kubernetes' own words. The reading follows the API server's `RequestInfoFactory`: a fault
-//! that hits "every list of pods" must mean by it what RBAC and the audit log mean.
+//! Parses requests like the API server's `RequestInfoFactory`, so that "every list of pods" means the same as in
+//! RBAC and the audit log.
 
 use http::Method;
 use serde::{Deserialize, Serialize};
 
 use super::query::{Query, decode};
 
-/// What is done.
+/// Kubernetes request verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -15,28 +15,28 @@ pub enum Verb {
     Get,
     /// Reads a collection.
     List,
-    /// Follows a collection.
+    /// Watches a collection.
     Watch,
-    /// Makes an object, or calls a subresource.
+    /// Creates an object or calls a subresource.
     Create,
     /// Replaces an object.
     Update,
-    /// Changes an object; server-side apply is one of these.
+    /// Patches an object, including server-side apply.
     Patch,
     /// Deletes an object.
     Delete,
     /// Deletes a collection.
     DeleteCollection,
-    /// None of these.
+    /// Any other method.
     Other,
 }
 
 impl Verb {
-    /// The verbs that ask for a change.
+    /// The verbs that change objects.
     pub const WRITES: [Self; 5] =
         [Self::Create, Self::Update, Self::Patch, Self::Delete, Self::DeleteCollection];
 
-    fn of(method: &Method) -> Self {
+    fn from_method(method: &Method) -> Self {
         match method.as_str() {
             "GET" | "HEAD" => Self::Get,
             "POST" => Self::Create,
@@ -48,60 +48,60 @@ impl Verb {
     }
 }
 
-/// A collection of the API, whatever its version.
+/// A resource of the API, in any version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
     /// API group; empty for the core group.
     pub group: String,
-    /// Name in the plural, as in the path.
+    /// Plural name, as in the path.
     pub plural: String,
 }
 
 impl Resource {
-    /// A resource by its group and its name in the plural.
+    /// Creates a resource from group and plural name.
     pub fn new(group: impl Into<String>, plural: impl Into<String>) -> Self {
         Self { group: group.into(), plural: plural.into() }
     }
 
-    /// The resource of a type.
+    /// Returns the resource of a type.
     #[must_use]
     pub fn of<K: kube::Resource<DynamicType = ()>>() -> Self {
         Self::new(K::group(&()), K::plural(&()))
     }
 }
 
-/// One request, and who asks.
+/// A parsed request with its user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
-    /// The user of the client's certificate, or the one that its token claims to be; empty for none.
+pub struct RequestInfo {
+    /// User of the client certificate, or the one that the token claims; empty for none.
     pub user: String,
     /// User agent; empty for none.
     pub agent: String,
-    /// What is done.
+    /// Verb.
     pub verb: Verb,
-    /// API group; empty for the core group and for paths that are no resource.
+    /// API group; empty for the core group and for non-resource paths.
     pub group: String,
-    /// Resource, in the plural; empty for paths that are no resource.
+    /// Plural resource name; empty for non-resource paths.
     pub resource: String,
     /// Subresource, such as `status`; empty for none.
     pub subresource: String,
     /// Namespace; empty for none.
     pub namespace: String,
-    /// Object's name; empty for none. A collection that is narrowed to one name counts as having it.
+    /// Object name; empty for none. Also set by a field selector for a single name.
     pub name: String,
-    /// The path, as it was asked.
+    /// Path as sent.
     pub path: String,
-    /// What stands after the question mark.
+    /// Query string.
     pub query: String,
 }
 
-impl Asked {
-    /// Reads a request.
-    pub(super) fn read(method: &Method, path: &str, query: &str, user: String, agent: String) -> Self {
-        let mut asked = Self {
+impl RequestInfo {
+    /// Parses a request.
+    pub(super) fn parse(method: &Method, path: &str, query: &str, user: String, agent: String) -> Self {
+        let mut info = Self {
             user,
             agent,
-            verb: Verb::of(method),
+            verb: Verb::from_method(method),
             group: String::new(),
             resource: String::new(),
             subresource: String::new(),
@@ -110,33 +110,34 @@ impl Asked {
             path: path.into(),
             query: query.into(),
         };
-        asked.read_path(path);
-        asked.read_query(&Query::parse(query));
-        asked
+        info.parse_path(path);
+        info.parse_query(&Query::parse(query));
+        info
     }
 
-    /// True when it asks for a change.
+    /// True if it changes an object.
     #[must_use]
     pub fn is_write(&self) -> bool {
         Verb::WRITES.contains(&self.verb)
     }
 
-    fn read_path(&mut self, path: &str) {
-        let segments: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
+    fn parse_path(&mut self, path: &str) {
+        let segments: Vec<String> =
+            path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let (group, mut rest) = match segments.as_slice() {
             ["api", _version, rest @ ..] => ("", rest),
             ["apis", group, _version, rest @ ..] => (*group, rest),
             _ => return,
         };
-        // Old clients say it in the path.
+        // Deprecated watch path.
         if let ["watch", others @ ..] = rest {
             self.verb = Verb::Watch;
             rest = others;
         }
         if let ["namespaces", namespace, others @ ..] = rest {
             self.namespace = (*namespace).into();
-            // What follows is a resource of the namespace, unless the namespace itself is meant.
+            // A resource in the namespace, unless the request is for the namespace itself.
             if !matches!(others, [] | ["status" | "finalize", ..]) {
                 rest = others;
             }
@@ -149,7 +150,7 @@ impl Asked {
         self.subresource = parts.next().unwrap_or_default();
     }
 
-    fn read_query(&mut self, query: &Query) {
+    fn parse_query(&mut self, query: &Query) {
         if self.resource.is_empty() || !self.name.is_empty() {
             return;
         }
@@ -159,9 +160,9 @@ impl Asked {
             Verb::Delete => Verb::DeleteCollection,
             other => other,
         };
-        let one = query.get("fieldSelector").and_then(|selector| selector.strip_prefix("metadata.name="));
+        let name = query.get("fieldSelector").and_then(|selector| selector.strip_prefix("metadata.name="));
         if matches!(self.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
-            && let Some(name) = one.filter(|name| !name.contains(','))
+            && let Some(name) = name.filter(|name| !name.contains(','))
         {
             self.name = name.into();
         }
@@ -172,19 +173,19 @@ impl Asked {
 mod tests {
     use super::*;
 
-    fn read(method: Method, address: &str) -> Asked {
+    fn parse(method: Method, address: &str) -> RequestInfo {
         let (path, query) = address.split_once('?').unwrap_or((address, ""));
-        Asked::read(&method, path, query, "jane".into(), "test/1".into())
+        RequestInfo::parse(&method, path, query, "jane".into(), "test/1".into())
     }
 
     /// Verb, group, resource, subresource, namespace, name.
-    type Reading = (Verb, &'static str, &'static str, &'static str, &'static str, &'static str);
+    type Parsed = (Verb, &'static str, &'static str, &'static str, &'static str, &'static str);
 
     #[test]
-    fn a_path_is_read_as_the_api_server_reads_it() {
+    fn path_is_parsed_like_the_api_server() {
         use Verb::*;
         let get = Method::GET;
-        let table: [(Method, &str, Reading); 19] = [
+        let table: [(Method, &str, Parsed); 19] = [
             (get.clone(), "/api/v1/pods", (List, "", "pods", "", "", "")),
             (get.clone(), "/api/v1/pods?watch=true", (Watch, "", "pods", "", "", "")),
             (get.clone(), "/api/v1/watch/pods", (Watch, "", "pods", "", "", "")),
@@ -218,22 +219,22 @@ mod tests {
             (Method::OPTIONS, "/", (Other, "", "", "", "", "")),
         ];
         for (method, address, expected) in table {
-            let asked = read(method.clone(), address);
-            let seen = (
-                asked.verb,
-                asked.group.as_str(),
-                asked.resource.as_str(),
-                asked.subresource.as_str(),
-                asked.namespace.as_str(),
-                asked.name.as_str(),
+            let info = parse(method.clone(), address);
+            let parsed = (
+                info.verb,
+                info.group.as_str(),
+                info.resource.as_str(),
+                info.subresource.as_str(),
+                info.namespace.as_str(),
+                info.name.as_str(),
             );
-            assert_eq!(seen, expected, "{method} {address}");
+            assert_eq!(parsed, expected, "{method} {address}");
         }
     }
 
     #[test]
-    fn writes_are_the_verbs_that_change_something() {
-        assert!(read(Method::POST, "/api/v1/namespaces/a/configmaps").is_write());
-        assert!(!read(Method::GET, "/api/v1/namespaces/a/configmaps").is_write());
+    fn only_changing_verbs_are_writes() {
+        assert!(parse(Method::POST, "/api/v1/namespaces/a/configmaps").is_write());
+        assert!(!parse(Method::GET, "/api/v1/namespaces/a/configmaps").is_write());
     }
 }

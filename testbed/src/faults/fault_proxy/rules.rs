@@ -1,5 +1,4 @@
-//! The faults in force, in the order in which they were injected, and what they have to say to a request, a watch or an
-//! event.
+//! The faults in force, in order of injection, and their effect on requests, watches and events.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,23 +7,23 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::error_response::Refusal;
 use super::event::{Event, EventType};
 use super::fault::{Alteration, Fault, Kill, Loss};
 use super::freeze::Revision;
-use super::matching::{Matching, Times};
-use super::refusal::Refusal;
-use super::request::Asked;
+use super::matcher::{Matching, Times};
+use super::request::RequestInfo;
 
-/// What a rule does to whom it takes.
+/// Effect of a rule.
 #[derive(Debug)]
 pub(super) enum Effect {
-    /// To requests.
+    /// On requests.
     Request(Fault),
-    /// To events of these types; of every type when none is named.
+    /// On events of these types; all types if empty.
     DropEvents(Vec<EventType>),
-    /// To watches.
+    /// On watches.
     BlackHole,
-    /// To reads and to events.
+    /// On reads and events.
     Freeze(Revision),
 }
 
@@ -40,7 +39,7 @@ pub(super) struct Rule {
     progress: watch::Sender<Progress>,
 }
 
-/// How far a fault has come.
+/// How often a fault took effect.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     pub(super) fired: u64,
@@ -48,18 +47,18 @@ pub(super) struct Progress {
 }
 
 impl Rule {
-    /// Counts a match, and says whether the fault takes it.
-    fn takes(&self) -> bool {
+    /// Counts a match and returns whether the fault applies to it.
+    fn count_match(&self) -> bool {
         let number = self.matched.fetch_add(1, Ordering::SeqCst) + 1;
-        self.times.take(number)
+        self.times.includes(number)
     }
 
-    /// Says that the fault has had its effect once more.
+    /// Counts an effect.
     pub(super) fn fire(&self) {
         self.progress.send_modify(|progress| progress.fired += 1);
     }
 
-    /// Says that the fault could not have its effect.
+    /// Reports that the fault could not take effect.
     pub(super) fn fail(&self, failure: String) {
         self.progress.send_modify(|progress| progress.failure = Some(failure));
     }
@@ -72,7 +71,7 @@ impl Rule {
         self.lifted.load(Ordering::SeqCst)
     }
 
-    /// The name that the journal knows the fault by.
+    /// Returns the description for the journal.
     pub(super) fn name(&self) -> String {
         match &self.effect {
             Effect::Request(fault) => fault.to_string(),
@@ -84,20 +83,20 @@ impl Rule {
     }
 }
 
-/// What is in store for one request.
+/// What to do with one request.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// To be waited before it is forwarded.
+    /// Delay before forwarding.
     pub(super) delay: Duration,
-    /// To be waited before its answer is passed on.
-    pub(super) answer_delay: Duration,
-    /// What happens to it, and by which fault.
+    /// Delay before sending the response.
+    pub(super) response_delay: Duration,
+    /// Final action, and the fault that caused it.
     pub(super) decision: Option<(Arc<Rule>, Decision)>,
-    /// The faults that have a part in this, for the journal.
+    /// Descriptions of all faults involved, for the journal.
     pub(super) names: Vec<String>,
 }
 
-/// What happens to a request that does not simply go its way.
+/// Final action on a request.
 #[derive(Debug)]
 pub(super) enum Decision {
     Reset,
@@ -131,7 +130,7 @@ impl Rules {
         rule
     }
 
-    /// Takes a fault out of force; true when it was in force.
+    /// Removes a fault; true if it was in force.
     pub(super) fn lift(&self, rule: &Rule) -> bool {
         self.with(|list| list.retain(|other| other.id != rule.id));
         let first = !rule.lifted.swap(true, Ordering::SeqCst);
@@ -139,19 +138,19 @@ impl Rules {
         first
     }
 
-    /// Tells of every change from here on, for those who live longer than one look.
+    /// Notifies long-running watches of every change.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// A request meets the faults in their order. Delays let it go on to the next; the first other fault that takes it
-    /// decides, and those behind it do not count it.
-    pub(super) fn plan(&self, asked: &Asked) -> Plan {
+    /// Applies the faults in order. Delays add up; the first other fault decides, and faults behind it do not count
+    /// the request.
+    pub(super) fn plan(&self, info: &RequestInfo) -> Plan {
         let mut plan = Plan::default();
         self.with(|list| {
-            for rule in list.iter().filter(|rule| rule.matching.fits(asked)) {
+            for rule in list.iter().filter(|rule| rule.matching.matches(info)) {
                 let Effect::Request(fault) = &rule.effect else { continue };
-                if !rule.takes() {
+                if !rule.count_match() {
                     continue;
                 }
                 plan.names.push(rule.name());
@@ -161,14 +160,14 @@ impl Rules {
                         rule.fire();
                         continue;
                     }
-                    Fault::DelayAnswer(time) => {
-                        plan.answer_delay += *time;
+                    Fault::DelayResponse(time) => {
+                        plan.response_delay += *time;
                         rule.fire();
                         continue;
                     }
                     Fault::Reset => Decision::Reset,
-                    Fault::Answer(refusal) => Decision::Answer(refusal.clone()),
-                    Fault::Alter(alteration) => Decision::Alter(alteration.clone()),
+                    Fault::Answer(response) => Decision::Answer(response.clone()),
+                    Fault::Alter(rewrite) => Decision::Alter(rewrite.clone()),
                     Fault::LoseAnswer(loss) => Decision::LoseAnswer(*loss),
                     Fault::Kill(kill) => Decision::Kill(kill.clone()),
                 };
@@ -179,36 +178,37 @@ impl Rules {
         plan
     }
 
-    /// The revision at which this read or watch sees the world, when it does not see the present.
-    pub(super) fn frozen(&self, asked: &Asked) -> Option<(Arc<Rule>, Revision)> {
+    /// Returns the revision at which this read or watch is frozen.
+    pub(super) fn frozen(&self, info: &RequestInfo) -> Option<(Arc<Rule>, Revision)> {
         self.with(|list| {
             list.iter().find_map(|rule| match rule.effect {
-                Effect::Freeze(revision) if rule.matching.fits(asked) => Some((rule.clone(), revision)),
+                Effect::Freeze(revision) if rule.matching.matches(info) => Some((rule.clone(), revision)),
                 _ => None,
             })
         })
     }
 
-    /// The black hole that this watch has fallen into. Each watch is counted once by each: `met` remembers.
-    pub(super) fn black_hole(&self, asked: &Asked, met: &mut BTreeSet<u64>) -> Option<Arc<Rule>> {
+    /// Returns the black hole that this watch is in. `counted` makes each rule count a watch once.
+    pub(super) fn black_hole(&self, info: &RequestInfo, counted: &mut BTreeSet<u64>) -> Option<Arc<Rule>> {
         self.with(|list| {
             list.iter()
-                .filter(|rule| matches!(rule.effect, Effect::BlackHole) && rule.matching.fits(asked))
-                .find(|rule| met.insert(rule.id) && rule.takes())
+                .filter(|rule| matches!(rule.effect, Effect::BlackHole) && rule.matching.matches(info))
+                .find(|rule| counted.insert(rule.id) && rule.count_match())
                 .cloned()
         })
     }
 
-    /// The fault that an event of this watch is dropped by. For it, namespace and name are those of the event's object.
-    pub(super) fn dropping(&self, asked: &Asked, event: &Event) -> Option<Arc<Rule>> {
-        let seen = Asked { namespace: event.namespace.clone(), name: event.name.clone(), ..asked.clone() };
+    /// Returns the fault that drops this event. Namespace and name are matched against the object of the event.
+    pub(super) fn dropping_rule(&self, info: &RequestInfo, event: &Event) -> Option<Arc<Rule>> {
+        let object =
+            RequestInfo { namespace: event.namespace.clone(), name: event.name.clone(), ..info.clone() };
         self.with(|list| {
             list.iter()
                 .filter(|rule| match &rule.effect {
                     Effect::DropEvents(types) => types.is_empty() || types.contains(&event.event_type),
                     _ => false,
                 })
-                .find(|rule| rule.matching.fits(&seen) && rule.takes())
+                .find(|rule| rule.matching.matches(&object) && rule.count_match())
                 .cloned()
         })
     }
@@ -224,36 +224,40 @@ mod tests {
 
     use super::*;
 
-    fn asked() -> Asked {
-        Asked::read(&Method::POST, "/api/v1/namespaces/a/configmaps", "", String::new(), String::new())
+    fn info() -> RequestInfo {
+        RequestInfo::parse(&Method::POST, "/api/v1/namespaces/a/configmaps", "", String::new(), String::new())
     }
 
     #[test]
-    fn delays_add_up_and_the_first_other_fault_decides() {
+    fn delays_add_up_and_first_other_fault_decides() {
         let rules = Rules::default();
         let second = Duration::from_secs(1);
         let request = |times, fault| rules.add(Matching::writes(), times, Effect::Request(fault));
         request(Times::Always, Fault::Delay(second));
         request(Times::Always, Fault::Delay(second));
         request(Times::Nth(2), Fault::Reset);
-        let behind = request(Times::ONCE, Fault::DelayAnswer(second));
+        let behind = request(Times::ONCE, Fault::DelayResponse(second));
 
-        let first = rules.plan(&asked());
-        assert_eq!((first.delay, first.answer_delay), (2 * second, second));
+        let first = rules.plan(&info());
+        assert_eq!((first.delay, first.response_delay), (2 * second, second));
         assert!(first.decision.is_none(), "{first:?}");
-        let second_plan = rules.plan(&asked());
+        let second_plan = rules.plan(&info());
         assert!(matches!(second_plan.decision, Some((_, Decision::Reset))), "{second_plan:?}");
-        assert_eq!(behind.matched.load(Ordering::SeqCst), 1, "those behind a decision do not count it");
-        assert!(rules.plan(&asked()).decision.is_none());
+        assert_eq!(
+            behind.matched.load(Ordering::SeqCst),
+            1,
+            "faults behind a decision do not count the request"
+        );
+        assert!(rules.plan(&info()).decision.is_none());
     }
 
     #[test]
-    fn a_lifted_fault_takes_nothing() {
+    fn removed_fault_has_no_effect() {
         let rules = Rules::default();
         let rule = rules.add(Matching::any(), Times::Always, Effect::Request(Fault::Reset));
-        assert!(rules.plan(&asked()).decision.is_some());
+        assert!(rules.plan(&info()).decision.is_some());
         assert!(rules.lift(&rule));
-        assert!(!rules.lift(&rule), "it was lifted already");
-        assert!(rules.plan(&asked()).decision.is_none());
+        assert!(!rules.lift(&rule), "already removed");
+        assert!(rules.plan(&info()).decision.is_none());
     }
 }

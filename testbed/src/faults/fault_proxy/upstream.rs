@@ -1,5 +1,5 @@
-//! The way to the API server. Every request has a connection of its own: one that is kept could be closed by the server
-//! at the very moment a request is sent on it, and the proxy would make a fault that nobody asked for.
+//! Connections to the API server, one per request: a kept-alive connection could be closed by the server just as a
+//! request is sent, which would be a fault that no test injected.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -16,87 +16,93 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use super::identity::{self, Holder};
+use super::identity::{self, ClientIdentity};
 use crate::cluster::control_plane::ControlPlane;
 use crate::error::{Error, IoContext, Result};
 use crate::tls;
 
-/// How the API server is reached.
+/// Client of the API server.
 pub(super) struct Upstream {
     address: SocketAddr,
     host: String,
-    /// Shows the front proxy's certificate, and so may speak for others.
-    speaking: TlsConnector,
-    /// Shows none.
-    passing: TlsConnector,
+    /// Uses the front-proxy certificate, which may name other users.
+    as_front_proxy: TlsConnector,
+    /// Uses no certificate.
+    without_certificate: TlsConnector,
 }
 
 impl Upstream {
-    pub(super) fn of(plane: &ControlPlane) -> Result<Self> {
+    pub(super) fn new(plane: &ControlPlane) -> Result<Self> {
         let url = plane.url();
-        let refused = || Error::Refused(format!("{url} is no address of an API server"));
-        let uri: Uri = url.parse().map_err(|_| refused())?;
-        let host = uri.authority().map(|authority| authority.as_str().to_owned()).ok_or_else(refused)?;
-        let address = host.parse().map_err(|_| refused())?;
+        let invalid = || Error::Refused(format!("invalid API server URL {url}: expected https://IP:PORT"));
+        let uri: Uri = url.parse().map_err(|_| invalid())?;
+        let host = uri.authority().map(|authority| authority.as_str().to_owned()).ok_or_else(invalid)?;
+        let address = host.parse().map_err(|_| invalid())?;
         let identity = plane.front_proxy_authority().client("front-proxy-client", None)?;
         let connector = |identity| -> Result<TlsConnector> {
             let mut config = tls::client(plane.authority().pem(), identity)?;
             config.alpn_protocols = vec![b"http/1.1".to_vec()];
             Ok(TlsConnector::from(Arc::new(config)))
         };
-        Ok(Self { address, host, speaking: connector(Some(&identity))?, passing: connector(None)? })
+        Ok(Self {
+            address,
+            host,
+            as_front_proxy: connector(Some(&identity))?,
+            without_certificate: connector(None)?,
+        })
     }
 
-    /// Sends a request: in the name of a certificate's holder, or as it is.
+    /// Sends a request as the holder of a certificate, or unchanged.
     pub(super) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
-        holder: Option<&Holder>,
-    ) -> Result<Response<Answering>> {
-        *request.headers_mut() = identity::outgoing(request.headers(), holder, &self.host)?;
-        let connector = if holder.is_some() { &self.speaking } else { &self.passing };
-        let reaching = || format!("reaching the API server at {}", self.host);
-        let tcp = TcpStream::connect(self.address).await.context(reaching)?;
-        tcp.set_nodelay(true).context(reaching)?;
-        let stream = connector.connect(self.address.ip().into(), tcp).await.context(reaching)?;
-        let failed = |error: hyper::Error| Error::Refused(format!("{}: {error}", reaching()));
+        identity: Option<&ClientIdentity>,
+    ) -> Result<Response<UpstreamBody>> {
+        *request.headers_mut() = identity::outgoing(request.headers(), identity, &self.host)?;
+        let connector = if identity.is_some() { &self.as_front_proxy } else { &self.without_certificate };
+        let connecting = || format!("connecting to the API server at {}", self.host);
+        let tcp = TcpStream::connect(self.address).await.context(connecting)?;
+        tcp.set_nodelay(true).context(connecting)?;
+        let stream = connector.connect(self.address.ip().into(), tcp).await.context(connecting)?;
+        let failed = |error: hyper::Error| Error::Refused(format!("{}: {error}", connecting()));
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
         let connection = Connection(tokio::spawn(async move {
-            // How it ended is told by the answer or its body, which end with it.
+            // Errors surface in the response or its body.
             let _ = connection.await;
         }));
         let is_write = *request.method() != Method::GET;
-        let (tell, told) = oneshot::channel();
+        let (response_tx, response_rx) = oneshot::channel();
         tokio::spawn(async move {
-            let answer = sender.send_request(request).await;
-            let answer = answer.map(|answer| answer.map(|body| Answering { body, _connection: connection }));
-            // The API server logs as a failure what it has done and cannot tell: who dies while it is asked for a change must not
-            // make it look undone.
-            if let Err(Ok(unheard)) = tell.send(answer)
+            let response = sender.send_request(request).await;
+            let response =
+                response.map(|response| response.map(|body| UpstreamBody { body, _connection: connection }));
+            // The API server logs a failure if the client of a completed write disconnects early. So the response
+            // of a write is read to the end, even if the process was killed meanwhile.
+            if let Err(Ok(unsent)) = response_tx.send(response)
                 && is_write
             {
-                let _ = unheard.into_body().collect().await;
+                let _ = unsent.into_body().collect().await;
             }
         });
-        let answer = told.await.map_err(|_| Error::Refused(format!("{}: no answer", reaching())))?;
-        answer.map_err(failed)
+        let response =
+            response_rx.await.map_err(|_| Error::Refused(format!("{}: no response", connecting())))?;
+        response.map_err(failed)
     }
 
-    /// Asks something as the proxy itself, and returns the whole answer.
-    pub(super) async fn ask(&self, address: &str, accept: &str) -> Result<Response<Bytes>> {
-        let refused =
-            |error: &dyn std::fmt::Display| Error::Refused(format!("asking for {address}: {error}"));
-        let accept = accept.parse().map_err(|error| refused(&error))?;
-        let mut request = Request::get(address).body(Full::default()).map_err(|error| refused(&error))?;
+    /// Sends a request as the proxy itself and returns the whole response.
+    pub(super) async fn get(&self, address: &str, accept: &str) -> Result<Response<Bytes>> {
+        let invalid = |error: &dyn std::fmt::Display| Error::Refused(format!("GET {address}: {error}"));
+        let accept = accept.parse().map_err(|error| invalid(&error))?;
+        let mut request = Request::get(address).body(Full::default()).map_err(|error| invalid(&error))?;
         *request.headers_mut() = identity::own_headers(accept);
-        let (head, body) = self.send(request, Some(&Holder::own())).await?.into_parts();
-        let body = body.collect().await.map_err(|error| refused(&error))?.to_bytes();
+        let (head, body) = self.send(request, Some(&ClientIdentity::proxy())).await?.into_parts();
+        let body = body.collect().await.map_err(|error| invalid(&error))?.to_bytes();
         Ok(Response::from_parts(head, body))
     }
 }
 
-/// The task that moves the bytes of one connection; it ends with its owner.
+/// The I/O task of one connection; aborted on drop.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -105,13 +111,13 @@ impl Drop for Connection {
     }
 }
 
-/// The body of an answer, and the connection that it comes over.
-pub(super) struct Answering {
+/// A response body that keeps its connection alive.
+pub(super) struct UpstreamBody {
     body: Incoming,
     _connection: Connection,
 }
 
-impl Body for Answering {
+impl Body for UpstreamBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

@@ -1,73 +1,77 @@
-//! The watches that are open, so that they can be ended on purpose.
+//! The open watches, so that tests can end them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::matching::Matching;
-use super::refusal::Refusal;
-use super::request::Asked;
+use super::error_response::Refusal;
+use super::matcher::Matching;
+use super::request::RequestInfo;
 
-/// How a watch is ended.
+/// How to end a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// Its connection is reset (RST).
+    /// Reset its connection (RST).
     Reset,
-    /// Its last event is this error; then it ends as watches do. A watch that has lost its place ends so, with 410.
+    /// Send this error as the last event and close. A watch with an expired resource version ends this way, with
+    /// 410.
     Error(Refusal),
 }
 
-/// The watches that are open, by the numbers of their requests.
+/// The open watches by request number.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
-    open: Mutex<BTreeMap<u64, (Asked, oneshot::Sender<WatchEnd>)>>,
+    open: Mutex<BTreeMap<u64, (RequestInfo, oneshot::Sender<WatchEnd>)>>,
 }
 
 impl Watches {
-    /// Notes a watch, for as long as the returned value lives.
-    pub(super) fn note(self: &Arc<Self>, number: u64, asked: Asked) -> Noted {
+    /// Registers a watch until the returned value is dropped.
+    pub(super) fn register(self: &Arc<Self>, number: u64, info: RequestInfo) -> WatchGuard {
         let (sender, end) = oneshot::channel();
-        self.with(|open| open.insert(number, (asked, sender)));
-        Noted { watches: self.clone(), number, end }
+        self.with(|open| open.insert(number, (info, sender)));
+        WatchGuard { watches: self.clone(), number, end }
     }
 
-    /// Ends those that fit, and returns how many these were.
-    pub(super) fn end(&self, matching: &Matching, how: &WatchEnd) -> usize {
+    /// Ends matching watches and returns their number.
+    pub(super) fn end(&self, matching: &Matching, end: &WatchEnd) -> usize {
         let ended: Vec<_> =
-            self.with(|open| open.extract_if(.., |_, (asked, _)| matching.fits(asked)).collect());
-        // Refused by a watch that has ended by itself meanwhile.
-        ended.into_iter().filter_map(|(_, (_, sender))| sender.send(how.clone()).ok()).count()
+            self.with(|open| open.extract_if(.., |_, (info, _)| matching.matches(info)).collect());
+        // Fails if the watch has ended meanwhile.
+        ended.into_iter().filter_map(|(_, (_, sender))| sender.send(end.clone()).ok()).count()
     }
 
-    fn with<T>(&self, access: impl FnOnce(&mut BTreeMap<u64, (Asked, oneshot::Sender<WatchEnd>)>) -> T) -> T {
+    fn with<T>(
+        &self,
+        access: impl FnOnce(&mut BTreeMap<u64, (RequestInfo, oneshot::Sender<WatchEnd>)>) -> T,
+    ) -> T {
         access(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A watch that can be ended.
+/// A registered watch.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(super) struct WatchGuard {
     watches: Arc<Watches>,
     number: u64,
     end: oneshot::Receiver<WatchEnd>,
 }
 
-impl Noted {
+impl WatchGuard {
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns when the watch is to be ended, once.
+    /// Completes once, when the watch must end.
     pub(super) async fn ended(&mut self) -> WatchEnd {
         match (&mut self.end).await {
-            Ok(how) => how,
+            Ok(end) => end,
             Err(_) => std::future::pending().await,
         }
     }
 }
 
-impl Drop for Noted {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         self.watches.with(|open| open.remove(&self.number));
     }

@@ -1,9 +1,9 @@
-//! A client that writes what it is told, byte for byte, and reads what comes back: for requests that no library would write, and
-//! for servers that are not believed.
+//! Raw HTTP client: writes given bytes and reads the response. For requests that no library sends, and for servers
+//! whose responses must be checked byte for byte.
 
-mod answer;
+mod client_tls;
 pub mod frames;
-mod trust;
+mod response;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-pub use self::answer::Answer;
-pub use self::trust::{Presented, Trust};
+pub use self::client_tls::{PresentedCertificate, Trust};
+pub use self::response::Answer;
 use crate::error::{Error, IoContext, Result};
 
-/// How long an answer may take: a busy machine is slow, a hanging server is found all the same.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Response timeout: long enough for a busy machine, short enough to detect a hanging server.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a connection runs over.
+/// Stream below a connection.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
@@ -35,28 +35,28 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Connects in clear text.
+    /// Connects without TLS.
     pub async fn connect(address: SocketAddr) -> Result<Self> {
         Ok(Self { stream: Box::new(tcp(address).await?), buffer: Vec::new() })
     }
 
-    /// Connects in clear text from an address of the caller's choice: for whoever must not be taken for another.
+    /// Connects without TLS from a given source address, to be distinguishable from other clients.
     pub async fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Result<Self> {
         let stream = tcp_from(Some(source), address).await?;
         Ok(Self { stream: Box::new(stream), buffer: Vec::new() })
     }
 
-    /// Connects with TLS. The name is not sent: the servers that are tested have one certificate.
+    /// Connects with TLS, without SNI: the tested servers have a single certificate.
     pub async fn encrypted(address: SocketAddr, config: Arc<ClientConfig>) -> Result<Self> {
         let stream = tcp(address).await?;
         let name = ServerName::from(address.ip());
         let what = || format!("TLS with {address}");
-        let shaken = timeout(PATIENCE, TlsConnector::from(config).connect(name, stream)).await;
-        let stream = shaken.map_err(|_| late(what()))?.context(what)?;
+        let handshake = timeout(TIMEOUT, TlsConnector::from(config).connect(name, stream)).await;
+        let stream = handshake.map_err(|_| timed_out(what()))?.context(what)?;
         Ok(Self { stream: Box::new(stream), buffer: Vec::new() })
     }
 
-    /// What it runs over, for a library that speaks for itself.
+    /// Returns the stream, for use with an HTTP library.
     #[must_use]
     pub fn into_stream(self) -> Box<dyn Transport> {
         self.stream
@@ -69,32 +69,32 @@ impl Wire {
             self.stream.write_all(bytes.as_ref()).await?;
             self.stream.flush().await
         };
-        timeout(PATIENCE, written).await.map_err(|_| late(what()))?.context(what)
+        timeout(TIMEOUT, written).await.map_err(|_| timed_out(what()))?.context(what)
     }
 
-    /// Says that nothing more will be written.
+    /// Closes the write half.
     pub async fn finish(&mut self) -> Result<()> {
         self.stream.shutdown().await.context(|| "closing a connection for writing".to_owned())
     }
 
-    /// The next answer to a request with this method, with its body to the end.
+    /// Reads the next response to a request with this method, including its body.
     pub async fn answer(&mut self, method: &str) -> Result<Answer> {
-        let read = answer::read(self.stream.as_mut(), &mut self.buffer, method);
-        timeout(PATIENCE, read).await.map_err(|_| late("an answer".into()))?
+        let read = response::read(self.stream.as_mut(), &mut self.buffer, method);
+        timeout(TIMEOUT, read).await.map_err(|_| timed_out("a response".into()))?
     }
 
-    /// Reads some bytes; none at the end of the connection.
+    /// Reads some bytes; empty at EOF.
     pub async fn read(&mut self) -> Result<Vec<u8>> {
         if !self.buffer.is_empty() {
             return Ok(std::mem::take(&mut self.buffer));
         }
         let what = || "reading".to_owned();
-        let read = timeout(PATIENCE, self.stream.read_buf(&mut self.buffer)).await;
-        read.map_err(|_| late("bytes".into()))?.context(what)?;
+        let read = timeout(TIMEOUT, self.stream.read_buf(&mut self.buffer)).await;
+        read.map_err(|_| timed_out("bytes".into()))?.context(what)?;
         Ok(std::mem::take(&mut self.buffer))
     }
 
-    /// Reads until so many bytes are there, or the end.
+    /// Reads this many bytes, or fewer at EOF.
     pub async fn read_exactly(&mut self, count: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         while bytes.len() < count {
@@ -110,18 +110,18 @@ impl Wire {
         Ok(bytes)
     }
 
-    /// Reads everything to the end of the connection, whichever way it ends; what comes later than `within` is not waited for.
-    pub async fn rest(&mut self, within: Duration) -> (Vec<u8>, bool) {
+    /// Reads until EOF or reset, at most for `limit`. Returns the bytes and whether the connection ended.
+    pub async fn rest(&mut self, limit: Duration) -> (Vec<u8>, bool) {
         let mut bytes = std::mem::take(&mut self.buffer);
         let read = async {
-            // A reset is an end too.
+            // A reset ends the connection, too.
             while let Ok(count) = self.stream.read_buf(&mut bytes).await {
                 if count == 0 {
                     break;
                 }
             }
         };
-        let ended = timeout(within, read).await.is_ok();
+        let ended = timeout(limit, read).await.is_ok();
         (bytes, ended)
     }
 }
@@ -136,12 +136,12 @@ async fn tcp_from(source: Option<Ipv4Addr>, address: SocketAddr) -> Result<TcpSt
     if let Some(source) = source {
         socket.bind(SocketAddr::from((source, 0))).context(what)?;
     }
-    let stream = timeout(PATIENCE, socket.connect(address)).await;
-    let stream = stream.map_err(|_| late(what()))?.context(what)?;
+    let stream = timeout(TIMEOUT, socket.connect(address)).await;
+    let stream = stream.map_err(|_| timed_out(what()))?.context(what)?;
     stream.set_nodelay(true).context(what)?;
     Ok(stream)
 }
 
-fn late(what: String) -> Error {
-    Error::Deadline { what, limit: PATIENCE, last: "nothing came".into() }
+fn timed_out(what: String) -> Error {
+    Error::Deadline { what, limit: TIMEOUT, last: "nothing received".into() }
 }

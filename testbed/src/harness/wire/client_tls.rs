@@ -1,4 +1,4 @@
-//! Whom a client believes, what it shows, and what it can speak.
+//! TLS configuration of the raw client.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,23 +11,23 @@ use crate::cluster::pki::Identity;
 use crate::error::{Error, Result};
 use crate::tls;
 
-/// Whom a client believes, what it shows, and what it can speak.
+/// TLS configuration of the raw client: trusted CA, client certificate, protocols.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    authority: Option<String>,
+    ca: Option<String>,
     identity: Option<Identity>,
     protocols: Vec<Vec<u8>>,
     versions: Vec<&'static SupportedProtocolVersion>,
     suites: Vec<CipherSuite>,
-    presented: Presented,
+    presented: PresentedCertificate,
 }
 
-/// The certificate that a server showed last.
+/// The server certificate of the last handshake.
 #[derive(Clone, Debug, Default)]
-pub struct Presented(Arc<Mutex<Option<Vec<u8>>>>);
+pub struct PresentedCertificate(Arc<Mutex<Option<Vec<u8>>>>);
 
-impl Presented {
-    /// The certificate in DER, if a server showed one.
+impl PresentedCertificate {
+    /// Returns the certificate in DER.
     #[must_use]
     pub fn certificate(&self) -> Option<Vec<u8>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -35,53 +35,53 @@ impl Presented {
 }
 
 impl Trust {
-    /// Believes servers of one authority.
+    /// Trusts servers with a certificate of one CA.
     #[must_use]
     pub fn authority(pem: &str) -> Self {
-        Self { authority: Some(pem.into()), ..Self::default() }
+        Self { ca: Some(pem.into()), ..Self::default() }
     }
 
-    /// Believes everybody, and remembers whom: a certificate that a server has made for itself can only be looked at.
+    /// Trusts every server, for self-signed certificates, which a test can only inspect.
     #[must_use]
     pub fn anybody() -> Self {
         Self::default()
     }
 
-    /// Shows this certificate.
+    /// Presents this client certificate.
     #[must_use]
     pub fn show(mut self, identity: &Identity) -> Self {
         self.identity = Some(identity.clone());
         self
     }
 
-    /// Offers these protocols.
+    /// Offers these ALPN protocols.
     #[must_use]
     pub fn protocols(mut self, names: &[&str]) -> Self {
         self.protocols = names.iter().map(|name| name.as_bytes().to_vec()).collect();
         self
     }
 
-    /// Speaks these versions only.
+    /// Offers only these TLS versions.
     #[must_use]
     pub fn versions(mut self, versions: &[&'static SupportedProtocolVersion]) -> Self {
         self.versions = versions.to_vec();
         self
     }
 
-    /// Offers these suites only.
+    /// Offers only these cipher suites.
     #[must_use]
     pub fn suites(mut self, suites: &[CipherSuite]) -> Self {
         self.suites = suites.to_vec();
         self
     }
 
-    /// Where the certificate that servers show is to be found.
+    /// Returns a handle to the server certificate of later handshakes.
     #[must_use]
-    pub fn presented(&self) -> Presented {
+    pub fn presented(&self) -> PresentedCertificate {
         self.presented.clone()
     }
 
-    /// The client's configuration.
+    /// Builds the client configuration.
     pub fn config(&self) -> Result<Arc<ClientConfig>> {
         tls::install_provider();
         let mut provider = aws_lc_rs::default_provider();
@@ -92,37 +92,37 @@ impl Trust {
         let versions = if self.versions.is_empty() { rustls::ALL_VERSIONS } else { &self.versions };
         let builder = ClientConfig::builder_with_provider(Arc::<CryptoProvider>::new(provider))
             .with_protocol_versions(versions)?;
-        let verifier: Arc<dyn ServerCertVerifier> = match &self.authority {
-            Some(authority) => {
-                let roots = Arc::new(tls::roots(authority)?);
+        let verifier: Arc<dyn ServerCertVerifier> = match &self.ca {
+            Some(ca) => {
+                let roots = Arc::new(tls::roots(ca)?);
                 rustls::client::WebPkiServerVerifier::builder(roots)
                     .build()
-                    .map_err(|error| Error::Refused(format!("verifying servers: {error}")))?
+                    .map_err(|error| Error::Refused(format!("building the server verifier: {error}")))?
             }
-            None => Arc::new(Anybody { algorithms }),
+            None => Arc::new(AcceptAny { algorithms }),
         };
-        let looking = Looking { inner: verifier, presented: self.presented.clone() };
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(looking));
+        let recording = RecordingVerifier { inner: verifier, presented: self.presented.clone() };
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(recording));
         let mut config = match &self.identity {
             Some(identity) => builder
                 .with_client_auth_cert(tls::certificates(&identity.certificate)?, tls::key(&identity.key)?)?,
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols.clone_from(&self.protocols);
-        // Each connection is to be a whole one: a resumed session shows no certificate.
+        // Full handshakes only: a resumed session has no server certificate.
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Arc::new(config))
     }
 }
 
-/// Remembers the certificate that another verifier judges.
+/// Stores the certificate and delegates verification.
 #[derive(Debug)]
-struct Looking {
+struct RecordingVerifier {
     inner: Arc<dyn ServerCertVerifier>,
-    presented: Presented,
+    presented: PresentedCertificate,
 }
 
-impl ServerCertVerifier for Looking {
+impl ServerCertVerifier for RecordingVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -158,13 +158,13 @@ impl ServerCertVerifier for Looking {
     }
 }
 
-/// Believes who can sign with what it shows.
+/// Accepts any certificate whose key signed the handshake.
 #[derive(Debug)]
-struct Anybody {
+struct AcceptAny {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -1,23 +1,23 @@
-//! What tests want to see played.
+//! Settings of the fake kubelet that tests change while it runs.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How an image is broken: what a container made from it waits with.
+/// Waiting state of a container made from a broken image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breakage {
-    /// It could not be pulled just now, for this reason.
+    /// The image could not be pulled; holds the message.
     ErrImagePull(String),
-    /// It could not be pulled for a while, for this reason.
+    /// Pulling the image keeps failing; holds the message.
     ImagePullBackOff(String),
-    /// It ends with an error again and again; this is what is said of it.
+    /// The container keeps exiting with an error; holds the message.
     CrashLoopBackOff(String),
-    /// Its configuration is wrong, for this reason.
+    /// The container configuration is invalid; holds the message.
     CreateContainerConfigError(String),
 }
 
 impl Breakage {
-    /// Reason and message of the waiting container.
+    /// Returns reason and message of the waiting container.
     pub(super) fn waiting(&self) -> (&'static str, &str) {
         match self {
             Self::ErrImagePull(message) => ("ErrImagePull", message),
@@ -28,28 +28,28 @@ impl Breakage {
     }
 }
 
-/// What becomes of claims.
+/// What happens to unbound claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Claims {
-    /// They are bound at once, in their status only. That holds for claims of a storage class that does not exist; of
-    /// others the real controller says again that they are pending.
+    /// Bound at once, in the status only. Lasts only for claims of a storage class that does not exist:
+    /// kube-controller-manager resets all others to Pending.
     #[default]
     Bound,
-    /// They are bound at once to a volume that is made for each.
+    /// Bound at once to a volume that is created for each claim.
     BoundToVolume,
-    /// They stay pending.
+    /// Left Pending.
     Pending,
 }
 
-/// Everything that can be directed.
+/// All settings.
 #[derive(Debug, Default)]
-pub(super) struct Direction {
+pub(super) struct Script {
     pub(super) broken_images: HashMap<String, Breakage>,
-    /// No pod gets beyond the creation of its containers.
+    /// No pod gets past container creation.
     pub(super) held: bool,
     pub(super) start_after: Duration,
     pub(super) remove_after: Duration,
-    pub(super) bootstrap_takes: Duration,
+    pub(super) bootstrap_duration: Duration,
     pub(super) bootstrap_exit_code: i32,
     pub(super) claims: Claims,
 }

@@ -1,4 +1,4 @@
-//! An answer of the proxy's own making, in the form that the API server gives its refusals.
+//! Error responses of the proxy, in the format of the API server.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
-/// A refusal: an HTTP code with the `Status` object that belongs to it.
+/// An error response: status code and `Status` object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     code: StatusCode,
@@ -18,7 +18,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal with this code, and with the reason that the API server gives most often with it.
+    /// Creates an error response with the most common reason of this code.
     #[must_use]
     pub fn of(code: StatusCode) -> Self {
         let reason = match code.as_u16() {
@@ -35,24 +35,24 @@ impl Refusal {
             504 => "Timeout",
             _ => "",
         };
-        Self { code, reason, message: "refused by the fault proxy".into(), retry_after: None }
+        Self { code, reason, message: "injected by the fault proxy".into(), retry_after: None }
     }
 
-    /// With another reason, such as `AlreadyExists` for 409.
+    /// Sets another reason, such as `AlreadyExists` for 409.
     #[must_use]
     pub fn reason(mut self, reason: &'static str) -> Self {
         self.reason = reason;
         self
     }
 
-    /// With a message.
+    /// Sets the message.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// Tells the client to come back after this time, which is rounded up to seconds.
+    /// Sets `Retry-After`, rounded up to seconds.
     #[must_use]
     pub fn retry_after(mut self, time: Duration) -> Self {
         self.retry_after = Some(time);
@@ -67,7 +67,7 @@ impl Refusal {
         self.retry_after.map(|time| time.as_millis().div_ceil(1000) as u64)
     }
 
-    /// The `Status` object.
+    /// Returns the `Status` object.
     pub(super) fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -84,15 +84,15 @@ impl Refusal {
         status
     }
 
-    /// The whole answer.
-    pub(super) fn answer(&self) -> Response<Full<Bytes>> {
-        let mut answer = Response::new(Full::new(Bytes::from(self.status().to_string())));
-        *answer.status_mut() = self.code;
-        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    /// Returns the HTTP response.
+    pub(super) fn to_response(&self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(self.status().to_string())));
+        *response.status_mut() = self.code;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(seconds) = self.retry_seconds() {
-            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        answer
+        response
     }
 }
 
@@ -101,14 +101,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_reads_like_one_of_the_api_server() {
-        let refusal = Refusal::of(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_millis(1001));
-        assert_eq!(refusal.status()["reason"], "TooManyRequests");
-        assert_eq!(refusal.status()["details"]["retryAfterSeconds"], 2);
-        assert_eq!(refusal.answer().headers()[RETRY_AFTER], "2");
+    fn error_matches_the_api_server_format() {
+        let error = Refusal::of(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_millis(1001));
+        assert_eq!(error.status()["reason"], "TooManyRequests");
+        assert_eq!(error.status()["details"]["retryAfterSeconds"], 2);
+        assert_eq!(error.to_response().headers()[RETRY_AFTER], "2");
         let exists = Refusal::of(StatusCode::CONFLICT).reason("AlreadyExists").message("there");
         assert_eq!(exists.status()["reason"], "AlreadyExists");
         assert_eq!(exists.status()["message"], "there");
-        assert!(exists.answer().headers().get(RETRY_AFTER).is_none());
+        assert!(exists.to_response().headers().get(RETRY_AFTER).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Follows the objects of one kind in one namespace, through every loss of the connection.
+//! Watches the objects of one kind in one namespace and survives connection loss.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -10,16 +10,16 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use super::environment::{Environment, Watched};
 use super::objects::Key;
-use super::stage::{Followed, Stage};
 
-/// The time before a lost watch begins anew: tests stop API servers and wait for what comes after.
+/// Delay before a lost watch is restarted. Short, because tests stop the API server and wait for what follows.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Follows until it is dropped.
-pub(super) async fn follow<K>(api: Api<K>, config: watcher::Config, stage: Arc<Stage>)
+/// Watches until the task is aborted.
+pub(super) async fn run<K>(api: Api<K>, config: watcher::Config, env: Arc<Environment>)
 where
-    K: Resource + Followed + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Watched + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let mut known = HashSet::new();
     let mut listed = HashSet::new();
@@ -30,23 +30,23 @@ where
             Ok(Some(Event::InitApply(object))) => {
                 listed.insert(key(&object));
                 known.insert(key(&object));
-                object.clone().seen(key(&object), &stage);
+                object.clone().applied(key(&object), &env);
             }
             Ok(Some(Event::InitDone)) => {
-                known.difference(&listed).for_each(|key| K::gone(key, &stage));
+                known.difference(&listed).for_each(|key| K::deleted(key, &env));
                 known = std::mem::take(&mut listed);
             }
             Ok(Some(Event::Apply(object))) => {
                 known.insert(key(&object));
-                object.clone().seen(key(&object), &stage);
+                object.clone().applied(key(&object), &env);
             }
             Ok(Some(Event::Delete(object))) => {
                 known.remove(&key(&object));
-                K::gone(&key(&object), &stage);
+                K::deleted(&key(&object), &env);
             }
             Ok(None) => return,
             Err(error) => {
-                stage.log.say("watch", error);
+                env.log.record("watch", error);
                 tokio::time::sleep(RETRY).await;
             }
         }

@@ -1,5 +1,5 @@
-//! The machine that all pods are on: a Node object and its lease. Without it, pods would be gone at once when deleted,
-//! and the controller that collects orphans would take them.
+//! The Kubernetes node that all fake pods run on: a Node object and its Lease. Without it, deleted pods would
+//! disappear at once and the pod garbage collector would delete orphaned pods.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use serde_json::json;
 
 use crate::error::Result;
 
-/// As often as a real kubelet; a machine that is silent for forty seconds is taken for dead.
+/// Interval of a real kubelet; a node without a heartbeat for 40 seconds becomes NotReady.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// After a heartbeat that failed, there is little time.
+/// Delay after a failed heartbeat.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Makes the machine, and returns its name.
-pub(super) async fn make(client: &Client, address: &str) -> Result<String> {
+/// Creates the Node object and returns its name.
+pub(super) async fn create(client: &Client, address: &str) -> Result<String> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let metadata = ObjectMeta { generate_name: Some("played-".into()), ..ObjectMeta::default() };
+    let metadata = ObjectMeta { generate_name: Some("fake-".into()), ..ObjectMeta::default() };
     let name = nodes.create(&PostParams::default(), &Node { metadata, ..Node::default() }).await?.name_any();
     let now = Time(Timestamp::now());
     let status = json!({"status": {
@@ -36,8 +36,8 @@ pub(super) async fn make(client: &Client, address: &str) -> Result<String> {
     Ok(name)
 }
 
-/// Keeps the machine alive until it is dropped.
-pub(super) async fn keep_alive(client: Client, name: String) {
+/// Renews the Lease until the task is aborted.
+pub(super) async fn renew_lease(client: Client, name: String) {
     let leases: Api<Lease> = Api::namespaced(client, "kube-node-lease");
     loop {
         let lease = Lease {

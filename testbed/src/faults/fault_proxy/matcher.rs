@@ -1,10 +1,10 @@
-//! Which requests a fault is meant for, and which of these it takes.
+//! Which requests a fault applies to, and how often.
 
 use serde::{Deserialize, Serialize};
 
-use super::request::{Asked, Resource, Verb};
+use super::request::{RequestInfo, Resource, Verb};
 
-/// Which requests a fault is meant for: those that fit everything said here. Nothing said means every request.
+/// Selects requests. All given criteria must match; without any, every request matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Matching {
@@ -25,100 +25,100 @@ pub struct Matching {
 }
 
 impl Matching {
-    /// Every request.
+    /// Matches every request.
     #[must_use]
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// Every request that asks for a change.
+    /// Matches every write.
     #[must_use]
     pub fn writes() -> Self {
         Self { verbs: Verb::WRITES.into(), ..Self::default() }
     }
 
-    /// With this verb. Said several times: with any of them.
+    /// Matches this verb. Called several times: any of them.
     #[must_use]
     pub fn verb(mut self, verb: Verb) -> Self {
         self.verbs.push(verb);
         self
     }
 
-    /// For this resource, with all its subresources.
+    /// Matches this resource, including its subresources.
     #[must_use]
     pub fn resource(mut self, resource: Resource) -> Self {
         self.resource = Some(resource);
         self
     }
 
-    /// For this subresource; with an empty text, for the objects themselves and no subresource.
+    /// Matches this subresource; empty matches only requests without a subresource.
     #[must_use]
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = Some(subresource.into());
         self
     }
 
-    /// In this namespace. A list or a watch of all namespaces is in none.
+    /// Matches this namespace. Lists and watches across namespaces do not match.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// For the object of this name. A `create` has its name in the body, which is not read: it does not fit.
+    /// Matches this object name. A `create` has its name in the body, which is not read, so it does not match.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// From this user.
+    /// Matches this user.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// From a client whose user agent begins so.
+    /// Matches a prefix of the user agent.
     #[must_use]
     pub fn agent(mut self, agent: impl Into<String>) -> Self {
         self.agent = Some(agent.into());
         self
     }
 
-    pub(super) fn fits(&self, asked: &Asked) -> bool {
-        let same =
-            |wanted: &Option<String>, seen: &str| wanted.as_deref().is_none_or(|wanted| wanted == seen);
-        (self.verbs.is_empty() || self.verbs.contains(&asked.verb))
+    pub(super) fn matches(&self, info: &RequestInfo) -> bool {
+        let equal =
+            |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|wanted| wanted == actual);
+        (self.verbs.is_empty() || self.verbs.contains(&info.verb))
             && self
                 .resource
                 .as_ref()
-                .is_none_or(|wanted| wanted.group == asked.group && wanted.plural == asked.resource)
-            && same(&self.subresource, &asked.subresource)
-            && same(&self.namespace, &asked.namespace)
-            && same(&self.name, &asked.name)
-            && same(&self.user, &asked.user)
-            && self.agent.as_deref().is_none_or(|wanted| asked.agent.starts_with(wanted))
+                .is_none_or(|wanted| wanted.group == info.group && wanted.plural == info.resource)
+            && equal(&self.subresource, &info.subresource)
+            && equal(&self.namespace, &info.namespace)
+            && equal(&self.name, &info.name)
+            && equal(&self.user, &info.user)
+            && self.agent.as_deref().is_none_or(|wanted| info.agent.starts_with(wanted))
     }
 }
 
-/// Which of the matches a fault takes.
+/// Which matches a fault applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// Only the n-th match, counted from one.
+    /// Only the n-th match, starting at 1.
     Nth(u64),
     /// The first n matches.
     First(u64),
-    /// Every match, until the fault is lifted.
+    /// Every match until the fault is removed.
     Always,
 }
 
 impl Times {
-    /// The next match, and no other.
+    /// Only the next match.
     pub const ONCE: Self = Self::Nth(1);
 
-    /// True when the match with this number, counted from one, is to be taken.
-    pub(super) fn take(self, number: u64) -> bool {
+    /// True if the fault applies to the match with this number, starting at 1.
+    pub(super) fn includes(self, number: u64) -> bool {
         match self {
             Self::Nth(wanted) => number == wanted,
             Self::First(count) => number <= count,
@@ -134,14 +134,14 @@ mod tests {
 
     use super::*;
 
-    fn asked() -> Asked {
+    fn info() -> RequestInfo {
         let path = "/apis/apps/v1/namespaces/a/deployments/d/status";
-        Asked::read(&Method::PATCH, path, "", "jane".into(), "operator/1.2 (linux)".into())
+        RequestInfo::parse(&Method::PATCH, path, "", "jane".into(), "operator/1.2 (linux)".into())
     }
 
     #[test]
-    fn everything_said_must_fit() {
-        let fitting = [
+    fn all_criteria_must_match() {
+        let matching = [
             Matching::any(),
             Matching::writes(),
             Matching::any().verb(Verb::Get).verb(Verb::Patch),
@@ -149,8 +149,8 @@ mod tests {
             Matching::any().subresource("status").namespace("a").name("d"),
             Matching::any().user("jane").agent("operator/"),
         ];
-        for matching in fitting {
-            assert!(matching.fits(&asked()), "{matching:?}");
+        for matcher in matching {
+            assert!(matcher.matches(&info()), "{matcher:?}");
         }
         let others = [
             Matching::any().verb(Verb::Get),
@@ -162,24 +162,24 @@ mod tests {
             Matching::any().user("jan"),
             Matching::any().agent("perator"),
         ];
-        for matching in others {
-            assert!(!matching.fits(&asked()), "{matching:?}");
+        for matcher in others {
+            assert!(!matcher.matches(&info()), "{matcher:?}");
         }
     }
 
     #[test]
-    fn a_path_that_is_no_resource_is_of_no_resource() {
-        let asked = Asked::read(&Method::GET, "/readyz", "", String::new(), String::new());
-        assert!(Matching::any().fits(&asked));
-        assert!(!Matching::any().resource(Resource::new("", "pods")).fits(&asked));
+    fn non_resource_path_matches_no_resource() {
+        let info = RequestInfo::parse(&Method::GET, "/readyz", "", String::new(), String::new());
+        assert!(Matching::any().matches(&info));
+        assert!(!Matching::any().resource(Resource::new("", "pods")).matches(&info));
     }
 
     #[test]
     fn matches_are_counted_from_one() {
-        let taken = |times: Times| (1..=4).filter(|number| times.take(*number)).collect::<Vec<_>>();
-        assert_eq!(taken(Times::ONCE), [1]);
-        assert_eq!(taken(Times::Nth(3)), [3]);
-        assert_eq!(taken(Times::First(2)), [1, 2]);
-        assert_eq!(taken(Times::Always), [1, 2, 3, 4]);
+        let included = |times: Times| (1..=4).filter(|number| times.includes(*number)).collect::<Vec<_>>();
+        assert_eq!(included(Times::ONCE), [1]);
+        assert_eq!(included(Times::Nth(3)), [3]);
+        assert_eq!(included(Times::First(2)), [1, 2]);
+        assert_eq!(included(Times::Always), [1, 2, 3, 4]);
     }
 }
