@@ -13,7 +13,7 @@
 //! | a control plane process that exits is restarted, as in real clusters | `control_plane::killed_scheduler_is_restarted` |
 //! | a failed test prints the tails of its logs | `cleanup::panic_prints_log_tails_and_leaves_nothing` |
 //! | concurrent builds of a part share one result, and a partial build is never used | `parts::concurrent_builds_share_one_result`, `parts::killed_build_leaves_no_usable_result` |
-//! | an unsuitable machine is rejected before anything is changed | `prepare::without_root`, `prepare::without_go`, `prepare::with_too_little_disk` and the other tests there |
+//! | an unsuitable machine is rejected before anything is changed | `prepare::unprivileged_user_is_rejected`, `prepare::missing_go_is_rejected`, `prepare::small_disk_is_rejected` and the other tests there |
 //! | the fault proxy impersonates only users of verified certificates | `fault_proxy::rbac_and_audit_log_see_the_real_user`, `fault_proxy::token_is_passed_through_to_the_api_server`, `faults::fault_proxy::identity::tests::forged_identity_headers_are_dropped` |
 //! | no request of a process reaches the API server after its crash point | `fault_proxy::requests_of_a_dying_client_are_blocked`, `fault_proxy::kill_after_response_blocks_later_writes` |
 //! | a frozen view delivers withheld events in order and respects RBAC | `fault_proxy::frozen_view_returns_past_state_and_thaws_in_order`, `fault_proxy::frozen_view_respects_rbac` |
@@ -24,6 +24,7 @@
 //! | the fake kubelet does not write an unchanged status | `fakes::kubelet::status::tests::pod_starts_in_steps_and_exits`, `fake_kubelet::thousand_pods_start` |
 //! | a recorder records requests byte for byte, and disconnects | `fakes::recorder::tests::requests_are_recorded_byte_for_byte`, `fakes::recorder::tests::disconnect_and_partial_body_are_recorded` |
 //! | invariants of all crates name existing tests | `invariants::every_invariant_names_a_test_that_exists` |
+//! | the tests of `scripts/prepare` do not depend on what is installed on this machine | `prepare::tools_of_this_machine_are_not_visible` |
 //! | crates depend only on allowed crates | `architecture::crate_dependencies_follow_the_architecture` |
 //! | every wait has a deadline, and its error contains the last check | `harness::wait::tests::timeout_error_contains_last_check`, `harness::wait::tests::hanging_check_is_cancelled` |
 
