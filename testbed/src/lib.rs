@@ -23,7 +23,8 @@
 //! | a fake pod needs what a real one needs, and its sidecar starts and stops with it | `fake_kubelet::missing_dependencies_block_the_pod`, `fake_kubelet::node_pod_starts_and_is_removed`, `fake_kubelet::pod_spec_decides_sidecar_transport` |
 //! | the fake kubelet does not write an unchanged status | `fakes::kubelet::status::tests::pod_starts_in_steps_and_exits`, `fake_kubelet::thousand_pods_start` |
 //! | a recorder records requests byte for byte, and disconnects | `fakes::recorder::tests::requests_are_recorded_byte_for_byte`, `fakes::recorder::tests::disconnect_and_partial_body_are_recorded` |
-//! | invariants of all crates name existing tests | `invariants::every_invariant_names_a_test_that_exists` |
+//! | invariants of all crates name existing tests | `invariants::every_invariant_names_an_existing_test` |
+//! | every scenario id cited in code is listed in `docs/reference/scenarios-*.md` | `invariants::every_cited_scenario_is_listed`, `invariants::unlisted_scenario_is_reported` |
 //! | the tests of `scripts/prepare` do not depend on what is installed on this machine | `prepare::tools_of_this_machine_are_not_visible` |
 //! | crates depend only on allowed crates | `architecture::crate_dependencies_follow_the_architecture` |
 //! | every wait has a deadline, and its error contains the last check | `harness::wait::tests::timeout_error_contains_last_check`, `harness::wait::tests::hanging_check_is_cancelled` |
