@@ -1,5 +1,37 @@
-//! The real world for Outrigger's tests and its demo: Kubernetes with nodes, cert-manager, an object store, and faults
-//! between our processes and the API server. See `docs/decisions/0001-testbed.md` for why it is built as it is.
+//! Testbed of Outrigger: real Kubernetes clusters on one Linux machine, fakes of what the product talks to, and fault
+//! injection. Used by the tests of all crates and by the demo. `docs/decisions/0001-testbed.md` explains the design.
+//!
+//! # Where to find what
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`fakes`] | **Fakes that tests script** |
+//! | [`fakes::kubelet`] | fake kubelet and scheduler: pods without nodes, in their status only |
+//! | [`fakes::sidecars`] | fake sidecars of all nodes on one port: task outcomes, request faults, a journal |
+//! | [`fakes::recorder`] | recorder: an HTTP upstream that records requests byte for byte and sends scripted replies |
+//! | [`fakes::kms_plugin`] | KMS v2 plugin on a Unix socket that fails on demand |
+//! | [`fakes::oidc`] | OpenID Connect issuer that signs tokens |
+//! | [`faults`] | **Fault injection** |
+//! | [`faults::fault_proxy`] | fault proxy between a process and the API server: errors, delays, lost responses, frozen watches, crash points |
+//! | [`faults::crash_writes`] | kills a process right before one of its file system writes |
+//! | [`cluster`] | **Real clusters** |
+//! | [`cluster::control_plane`] | etcd, kube-apiserver, kube-controller-manager, kube-scheduler; users, kubeconfigs, audit log |
+//! | [`cluster::node`] | nodes in their own namespaces, with kubelet and containerd |
+//! | [`cluster::image`], [`cluster::parts`] | container images of our binaries; cache of the Go programs built from source |
+//! | [`cluster::site`], [`cluster::sweep`] | networks and directories of one run; cleanup after killed runs |
+//! | [`cluster::pki`], [`cluster::cert_manager`] | CAs and certificates; cert-manager |
+//! | [`cluster::dns`], [`cluster::s3`], [`cluster::openshift`] | CoreDNS; an S3 server; CRDs of OpenShift |
+//! | [`harness`] | **Test harness** for suites that need a cluster: [`suite!`], [`Context`], shared control planes, log tails on failure |
+//! | [`harness::wait`] | polling with a deadline, instead of sleeping |
+//! | [`harness::wire`] | raw HTTP/1 and HTTP/2 client |
+//! | [`harness::generated`] | comparison of generated files with the checked-in ones |
+//! | [`harness::rights`] | unused and overbroad RBAC permissions |
+//! | [`harness::footprint`] | snapshot of processes, mounts and networks, to prove cleanup |
+//! | [`harness::logs`], [`harness::binaries`] | log directories of tests; paths of our binaries |
+//! | [`process`] | **Processes** with a log and a marker, killed with their owner |
+//! | [`bench`](mod@bench) | **Benchmarks**: figures, resource usage, builds to compare |
+//! | [`demo`] | **Demo** platform, which the end-to-end tests use as well |
+//! | [`error`] | the error type of this crate |
 //!
 //! # Invariants
 //!
