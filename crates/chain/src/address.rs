@@ -1,4 +1,4 @@
-//! Addresses: who somebody is on the chain.
+//! Bech32, hexadecimal and EVM addresses.
 
 use std::fmt;
 
@@ -11,24 +11,24 @@ use sha3::Keccak256;
 
 use crate::text::hex;
 
-/// Why a text is no address.
+/// Error returned for a malformed address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address; one begins with {1}1 and ends with a checksum that fits")]
+#[error("invalid address {0:?}: expected Bech32 with prefix {1:?} and a valid checksum")]
 pub struct AddressError(String, &'static str);
 
-/// What an address is of.
+/// Kind of an address, which determines its Bech32 prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefix {
-    /// Of an account.
+    /// Account.
     Account,
-    /// Of who runs a validator: the account by another name.
+    /// Validator operator. Same bytes as the operator's account.
     Operator,
-    /// Of the key that signs blocks.
+    /// Consensus key, which signs blocks.
     Consensus,
 }
 
 impl Prefix {
-    /// What stands before the first `1`.
+    /// Returns the human-readable part, before the `1` separator.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,12 +39,12 @@ impl Prefix {
     }
 }
 
-/// An address of 20 bytes.
+/// 20-byte address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address([u8; 20]);
 
 impl Address {
-    /// The address of an Ed25519 key: of a node, or of a validator's votes.
+    /// Returns the address of an Ed25519 public key: a node key or a consensus key.
     #[must_use]
     pub fn of_ed25519(public: &[u8; 32]) -> Self {
         let mut address = [0; 20];
@@ -52,38 +52,38 @@ impl Address {
         Self(address)
     }
 
-    /// The address of an account's key, 33 bytes.
+    /// Returns the address of a compressed secp256k1 public key (33 bytes).
     #[must_use]
     pub fn of_secp256k1(public: &[u8]) -> Self {
         Self(Ripemd160::digest(Sha256::digest(public)).into())
     }
 
-    /// Reads an address of a kind. Others than of 20 bytes belong to contracts, which have no place in a genesis file.
+    /// Parses an address. Lengths other than 20 bytes are contract addresses, which a genesis file cannot contain.
     pub fn parse(prefix: Prefix, text: &str) -> Result<Self, AddressError> {
-        let wrong = || AddressError(text.into(), prefix.name());
-        let checked = CheckedHrpstring::new::<Bech32>(text).map_err(|_| wrong())?;
+        let invalid = || AddressError(text.into(), prefix.name());
+        let checked = CheckedHrpstring::new::<Bech32>(text).map_err(|_| invalid())?;
         if checked.hrp().as_str() != prefix.name() || text != text.to_lowercase() {
-            return Err(wrong());
+            return Err(invalid());
         }
         let bytes: Vec<u8> = checked.byte_iter().collect();
-        bytes.try_into().map(Self).map_err(|_| wrong())
+        bytes.try_into().map(Self).map_err(|_| invalid())
     }
 
-    /// The address as text.
+    /// Encodes the address as Bech32.
     #[must_use]
     pub fn to_text(self, prefix: Prefix) -> String {
-        // Both can fail for prefixes and lengths only that are not these.
+        // Neither call fails for these prefixes and a length of 20 bytes.
         let hrp = Hrp::parse_unchecked(prefix.name());
         bech32::encode::<Bech32>(hrp, &self.0).unwrap_or_default()
     }
 
-    /// The bytes in lower-case hexadecimal digits: a node's name.
+    /// Encodes the address as lower-case hexadecimal, the form of node IDs.
     #[must_use]
     pub fn to_hex(self) -> String {
         hex(&self.0)
     }
 
-    /// The bytes in upper-case hexadecimal digits, as validators are listed.
+    /// Encodes the address as upper-case hexadecimal, the form used in the genesis validator list.
     #[must_use]
     pub fn to_upper_hex(self) -> String {
         self.to_hex().to_uppercase()
@@ -96,7 +96,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// The EVM's address of an account's key, in the mixed case that checks itself.
+/// Returns the EVM address of a public key with the EIP-55 mixed-case checksum.
 pub(crate) fn evm_address(key: &VerifyingKey) -> String {
     let point = key.to_sec1_point(false);
     let hash = Keccak256::digest(&point.as_bytes()[1..]);
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_of_another_kind_or_with_an_error_is_refused() {
+    fn wrong_prefix_or_checksum_is_rejected() {
         let text = "sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd37";
         let address = Address::parse(Prefix::Account, text).unwrap();
         assert_eq!(address.to_text(Prefix::Account), text);
@@ -123,7 +123,7 @@ mod tests {
             (Prefix::Account, "sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd38"),
             (Prefix::Account, "SEI1R5V5SRDA7XFTH3HN2S26TXVRCRNTLDJUK8KD37"),
             (Prefix::Account, "cosmos1r5v5srda7xfth3hn2s26txvrcrntldju7lnwmv"),
-            // The same bytes with the checksum of Bech32m.
+            // Same bytes with a Bech32m checksum.
             (Prefix::Account, "sei1r5v5srda7xfth3hn2s26txvrcrntldjuyc2vjh"),
             (Prefix::Account, ""),
         ] {

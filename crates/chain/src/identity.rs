@@ -1,4 +1,4 @@
-//! Who a node is to its peers, and who signs its blocks: two Ed25519 keys and the files that hold them.
+//! Ed25519 node key and consensus key of a node, and their files.
 
 use std::fmt;
 
@@ -13,25 +13,25 @@ use crate::text::{base64, from_base64};
 const PRIVATE: &str = "tendermint/PrivKeyEd25519";
 pub(crate) const PUBLIC: &str = "tendermint/PubKeyEd25519";
 
-/// `data/priv_validator_state.json` of a validator that has never signed. On one that has, it must not be written: the
-/// node would sign a height twice.
+/// `data/priv_validator_state.json` of a validator that has never signed. Never write it on a validator that has signed: it
+/// resets double-sign protection.
 pub const UNUSED_VALIDATOR_STATE: &str = "{\n  \"height\": \"0\",\n  \"round\": 0,\n  \"step\": 0\n}";
 
-/// Why a file holds no key.
+/// Error returned for an invalid key file. Messages never contain file content, because the file holds a private key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
-    /// It is not written as one. Nothing of it is told: it holds a private key.
-    #[error("{0} is not a key file; restore it or remove it")]
+    /// Malformed.
+    #[error("{0} is not a valid key file; restore or remove it")]
     Syntax(&'static str),
-    /// Its key is not Ed25519.
-    #[error("{0} holds a key of another type than {PRIVATE}")]
+    /// Not an Ed25519 key.
+    #[error("{0}: unsupported key type, expected {PRIVATE}")]
     Type(&'static str),
-    /// Its parts do not belong together.
-    #[error("{0} holds a private key that does not fit its public one; restore it")]
+    /// Private and public key do not match.
+    #[error("{0}: private key does not match the public key; restore the file")]
     Mismatch(&'static str),
 }
 
-/// An Ed25519 key.
+/// Ed25519 key pair.
 struct Key(SigningKey);
 
 impl Key {
@@ -43,13 +43,13 @@ impl Key {
         Address::of_ed25519(&self.public())
     }
 
-    /// Seed and public key in base 64.
-    fn private_text(&self) -> Zeroizing<String> {
+    /// Encodes seed and public key as base64.
+    fn private_base64(&self) -> Zeroizing<String> {
         let pair = Zeroizing::new(self.0.to_keypair_bytes());
         Zeroizing::new(base64(&*pair))
     }
 
-    fn read(file: &'static str, stored: &Typed) -> Result<Self, KeyFileError> {
+    fn from_stored(file: &'static str, stored: &TypedKey) -> Result<Self, KeyFileError> {
         if stored.kind != PRIVATE {
             return Err(KeyFileError::Type(file));
         }
@@ -61,7 +61,7 @@ impl Key {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Typed {
+struct TypedKey {
     #[serde(rename = "type")]
     kind: String,
     value: Zeroizing<String>,
@@ -69,94 +69,94 @@ struct Typed {
 
 #[derive(Deserialize)]
 struct NodeKeyFile {
-    priv_key: Typed,
+    priv_key: TypedKey,
 }
 
 #[derive(Deserialize)]
 struct ConsensusKeyFile {
-    pub_key: Typed,
-    priv_key: Typed,
+    pub_key: TypedKey,
+    priv_key: TypedKey,
 }
 
-/// The key by which peers know a node.
+/// Key that authenticates a node to its peers.
 pub struct NodeKey(Key);
 
 impl NodeKey {
     const FILE: &str = "node_key.json";
 
-    /// The key of 32 random bytes.
+    /// Creates a key from 32 random bytes.
     #[must_use]
     pub fn from_seed(seed: &Zeroizing<[u8; 32]>) -> Self {
         Self(Key(SigningKey::from_bytes(seed)))
     }
 
-    /// Reads `config/node_key.json`. The name in it is not looked at: seid computes it anew.
+    /// Parses `config/node_key.json`. The `id` field is ignored: seid derives the ID from the key.
     pub fn parse(file: &[u8]) -> Result<Self, KeyFileError> {
         let stored: NodeKeyFile =
             serde_json::from_slice(file).map_err(|_| KeyFileError::Syntax(Self::FILE))?;
-        Key::read(Self::FILE, &stored.priv_key).map(Self)
+        Key::from_stored(Self::FILE, &stored.priv_key).map(Self)
     }
 
-    /// The node's name among peers.
+    /// Returns the node ID.
     #[must_use]
     pub fn id(&self) -> String {
         self.0.address().to_hex()
     }
 
-    /// `config/node_key.json`.
+    /// Renders `config/node_key.json`.
     #[must_use]
     pub fn file(&self) -> Secret {
-        Secret::new(text(&[
+        Secret::new(concat(&[
             "{\"id\":\"",
             &self.id(),
             "\",\"priv_key\":{\"type\":\"",
             PRIVATE,
             "\",\"value\":\"",
-            &self.0.private_text(),
+            &self.0.private_base64(),
             "\"}}",
         ]))
     }
 }
 
-/// The key that a validator signs blocks with.
+/// Key that a validator signs blocks with.
 pub struct ConsensusKey(Key);
 
 impl ConsensusKey {
     const FILE: &str = "priv_validator_key.json";
 
-    /// The key of 32 random bytes.
+    /// Creates a key from 32 random bytes.
     #[must_use]
     pub fn from_seed(seed: &Zeroizing<[u8; 32]>) -> Self {
         Self(Key(SigningKey::from_bytes(seed)))
     }
 
-    /// Reads `config/priv_validator_key.json`.
+    /// Parses `config/priv_validator_key.json`.
     pub fn parse(file: &[u8]) -> Result<Self, KeyFileError> {
         let stored: ConsensusKeyFile =
             serde_json::from_slice(file).map_err(|_| KeyFileError::Syntax(Self::FILE))?;
-        let key = Key::read(Self::FILE, &stored.priv_key)?;
+        let key = Key::from_stored(Self::FILE, &stored.priv_key)?;
         if stored.pub_key.kind != PUBLIC || *stored.pub_key.value != base64(&key.public()) {
             return Err(KeyFileError::Mismatch(Self::FILE));
         }
         Ok(Self(key))
     }
 
-    /// The public key.
+    /// Returns the public key.
     #[must_use]
     pub fn public(&self) -> [u8; 32] {
         self.0.public()
     }
 
-    /// The address, as text.
+    /// Returns the `seivalcons` address.
     #[must_use]
     pub fn address(&self) -> String {
         self.0.address().to_text(Prefix::Consensus)
     }
 
-    /// `config/priv_validator_key.json`.
+    /// Renders `config/priv_validator_key.json`.
     #[must_use]
     pub fn file(&self) -> Secret {
-        Secret::new(text(&[
+        Secret::new(concat(&[
             "{\n  \"address\": \"",
             &self.0.address().to_upper_hex(),
             "\",\n  \"pub_key\": {\n    \"type\": \"",
@@ -166,14 +166,14 @@ impl ConsensusKey {
             "\"\n  },\n  \"priv_key\": {\n    \"type\": \"",
             PRIVATE,
             "\",\n    \"value\": \"",
-            &self.0.private_text(),
+            &self.0.private_base64(),
             "\"\n  }\n}",
         ]))
     }
 }
 
-/// The parts as one text. It has its final size from the start: a text that grows leaves copies behind that are not wiped.
-fn text(parts: &[&str]) -> Zeroizing<String> {
+/// Concatenates `parts`. Allocates the final size up front, because a growing string leaves copies that are not zeroized.
+fn concat(parts: &[&str]) -> Zeroizing<String> {
     let mut text = Zeroizing::new(String::with_capacity(parts.iter().map(|part| part.len()).sum()));
     parts.iter().for_each(|part| text.push_str(part));
     text
@@ -191,7 +191,7 @@ impl fmt::Debug for ConsensusKey {
     }
 }
 
-/// What others may know of a node: the document that is uploaded in a ceremony. The private key stays.
+/// Renders the identity document that a node uploads during a genesis ceremony. It contains no private key.
 #[must_use]
 pub fn public_identity(node_id: &str) -> String {
     crate::json::Json::object([(

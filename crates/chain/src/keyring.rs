@@ -1,5 +1,5 @@
-//! The keyring of a new validator, as seid's `test` backend stores it. Its password is the word `test`: whoever reads the
-//! files has the key.
+//! Keyring of a new validator in the format of seid's `test` backend. Its password is the constant `test`: read access to the
+//! files is access to the key.
 
 use std::num::NonZeroU32;
 
@@ -18,63 +18,63 @@ use crate::text::{base64, from_base64};
 const PASSWORD: &[u8] = b"test";
 const ALGORITHM: &str = "PBES2-HS256+A128KW";
 const ITERATIONS: u32 = 8192;
-/// The most that another writer may ask for: reading must end.
-const MOST_ITERATIONS: u32 = 1 << 20;
+/// Upper bound on the iteration count in a file, so that decryption terminates in reasonable time.
+const MAX_ITERATIONS: u32 = 1 << 20;
 
-/// The name of the key.
+/// Name of the key.
 pub const KEY_NAME: &str = "validator";
-/// The file that holds it.
+/// File that holds the key.
 pub const KEY_FILE: &str = "validator.info";
 
-// What the stored key begins with, and each of its parts: lengths and names of types.
+// Amino prefixes and lengths of the stored record and its fields.
 const RECORD: [u8; 4] = [0x0d, 0xad, 0x15, 0x3d];
 const PUBLIC_PART: [u8; 7] = [0x12, 0x26, 0xeb, 0x5a, 0xe9, 0x87, 0x21];
 const PRIVATE_PART: [u8; 7] = [0x1a, 0x25, 0xe1, 0xb0, 0xf7, 0x9b, 0x20];
 const ALGORITHM_PART: &[u8] = b"\x22\x09secp256k1";
 
-/// Random bytes that one file needs, each used once.
+/// Random bytes for encrypting one file. Never reuse them.
 pub struct Randomness {
-    /// The key that encrypts the content.
+    /// Content encryption key.
     pub content_key: Zeroizing<[u8; 32]>,
-    /// Goes into the key that encrypts that key.
+    /// PBKDF2 salt for the key-wrapping key.
     pub salt: [u8; 12],
-    /// Begins the encryption.
+    /// AES-GCM nonce.
     pub nonce: [u8; 12],
 }
 
-/// One file of a keyring.
+/// Keyring file.
 #[derive(Debug)]
 pub struct KeyringFile {
-    /// Its name in `keyring-test`.
+    /// File name in `keyring-test`.
     pub name: String,
-    /// Its content.
+    /// File content.
     pub content: Secret,
 }
 
-/// Why a keyring cannot be written or read. Nothing of it is told.
+/// Error returned when a keyring cannot be written or read. Messages never contain file content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
-    /// The cipher did not work.
-    #[error("the keyring cannot be encrypted")]
+    /// Encryption failed.
+    #[error("failed to encrypt the keyring")]
     Cipher,
-    /// The file was not written by seid or by us.
+    /// The file is malformed or was not written by seid or Outrigger.
     #[error(
-        "keyring-test/{KEY_FILE} cannot be read; restore it, or remove the keyring and generate the gentx anew"
+        "keyring-test/{KEY_FILE} cannot be decrypted; restore it, or remove the keyring and generate a new gentx"
     )]
     Unreadable,
 }
 
-/// The two files of a keyring with one key.
+/// Renders the two files of a keyring with one key.
 pub fn files(key: &AccountKey, randomness: [Randomness; 2]) -> Result<[KeyringFile; 2], KeyringError> {
     let [first, second] = randomness;
     let address = format!("{}.address", key.address().to_hex());
     Ok([
-        KeyringFile { name: KEY_FILE.into(), content: encrypt(KEY_FILE, &record(key), &first)? },
+        KeyringFile { name: KEY_FILE.into(), content: encrypt(KEY_FILE, &encode_record(key), &first)? },
         KeyringFile { content: encrypt(&address, KEY_FILE.as_bytes(), &second)?, name: address },
     ])
 }
 
-/// The key in `validator.info`: a step that is done again must find the key that it made.
+/// Reads the key in `validator.info`. A retried task must reuse the key that its first attempt created.
 pub fn read(file: &[u8]) -> Result<AccountKey, KeyringError> {
     let data = decrypt(file).ok_or(KeyringError::Unreadable)?;
     let end = data.len().checked_sub(ALGORITHM_PART.len()).ok_or(KeyringError::Unreadable)?;
@@ -82,11 +82,11 @@ pub fn read(file: &[u8]) -> Result<AccountKey, KeyringError> {
     let mut private = Zeroizing::new([0; 32]);
     private.copy_from_slice(&data[begin..end]);
     let key = AccountKey::from_bytes(&private).map_err(|_| KeyringError::Unreadable)?;
-    if record(&key) == data { Ok(key) } else { Err(KeyringError::Unreadable) }
+    if encode_record(&key) == data { Ok(key) } else { Err(KeyringError::Unreadable) }
 }
 
-/// The key as it is stored.
-pub(crate) fn record(key: &AccountKey) -> Zeroizing<Vec<u8>> {
+/// Encodes the key record that the file stores.
+pub(crate) fn encode_record(key: &AccountKey) -> Zeroizing<Vec<u8>> {
     let (public, private) = (key.public(), key.private());
     let name = [&[0x0a, KEY_NAME.len() as u8], KEY_NAME.as_bytes()].concat();
     let parts: [&[u8]; 7] =
@@ -132,7 +132,7 @@ fn encrypt(name: &str, data: &[u8], randomness: &Randomness) -> Result<Secret, K
     ends.iter().for_each(|part| content.extend_from_slice(part.as_bytes()));
 
     let mut wrapped = [0; 40];
-    let kek = AesKek::new(&AES_128, key_of(&randomness.salt, ITERATIONS)?.as_slice());
+    let kek = AesKek::new(&AES_128, derive_wrapping_key(&randomness.salt, ITERATIONS)?.as_slice());
     kek.and_then(|kek| kek.wrap(randomness.content_key.as_slice(), &mut wrapped).map(drop))
         .map_err(|_| KeyringError::Cipher)?;
     let key =
@@ -157,10 +157,11 @@ fn decrypt(file: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let [header_text, wrapped, nonce, content, tag] = parts.as_slice() else { return None };
     let bytes = |text: &str| URL_SAFE_NO_PAD.decode(text).ok();
     let header: Header = serde_json::from_slice(&bytes(header_text)?).ok()?;
-    if header.alg != ALGORITHM || header.enc != "A256GCM" || header.p2c > MOST_ITERATIONS {
+    if header.alg != ALGORITHM || header.enc != "A256GCM" || header.p2c > MAX_ITERATIONS {
         return None;
     }
-    let kek = AesKek::new(&AES_128, key_of(&bytes(&header.p2s)?, header.p2c).ok()?.as_slice()).ok()?;
+    let kek =
+        AesKek::new(&AES_128, derive_wrapping_key(&bytes(&header.p2s)?, header.p2c).ok()?.as_slice()).ok()?;
     let mut content_key = Zeroizing::new([0; 32]);
     let wrapped = bytes(wrapped).filter(|wrapped| wrapped.len() == 40)?;
     kek.unwrap(&wrapped, content_key.as_mut_slice()).ok()?;
@@ -173,8 +174,8 @@ fn decrypt(file: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     from_base64(&item.data).map(Zeroizing::new)
 }
 
-/// The key that encrypts the content's key.
-fn key_of(salt: &[u8], iterations: u32) -> Result<Zeroizing<[u8; 16]>, KeyringError> {
+/// Derives the key-wrapping key.
+fn derive_wrapping_key(salt: &[u8], iterations: u32) -> Result<Zeroizing<[u8; 16]>, KeyringError> {
     let iterations = NonZeroU32::new(iterations).ok_or(KeyringError::Cipher)?;
     let salt = [ALGORITHM.as_bytes(), &[0], salt].concat();
     let mut key = Zeroizing::new([0; 16]);
@@ -187,9 +188,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_key_is_that_of_the_vector() {
+    fn key_record_matches_test_vector() {
         assert_eq!(
-            crate::text::hex(&record(&AccountKey::of_vectors())),
+            crate::text::hex(&encode_record(&AccountKey::test_vector())),
             "690dad153d0a0976616c696461746f721226eb5ae9872102ba66a84cf7839af172a13e7fc9f5e7008cb8bca1585f8f3bafb3039eda3c1fdd1a25e1b0f79b208088c2ed2149c34f6d6533b774da4e1692eb5cb426fdbaef6898eeda489630b72209736563703235366b31"
         );
     }

@@ -1,24 +1,25 @@
-//! What a Sei node is, without Kubernetes: its configuration, ports, identities, accounts, gentx and genesis. Bytes in,
-//! bytes out: no client, no runtime, no clock, no files; randomness and time are arguments.
+//! Configuration, ports, keys, accounts, gentx and genesis files of a Sei node, independent of Kubernetes.
+//!
+//! Pure functions from bytes to bytes: no client, no async runtime, no clock, no file access. Randomness and time are arguments.
 //!
 //! # Invariants
 //!
-//! | what always holds | guarded by |
+//! | invariant | tests |
 //! |---|---|
-//! | the table of settings says what the reference says, in its order | `table::every_field_is_that_of_the_reference`, `apply::s01_every_key_has_the_default_of_its_mode`, `apply::lines_are_in_the_order_of_the_reference` |
-//! | a change touches what was asked for: comments, order and keys that nobody knows stay | `properties::a_change_keeps_unknown_keys_and_comments_and_is_idempotent`, `properties::a_patch_keeps_unknown_keys_and_comments_and_is_idempotent`, `incremental::what_seid_init_wrote_can_be_changed_and_nothing_of_it_is_lost` |
-//! | what is applied twice is applied once | `properties::a_full_intent_applied_twice_is_applied_once` |
-//! | a configuration that would kill seid is refused with the field and the cure | `refused::s36_what_would_kill_seid_is_refused_with_the_field_and_the_cure`, `what_is_refused_here_kills_seid` |
-//! | who checks an intent refuses what who resolves it refuses | `operator::s34_what_is_checked_is_what_is_resolved` |
-//! | seid starts with the files of every mode | `the_files_of_every_mode_start_seid` |
-//! | no patch leads out of the folder of settings | `patch::only_three_files_can_be_patched` |
-//! | no override changes nothing without a word | `apply::s17_the_chain_is_in_no_file_and_that_is_told`, `refused::an_override_that_seid_does_not_read_is_told` |
-//! | rules name settings that exist | `config::rules::tests::every_rule_names_settings_that_exist` |
-//! | keys, addresses and a gentx have the bytes of the vectors, and of seid | `keys::addresses_are_those_of_the_vectors`, `gentx::tests::the_bytes_that_are_signed_are_those_of_the_vector`, `gentx::the_file_is_that_of_the_vector`, `seid_reads_our_keys_and_makes_the_same_gentx` |
-//! | private keys are shown nowhere, and leave no copies that are not wiped | `keys::private_keys_are_shown_nowhere`, `keys::key_files_that_are_none_are_refused_without_their_content` |
-//! | a genesis has the bytes that seid would have written, and the same hash every time | `the_assembled_genesis_is_that_of_collect_gentxs`, `the_genesis_of_a_new_chain_is_that_of_seid_init`, `assemble::the_hash_is_over_the_bytes_and_the_same_every_time` |
-//! | what seid would panic at is refused when a genesis is assembled, with the node | `refused::a_gentx_that_cannot_be_is_refused_by_what_is_wrong`, `refused::nodes_that_share_a_key_are_both_named`, `refused::limits_of_the_chain_are_kept_also_when_they_are_overridden` |
-//! | every validator is in the list that lets a chain of one begin | `assemble::every_validator_is_listed_with_its_votes` |
+//! | The table of settings matches the reference library, including order and defaults. | `table::fields_match_reference`, `apply::defaults_match_reference_in_every_mode`, `apply::line_order_matches_reference` |
+//! | A change touches requested settings only; comments, order and unknown keys are preserved. | `properties::change_keeps_unknown_keys_and_is_idempotent`, `properties::patch_keeps_unknown_keys_and_is_idempotent`, `incremental::seid_init_files_can_be_changed_without_losses` |
+//! | Applying a configuration is idempotent. | `properties::full_intent_is_idempotent` |
+//! | A configuration that keeps seid from starting is rejected with the field and a fix. | `validation::settings_that_stop_seid_are_rejected_with_a_fix`, `rejected_settings_keep_seid_from_starting` |
+//! | Checking an intent and resolving it reject the same overrides. | `operator::check_intent_agrees_with_resolve` |
+//! | seid starts with the files of every mode. | `seid_starts_in_every_mode` |
+//! | A patch cannot name a file outside the config directory. | `patch::patchable_files_are_an_allow_list` |
+//! | An override without effect produces a warning. | `apply::chain_id_override_has_no_effect_and_warns`, `validation::override_without_effect_gets_a_warning` |
+//! | Validation rules refer to existing settings. | `config::rules::tests::rules_reference_existing_settings` |
+//! | Keys, addresses and gentxs match the test vectors and seid byte for byte. | `keys::addresses_match_test_vectors`, `gentx::tests::sign_bytes_match_test_vector`, `gentx::gentx_file_matches_test_vector`, `keys_and_gentx_match_seid` |
+//! | Private keys are never printed, and no copy is left that is not zeroized. | `keys::debug_output_hides_private_keys`, `keys::key_file_errors_do_not_reveal_content` |
+//! | A genesis file matches seid's output byte for byte, and its hash is deterministic. | `assembled_genesis_matches_collect_gentxs`, `new_genesis_matches_seid_init`, `assemble::genesis_hash_is_deterministic` |
+//! | Assembly rejects everything that makes seid panic, and names the node. | `validation::invalid_gentx_error_names_the_field`, `validation::shared_key_error_names_both_nodes`, `validation::overridden_chain_limits_are_enforced` |
+//! | The validator list contains every validator, so that a chain with one validator starts. | `assemble::validators_are_listed_with_voting_power` |
 
 pub mod account;
 pub mod address;

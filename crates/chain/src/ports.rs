@@ -1,16 +1,16 @@
-//! Ports on which a node listens.
+//! Ports that a node listens on.
 
 use api::names::{port, port_name};
 
 use crate::config::Mode;
 
-/// A port: its name and its number.
+/// Port name and number.
 pub type Port = (&'static str, i32);
 
 const P2P: Port = (port_name::P2P, port::P2P);
 const METRICS: Port = (port_name::METRICS, port::METRICS);
 
-/// All that a node can have.
+/// Every port of a node.
 pub const ALL: [Port; 7] = [
     (port_name::EVM_RPC, port::EVM_RPC),
     (port_name::EVM_WS, port::EVM_WS),
@@ -21,9 +21,9 @@ pub const ALL: [Port; 7] = [
     METRICS,
 ];
 
-/// What a node of a mode offers to others. The RPC of a validator is open too, and meant for its own pod only.
+/// Returns the ports that a node of this mode exposes. A validator's RPC port is open, too, but meant for its own pod only.
 #[must_use]
-pub fn offered(mode: Mode) -> &'static [Port] {
+pub fn exposed(mode: Mode) -> &'static [Port] {
     match mode {
         Mode::Full | Mode::Archive => &ALL,
         Mode::Validator => &[P2P, METRICS],

@@ -1,10 +1,10 @@
-//! Bytes that nobody may see who does not ask for them.
+//! Secret file content.
 
 use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// The content of a file that holds a private key. It is wiped when it is dropped, and never shown.
+/// Content of a file that holds a private key. Zeroized on drop; `Debug` does not print it.
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
@@ -12,7 +12,7 @@ impl Secret {
         Self(text)
     }
 
-    /// The bytes, for the file.
+    /// Returns the bytes to be written to the file.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         self.0.as_bytes()

@@ -1,4 +1,4 @@
-//! Bytes as text.
+//! Text encodings of bytes.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-/// Hexadecimal digits, in lower case.
+/// Encodes bytes as lower-case hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
@@ -15,17 +15,17 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Base 64 with padding.
+/// Encodes bytes as padded base64.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The bytes of base 64 with padding.
+/// Decodes padded base64.
 pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }
 
-/// The SHA-256 of bytes, in lower-case hexadecimal digits.
+/// Returns the SHA-256 of bytes as lower-case hexadecimal.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))

@@ -1,46 +1,45 @@
-//! One of a node's files, changed without touching what was not asked for: order, comments and keys that nobody here
-//! knows stay as they are.
+//! TOML file of a node. Edits preserve key order, comments and unknown keys.
 
 use api::duration;
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value as Toml};
 
 use super::table::{File, Kind};
-use super::value::{Unfit, Value, list};
+use super::value::{InvalidValue, Value, parse_list};
 
-/// Why a file cannot be read or changed.
+/// Error returned when a file cannot be read or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// It is not TOML.
-    #[error("{file} is not TOML: {what}")]
+    /// Malformed TOML.
+    #[error("{file} is not valid TOML: {what}")]
     Syntax {
-        /// Its name.
+        /// File name.
         file: &'static str,
-        /// What the parser says, on one line.
+        /// Parser error, on one line.
         what: String,
     },
-    /// A key holds something else than its setting does.
-    #[error("{file}: {path} {why}; it takes a value of kind {kind}")]
+    /// A key holds a value of the wrong type.
+    #[error("{file}: {path} {why}; expected {kind}")]
     Kind {
-        /// Its name.
+        /// File name.
         file: &'static str,
-        /// The key.
+        /// Key.
         path: String,
-        /// What is wrong.
+        /// Reason, a clause that follows the key.
         why: String,
-        /// What it should be.
+        /// Expected type.
         kind: &'static str,
     },
-    /// What should be a table is none.
+    /// A section is not a table.
     #[error("{file}: {path} is not a table; write it as [{path}]")]
-    NoTable {
-        /// Its name.
+    NotATable {
+        /// File name.
         file: &'static str,
-        /// The key.
+        /// Key.
         path: String,
     },
 }
 
-/// One file.
+/// Parsed file.
 pub(crate) struct Document {
     file: &'static str,
     toml: DocumentMut,
@@ -67,10 +66,10 @@ impl Document {
         self.toml.to_string()
     }
 
-    /// The value at a path, if there is one.
+    /// Returns the value at a path, if present.
     pub(crate) fn read(&self, path: &str, kind: Kind) -> Result<Option<Value>, FileError> {
         let Some(item) = self.item(path)? else { return Ok(None) };
-        value(item, kind).map(Some).map_err(|Unfit(why)| FileError::Kind {
+        to_value(item, kind).map(Some).map_err(|InvalidValue(why)| FileError::Kind {
             file: self.file,
             path: path.into(),
             why,
@@ -78,28 +77,29 @@ impl Document {
         })
     }
 
-    /// Puts a value at a path. A comment beside the old one stays; a new one comes after a key of the same table.
+    /// Sets the value at a path and keeps the comment next to the old value. A new key is inserted after the key `after` of
+    /// the same table.
     pub(crate) fn write(&mut self, path: &str, literal: &str, after: Option<&str>) -> Result<(), FileError> {
-        let (file, wrong) =
+        let (file, syntax_error) =
             (self.file, |error| FileError::Syntax { file: self.file, what: one_line(&error, "") });
-        let new: Toml = literal.parse().map_err(wrong)?;
+        let new: Toml = literal.parse().map_err(syntax_error)?;
         let root = self.toml.as_table_mut();
         let Some((section, name)) = path.split_once('.') else {
             insert(root, path, new, after);
             return Ok(());
         };
-        let spelled = spelled(root, section).unwrap_or_else(|| section.to_owned());
-        match root.entry(&spelled).or_insert_with(|| Item::Table(new_table())) {
+        let key = find_key(root, section).unwrap_or_else(|| section.to_owned());
+        match root.entry(&key).or_insert_with(|| Item::Table(new_table())) {
             Item::Table(table) => insert(table, name, new, after),
             item => {
-                let no_table = || FileError::NoTable { file, path: section.into() };
-                put(item.as_table_like_mut().ok_or_else(no_table)?, name, new);
+                let not_a_table = || FileError::NotATable { file, path: section.into() };
+                put(item.as_table_like_mut().ok_or_else(not_a_table)?, name, new);
             }
         }
         Ok(())
     }
 
-    /// Whether there is a key at a path.
+    /// Reports whether the path exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.item(path).is_ok_and(|item| item.is_some())
     }
@@ -107,19 +107,19 @@ impl Document {
     fn item(&self, path: &str) -> Result<Option<&Item>, FileError> {
         let root: &dyn TableLike = self.toml.as_table();
         let Some((section, name)) = path.split_once('.') else {
-            return Ok(spelled(root, path).and_then(|path| root.get(&path)));
+            return Ok(find_key(root, path).and_then(|path| root.get(&path)));
         };
-        let Some(item) = spelled(root, section).and_then(|section| root.get(&section)) else {
+        let Some(item) = find_key(root, section).and_then(|section| root.get(&section)) else {
             return Ok(None);
         };
         let table = item
             .as_table_like()
-            .ok_or_else(|| FileError::NoTable { file: self.file, path: section.into() })?;
-        Ok(spelled(table, name).and_then(|name| table.get(&name)))
+            .ok_or_else(|| FileError::NotATable { file: self.file, path: section.into() })?;
+        Ok(find_key(table, name).and_then(|name| table.get(&name)))
     }
 }
 
-/// What the parser says, with the line, on one line.
+/// Formats a parser error with its line number, on one line.
 fn one_line(error: &toml_edit::TomlError, text: &str) -> String {
     let what = error.message().trim().replace('\n', ", ");
     let Some(span) = error.span() else { return what };
@@ -127,71 +127,71 @@ fn one_line(error: &toml_edit::TomlError, text: &str) -> String {
     format!("line {line}: {what}")
 }
 
-/// A table that is added to a file, after a blank line.
+/// Creates a table that is preceded by a blank line.
 fn new_table() -> Table {
     let mut table = Table::new();
     table.decor_mut().set_prefix("\n");
     table
 }
 
-/// Puts a value into a table; one that is new there comes after a key, if there is that key.
+/// Sets a value in a table. A new key is inserted after the key `after`, if that exists.
 fn insert(table: &mut Table, name: &str, new: Toml, after: Option<&str>) {
     if !put(table, name, new) {
         return;
     }
     let order: Vec<String> = table.iter().map(|(key, _)| key.to_owned()).collect();
-    let after = after.and_then(|after| spelled(table, after));
-    let Some(place) = order.iter().position(|key| after.as_ref() == Some(key)) else { return };
-    // Twice the place leaves room for one between two others.
+    let after = after.and_then(|after| find_key(table, after));
+    let Some(anchor) = order.iter().position(|key| after.as_ref() == Some(key)) else { return };
+    // Doubled indexes leave room for one key between two others.
     let rank = |key: &str| match order.iter().position(|other| other == key) {
-        Some(_) if key == name => 2 * place + 1,
-        Some(place) => 2 * place,
+        Some(_) if key == name => 2 * anchor + 1,
+        Some(index) => 2 * index,
         None => usize::MAX,
     };
     table.sort_values_by(|a, _, b, _| rank(a.get()).cmp(&rank(b.get())));
 }
 
-/// Puts a value into a table: in the place of the one that is there, or after the others, indented as they are. Returns
-/// whether it is new there.
+/// Sets a value in a table: replaces the existing one, or appends it with the indentation of the other keys. Returns whether
+/// the key is new.
 pub(crate) fn put(table: &mut dyn TableLike, name: &str, mut new: Toml) -> bool {
-    let spelled = spelled(table, name).unwrap_or_else(|| name.to_owned());
-    if let Some(old) = table.get_mut(&spelled) {
+    let key = find_key(table, name).unwrap_or_else(|| name.to_owned());
+    if let Some(old) = table.get_mut(&key) {
         if let Some(old) = old.as_value() {
             *new.decor_mut() = old.decor().clone();
         }
         *old = Item::Value(new);
         return false;
     }
-    let indent = table.iter().next().and_then(|(first, _)| table.key(first)).map(indent_of);
-    table.insert(&spelled, Item::Value(new));
-    if let (Some(indent), Some(mut key)) = (indent, table.key_mut(&spelled)) {
+    let indent = table.iter().next().and_then(|(first, _)| table.key(first)).map(indentation);
+    table.insert(&key, Item::Value(new));
+    if let (Some(indent), Some(mut key)) = (indent, table.key_mut(&key)) {
         key.leaf_decor_mut().set_prefix(indent);
     }
     true
 }
 
-/// The blanks before a key on its line.
-fn indent_of(key: &Key) -> String {
+/// Returns the indentation of a key.
+fn indentation(key: &Key) -> String {
     let prefix = key.leaf_decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
     let line = prefix.rsplit('\n').next().unwrap_or_default();
     line.chars().take_while(|c| c.is_whitespace()).collect()
 }
 
-/// A key as the table spells it: seid does not tell upper from lower case.
-pub(crate) fn spelled(table: &dyn TableLike, name: &str) -> Option<String> {
+/// Returns a key in the spelling of the table: seid matches keys case-insensitively.
+pub(crate) fn find_key(table: &dyn TableLike, name: &str) -> Option<String> {
     if table.contains_key(name) {
         return Some(name.to_owned());
     }
     table.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(key, _)| key.to_owned())
 }
 
-/// The value of an item. Numbers and bools may be quoted, as `seid init` writes some of them.
-fn value(item: &Item, kind: Kind) -> Result<Value, Unfit> {
-    let Some(value) = item.as_value() else { return Err(Unfit("is a table".into())) };
-    let wrong = || Unfit(format!("is {} {}", article(value.type_name()), value.type_name()));
-    let texts = |value: &Toml| -> Result<Vec<String>, Unfit> {
-        let entries = value.as_array().ok_or_else(wrong)?;
-        entries.iter().map(|entry| entry.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+/// Converts an item to a value. Numbers and booleans may be quoted, because `seid init` quotes some of them.
+fn to_value(item: &Item, kind: Kind) -> Result<Value, InvalidValue> {
+    let Some(value) = item.as_value() else { return Err(InvalidValue("is a table".into())) };
+    let wrong_type = || InvalidValue(format!("is {} {}", article(value.type_name()), value.type_name()));
+    let strings = |value: &Toml| -> Result<Vec<String>, InvalidValue> {
+        let entries = value.as_array().ok_or_else(wrong_type)?;
+        entries.iter().map(|entry| entry.as_str().map(str::to_owned).ok_or_else(wrong_type)).collect()
     };
     match (kind, value) {
         (Kind::Text, Toml::String(text)) => Ok(Value::Text(text.value().clone())),
@@ -199,7 +199,7 @@ fn value(item: &Item, kind: Kind) -> Result<Value, Unfit> {
         (Kind::Bool | Kind::OptionalBool, Toml::Boolean(flag)) => Ok(Value::Bool(*flag.value())),
         (Kind::Bool | Kind::OptionalBool, Toml::String(text)) => Value::parse(Kind::Bool, text.value()),
         (Kind::Int(..), Toml::Integer(number)) => Value::parse(kind, &number.value().to_string()),
-        // Another program writes 7000.0 for 7000.
+        // Some writers emit 7000.0 for 7000.
         (Kind::Int(..), Toml::Float(number)) if number.value().fract() == 0.0 => {
             Value::parse(kind, &format!("{:.0}", number.value()))
         }
@@ -208,16 +208,16 @@ fn value(item: &Item, kind: Kind) -> Result<Value, Unfit> {
         (Kind::Float, Toml::Integer(number)) => Value::parse(kind, &number.value().to_string()),
         (Kind::Duration, Toml::String(text)) => duration::parse(text.value())
             .map(Value::Duration)
-            .ok_or_else(|| Unfit(format!("is {:?}", text.value()))),
-        // A bare number is nanoseconds to seid.
+            .ok_or_else(|| InvalidValue(format!("is {:?}", text.value()))),
+        // seid reads a bare number as nanoseconds.
         (Kind::Duration, Toml::Integer(number)) => Ok(Value::Duration(*number.value())),
-        (Kind::Joined, Toml::String(text)) => list(text.value().trim()).map(Value::List),
-        (Kind::List | Kind::Joined, _) => texts(value).map(Value::List),
+        (Kind::CommaSeparated, Toml::String(text)) => parse_list(text.value().trim()).map(Value::List),
+        (Kind::List | Kind::CommaSeparated, _) => strings(value).map(Value::List),
         (Kind::Labels, _) => {
-            let lists = value.as_array().ok_or_else(wrong)?;
-            lists.iter().map(texts).collect::<Result<_, _>>().map(Value::Labels)
+            let lists = value.as_array().ok_or_else(wrong_type)?;
+            lists.iter().map(strings).collect::<Result<_, _>>().map(Value::Labels)
         }
-        _ => Err(wrong()),
+        _ => Err(wrong_type()),
     }
 }
 

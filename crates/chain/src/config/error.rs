@@ -1,58 +1,58 @@
-//! Why there is no configuration.
+//! Configuration errors.
 
 use super::document::FileError;
 use super::finding::Finding;
 use super::mode::UnknownMode;
-use super::value::Unfit;
+use super::value::InvalidValue;
 
-/// Why there is no configuration.
+/// Error returned when a configuration cannot be resolved.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
-    /// An intent that is not incremental says no mode.
-    #[error("mode is missing; it is validator, full, seed or archive")]
-    NoMode,
-    /// The mode is none.
+    /// A non-incremental intent without a mode.
+    #[error("mode is required: validator, full, seed or archive")]
+    MissingMode,
+    /// Unknown mode.
     #[error(transparent)]
     Mode(#[from] UnknownMode),
-    /// An override of a setting that does not exist.
-    #[error("override {0:?} is no setting; docs/reference/node-config-fields.md lists them")]
+    /// Override of an unknown setting.
+    #[error("unknown setting {0:?}; see docs/reference/node-config-fields.md")]
     UnknownKey(String),
-    /// An override whose value does not fit.
+    /// Override with an invalid value.
     #[error("override {key:?}: {value:?} {why}")]
     Value {
-        /// The key.
+        /// Key.
         key: String,
-        /// What was given.
+        /// Value of the override.
         value: String,
-        /// What is wrong.
-        why: Unfit,
+        /// Reason.
+        why: InvalidValue,
     },
-    /// Nothing to reload.
+    /// A reload without fields.
     #[error("fields is empty; name at least one setting")]
-    NothingToReload,
-    /// Settings that need a restart.
-    #[error("{0} cannot be changed on a running node; use config-apply and restart it")]
+    EmptyReload,
+    /// Reload of settings that require a restart.
+    #[error("{0}: not reloadable on a running node; use config-apply and restart the node")]
     NotReloadable(String),
-    /// A change was asked for of files that are not there.
-    #[error("there are no files to change; apply a whole configuration first")]
-    NoFiles,
-    /// A file that cannot be read.
+    /// An incremental intent without existing files.
+    #[error("no configuration files to change; apply a non-incremental configuration first")]
+    MissingFiles,
+    /// A file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The configuration must not be used.
+    /// Validation found errors.
     #[error("config validation failed: {}", json(.0))]
     Invalid(Vec<Finding>),
 }
 
 impl ConfigError {
-    /// A word for metrics.
+    /// Returns the error category for metrics.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
-            Self::NoMode | Self::Mode(_) => "mode",
-            Self::UnknownKey(_) | Self::NothingToReload | Self::NotReloadable(_) => "key",
+            Self::MissingMode | Self::Mode(_) => "mode",
+            Self::UnknownKey(_) | Self::EmptyReload | Self::NotReloadable(_) => "key",
             Self::Value { .. } => "value",
-            Self::NoFiles | Self::File(_) => "file",
+            Self::MissingFiles | Self::File(_) => "file",
             Self::Invalid(_) => "invalid",
         }
     }

@@ -1,29 +1,29 @@
-//! What is wrong with a configuration.
+//! Validation findings.
 
 use serde::Serialize;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Severity {
     /// The configuration must not be used.
     Error,
-    /// It may be used, and somebody should look.
+    /// The configuration may be used but should be reviewed.
     Warning,
 }
 
-/// One thing that is wrong.
+/// Problem found in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// The dotted key.
+    /// Dotted key.
     pub field: String,
-    /// What is wrong, and the cure.
+    /// Problem and fix.
     pub message: String,
 }
 
-/// Things that are wrong, in the order of the rules.
+/// Findings in the order of the rules.
 #[derive(Default)]
 pub(crate) struct Findings(pub(crate) Vec<Finding>);
 
@@ -37,8 +37,8 @@ impl Findings {
     }
 }
 
-/// Whether a configuration may be used in spite of what was found.
+/// Reports whether none of the findings is an error.
 #[must_use]
-pub fn usable(findings: &[Finding]) -> bool {
+pub fn is_usable(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.severity != Severity::Error)
 }

@@ -1,76 +1,76 @@
-//! What somebody wants a node's configuration to be, and what becomes of it.
+//! Configuration intents and their resolution into files.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::current::CurrentFiles;
 use super::document::FileError;
 use super::error::ConfigError;
-use super::finding::{Finding, Findings, usable};
+use super::finding::{Finding, Findings, is_usable};
 use super::host::Host;
 use super::mode::Mode;
-use super::present::Present;
 use super::render::render;
 use super::rules;
 use super::settings::{CURRENT_VERSION, Files, MODE, Settings, VERSION};
 use super::table;
 use super::value::Value;
 
-/// What somebody wants: the parameters of `config-apply`.
+/// Desired configuration: the parameters of `config-apply`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Intent {
-    /// The mode whose defaults to begin with; an incremental intent only changes the label.
+    /// Mode whose defaults apply. An incremental intent changes the mode label only, not the defaults.
     pub mode: String,
-    /// Settings that differ: dotted keys to values.
+    /// Overrides of defaults: dotted keys to values.
     pub overrides: BTreeMap<String, String>,
-    /// The version of the settings; 0 for the newest.
+    /// Schema version of the settings; 0 selects the latest.
     pub target_version: i64,
-    /// Change the files that are there, instead of writing them anew.
+    /// Changes the existing files instead of replacing them.
     pub incremental: bool,
 }
 
-/// A configuration that may be used.
+/// Valid configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolved {
-    /// Both files.
+    /// Contents of both files.
     pub files: Files,
-    /// The version of the settings.
+    /// Schema version of the settings.
     pub version: i64,
-    /// The mode.
+    /// Mode.
     pub mode: Mode,
-    /// What somebody should look at: warnings only.
+    /// Warnings.
     pub findings: Vec<Finding>,
 }
 
-/// What was found in the files that are there: what `config-validate` tells.
+/// Result of `config-validate` for the existing files.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
-    /// Whether the configuration may be used.
+pub struct ValidationReport {
+    /// Whether the configuration has no errors.
     pub valid: bool,
-    /// The version of the settings.
+    /// Schema version of the settings.
     pub version: i64,
-    /// The mode, as it stands there.
+    /// Mode label in the files, not necessarily valid.
     pub mode: String,
-    /// What was found.
+    /// Errors and warnings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub diagnostics: Vec<Finding>,
 }
 
-/// What is wrong with an intent before any file is known: what an operator tells before it sends it.
+/// Validates an intent without its files, so that the operator can report errors before it submits the task.
 #[must_use]
 pub fn check_intent(intent: &Intent) -> Vec<Finding> {
     let mut out = Findings::default();
     match intent.mode.parse::<Mode>() {
         Ok(_) => {}
         Err(_) if intent.incremental && intent.mode.is_empty() => {}
-        Err(_) if intent.mode.is_empty() => out.error(MODE, ConfigError::NoMode.to_string()),
+        Err(_) if intent.mode.is_empty() => out.error(MODE, ConfigError::MissingMode.to_string()),
         Err(error) => out.error(MODE, error.to_string()),
     }
     if intent.target_version > CURRENT_VERSION {
         out.error(
             "targetVersion",
-            format!("{} is above {CURRENT_VERSION}, the newest that this build knows", intent.target_version),
+            format!("{} is above {CURRENT_VERSION}, the latest supported version", intent.target_version),
         );
     }
     for (key, value) in &intent.overrides {
@@ -81,90 +81,90 @@ pub fn check_intent(intent: &Intent) -> Vec<Finding> {
     out.0
 }
 
-/// The files that an intent asks for. The ones that are there are looked at only when it is incremental.
+/// Resolves an intent into files. The current files are read for incremental intents only.
 pub fn resolve(intent: &Intent, current: Option<&Files>, host: &Host) -> Result<Resolved, ConfigError> {
     if intent.incremental {
-        return change(intent, current.ok_or(ConfigError::NoFiles)?, host);
+        return resolve_incremental(intent, current.ok_or(ConfigError::MissingFiles)?, host);
     }
     if intent.mode.is_empty() {
-        return Err(ConfigError::NoMode);
+        return Err(ConfigError::MissingMode);
     }
-    let mut settings = Settings::of_mode(intent.mode.parse()?, host);
-    settings.set(VERSION, Value::Int(wanted_version(intent)));
-    override_with(&mut settings, &intent.overrides)?;
-    let findings = judged(&settings, intent)?;
-    resolved(&settings, render(&settings), findings)
+    let mut settings = Settings::defaults_for(intent.mode.parse()?, host);
+    settings.set(VERSION, Value::Int(desired_version(intent)));
+    apply_overrides(&mut settings, &intent.overrides)?;
+    let findings = check_settings(&settings, intent)?;
+    to_resolved(&settings, render(&settings), findings)
 }
 
-fn change(intent: &Intent, current: &Files, host: &Host) -> Result<Resolved, ConfigError> {
-    let present = Present::read(current, host)?;
-    let mut settings = present.settings.clone();
+fn resolve_incremental(intent: &Intent, current: &Files, host: &Host) -> Result<Resolved, ConfigError> {
+    let existing = CurrentFiles::read(current, host)?;
+    let mut settings = existing.settings.clone();
     if !intent.mode.is_empty() {
         settings.set(MODE, Value::Text(intent.mode.clone()));
     }
-    override_with(&mut settings, &intent.overrides)?;
-    let findings = judged(&settings, intent)?;
-    let files = present.written(&settings, |_| true)?;
-    resolved(&settings, files, findings)
+    apply_overrides(&mut settings, &intent.overrides)?;
+    let findings = check_settings(&settings, intent)?;
+    let files = existing.render_with(&settings, |_| true)?;
+    to_resolved(&settings, files, findings)
 }
 
-/// Changes settings of a node that runs: nothing else, and only those that it may take without a restart.
+/// Changes reloadable settings of a running node. Nothing else in the files changes.
 pub fn reload(
     fields: &BTreeMap<String, String>,
     current: &Files,
     host: &Host,
 ) -> Result<Resolved, ConfigError> {
     if fields.is_empty() {
-        return Err(ConfigError::NothingToReload);
+        return Err(ConfigError::EmptyReload);
     }
     if let Some(unknown) = fields.keys().find(|key| table::find(key).is_none()) {
         return Err(ConfigError::UnknownKey(unknown.clone()));
     }
-    let fixed = |key: &&String| table::find(key).is_some_and(|field| !field.reloadable);
-    let fixed: Vec<&str> = fields.keys().filter(fixed).map(String::as_str).collect();
-    if !fixed.is_empty() {
-        return Err(ConfigError::NotReloadable(fixed.join(", ")));
+    let restart_only = |key: &&String| table::find(key).is_some_and(|field| !field.reloadable);
+    let restart_only: Vec<&str> = fields.keys().filter(restart_only).map(String::as_str).collect();
+    if !restart_only.is_empty() {
+        return Err(ConfigError::NotReloadable(restart_only.join(", ")));
     }
     edit(fields, current, host)
 }
 
-/// Sets some settings in the files that are there, and nothing else.
+/// Sets the given settings in the current files. Nothing else in the files changes.
 pub fn edit(
     overrides: &BTreeMap<String, String>,
     current: &Files,
     host: &Host,
 ) -> Result<Resolved, ConfigError> {
-    let present = Present::read(current, host)?;
-    let mut settings = present.settings.clone();
-    override_with(&mut settings, overrides)?;
+    let existing = CurrentFiles::read(current, host)?;
+    let mut settings = existing.settings.clone();
+    apply_overrides(&mut settings, overrides)?;
     let intent = Intent { overrides: overrides.clone(), ..Intent::default() };
-    let findings = judged(&settings, &intent)?;
-    let files = present.written(&settings, |key| overrides.contains_key(key))?;
-    resolved(&settings, files, findings)
+    let findings = check_settings(&settings, &intent)?;
+    let files = existing.render_with(&settings, |key| overrides.contains_key(key))?;
+    to_resolved(&settings, files, findings)
 }
 
-/// Judges the files that are there.
-pub fn validate(current: &Files, host: &Host) -> Result<Report, FileError> {
-    let present = Present::read(current, host)?;
-    let mut findings = Findings(rules::check(&present.settings, CURRENT_VERSION));
-    if let Some(other) = present.other_mode {
+/// Validates the current files.
+pub fn validate(current: &Files, host: &Host) -> Result<ValidationReport, FileError> {
+    let existing = CurrentFiles::read(current, host)?;
+    let mut findings = Findings(rules::check(&existing.settings, CURRENT_VERSION));
+    if let Some(other) = existing.conflicting_mode {
         findings.warning(
             MODE,
             format!(
-                "app.toml says {}, and seid runs as {other}, which config.toml says; apply the mode that is meant",
-                present.settings.text(MODE)
+                "app.toml has {} but config.toml has {other}, which seid uses; apply the intended mode",
+                existing.settings.text(MODE)
             ),
         );
     }
-    Ok(Report {
-        valid: usable(&findings.0),
-        version: present.settings.int(VERSION),
-        mode: present.settings.text(MODE).into(),
+    Ok(ValidationReport {
+        valid: is_usable(&findings.0),
+        version: existing.settings.int(VERSION),
+        mode: existing.settings.text(MODE).into(),
         diagnostics: findings.0,
     })
 }
 
-fn wanted_version(intent: &Intent) -> i64 {
+fn desired_version(intent: &Intent) -> i64 {
     if intent.target_version > 0 { intent.target_version } else { CURRENT_VERSION }
 }
 
@@ -178,7 +178,7 @@ fn parse_override(key: &str, text: &str) -> Result<(&'static table::Field, Value
     Ok((field, value))
 }
 
-fn override_with(settings: &mut Settings, overrides: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+fn apply_overrides(settings: &mut Settings, overrides: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     for (key, text) in overrides {
         let (field, value) = parse_override(key, text)?;
         settings.set(field.key, value);
@@ -186,21 +186,21 @@ fn override_with(settings: &mut Settings, overrides: &BTreeMap<String, String>) 
     Ok(())
 }
 
-/// What was found, if the settings may be used. A version above ours is refused here and not only after it was written.
-fn judged(settings: &Settings, intent: &Intent) -> Result<Vec<Finding>, ConfigError> {
-    let mut findings = Findings(rules::check(settings, wanted_version(intent).min(CURRENT_VERSION)));
+/// Validates settings and returns the warnings. An unsupported version is rejected here, before it is written.
+fn check_settings(settings: &Settings, intent: &Intent) -> Result<Vec<Finding>, ConfigError> {
+    let mut findings = Findings(rules::check(settings, desired_version(intent).min(CURRENT_VERSION)));
     for key in intent.overrides.keys() {
-        if let Some(why) = without_effect(key) {
+        if let Some(why) = no_effect_warning(key) {
             findings.warning(key, why);
         }
     }
-    if usable(&findings.0) { Ok(findings.0) } else { Err(ConfigError::Invalid(findings.0)) }
+    if is_usable(&findings.0) { Ok(findings.0) } else { Err(ConfigError::Invalid(findings.0)) }
 }
 
-/// Why an override changes nothing, although it is taken.
-fn without_effect(key: &str) -> Option<&'static str> {
+/// Returns a warning for an override that is accepted but has no effect.
+fn no_effect_warning(key: &str) -> Option<&'static str> {
     match key {
-        "chain.chain_id" => Some("is written to no file; the genesis file and client.toml name the chain"),
+        "chain.chain_id" => Some("has no effect: the chain ID comes from the genesis file and client.toml"),
         "evm.block_test.enabled"
         | "evm.block_test.test_data_path"
         | "storage.state_store.write_mode"
@@ -208,13 +208,11 @@ fn without_effect(key: &str) -> Option<&'static str> {
         | "storage.state_store.evm_db_directory"
         | "storage.state_store.keep_last_version"
         | "storage.state_store.use_default_comparer"
-        | "storage.receipt_store.tx_index_backend" => {
-            Some("is written where seid does not look, and changes nothing")
-        }
+        | "storage.receipt_store.tx_index_backend" => Some("has no effect: seid does not read this key"),
         _ => None,
     }
 }
 
-fn resolved(settings: &Settings, files: Files, findings: Vec<Finding>) -> Result<Resolved, ConfigError> {
+fn to_resolved(settings: &Settings, files: Files, findings: Vec<Finding>) -> Result<Resolved, ConfigError> {
     Ok(Resolved { files, version: settings.int(VERSION), mode: settings.text(MODE).parse()?, findings })
 }

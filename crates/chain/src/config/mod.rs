@@ -1,5 +1,6 @@
-//! A node's settings: `config.toml` and `app.toml`, resolved by one table.
+//! Settings of a node: `config.toml` and `app.toml`, resolved from one table.
 
+mod current;
 mod document;
 mod error;
 mod finding;
@@ -8,7 +9,6 @@ mod intent;
 mod mode;
 mod network_rules;
 mod patch;
-mod present;
 mod presets;
 mod render;
 mod rules;
@@ -17,16 +17,16 @@ mod settings;
 pub mod table;
 mod value;
 
+pub use current::unknown_keys;
 pub use document::FileError;
 pub use error::ConfigError;
-pub use finding::{Finding, Severity, usable};
+pub use finding::{Finding, Severity, is_usable};
 pub use host::Host;
-pub use intent::{Intent, Report, Resolved, check_intent, edit, reload, resolve, validate};
+pub use intent::{Intent, Resolved, ValidationReport, check_intent, edit, reload, resolve, validate};
 pub use mode::{Mode, UnknownMode};
 pub use patch::{PatchError, Patchable, client_with_chain, patch};
-pub use present::unknown_keys;
 pub use presets::{persistent_peers, snapshot_generation, with_persistent_peers};
 pub use render::render;
 pub use rules::check;
 pub use settings::{CURRENT_VERSION, Files, Settings};
-pub use value::{Unfit, Value};
+pub use value::{InvalidValue, Value};

@@ -1,26 +1,26 @@
-//! What a node is for.
+//! Node modes.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a node is for; it decides the defaults.
+/// Role of a node, which determines its defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Signs blocks.
     Validator,
-    /// Answers queries.
+    /// Serves queries.
     Full,
-    /// Only knows peers.
+    /// Serves peer addresses only.
     Seed,
-    /// Answers queries about everything that ever was.
+    /// Serves queries for the full history.
     Archive,
 }
 
 impl Mode {
-    /// All of them.
+    /// Every mode.
     pub const ALL: [Self; 4] = [Self::Validator, Self::Full, Self::Seed, Self::Archive];
 
-    /// Its name, as people write it.
+    /// Returns the name used in the API.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Mode {
         }
     }
 
-    /// Its name for seid, which refuses `archive`.
+    /// Returns the name for seid, which rejects `archive`.
     #[must_use]
     pub fn name_in_config_toml(self) -> &'static str {
         match self {
@@ -47,9 +47,9 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A text that is no mode.
+/// Error returned for an unknown mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("mode {0:?} is unknown; it is validator, full, seed or archive")]
+#[error("unknown mode {0:?}: expected validator, full, seed or archive")]
 pub struct UnknownMode(pub String);
 
 impl FromStr for Mode {

@@ -1,4 +1,4 @@
-//! Addresses and names of peers that seid cannot read, and dies of when it starts. Each was tried with seid.
+//! Rejects peer addresses, peer IDs and listen addresses that make seid exit at startup. Each was verified with seid.
 
 use super::finding::Findings;
 use super::settings::Settings;
@@ -14,7 +14,7 @@ pub(super) fn check(settings: &Settings, out: &mut Findings) {
         if let Some(peer) = entries(settings, key).find(|peer| !is_peer(peer)) {
             out.error(
                 key,
-                format!("{peer:?} is no peer, and seid does not start; write <node id>@<host>:<port>"),
+                format!("invalid peer {peer:?}, seid would not start; expected <node id>@<host>:<port>"),
             );
         }
     }
@@ -22,7 +22,7 @@ pub(super) fn check(settings: &Settings, out: &mut Findings) {
         if let Some(id) = entries(settings, key).find(|id| !is_node_id(id)) {
             out.error(
                 key,
-                format!("{id:?} is no node id, and seid does not start; it has 40 hexadecimal digits"),
+                format!("invalid node ID {id:?}, seid would not start; expected 40 hexadecimal digits"),
             );
         }
     }
@@ -30,26 +30,28 @@ pub(super) fn check(settings: &Settings, out: &mut Findings) {
     if !has_port(address) {
         out.error(
             "network.p2p.listen_address",
-            format!("{address:?} has no port, and seid does not start; write tcp://0.0.0.0:26656"),
+            format!("{address:?} has no port, seid would not start; use tcp://0.0.0.0:26656"),
         );
     }
     let address = settings.text("priv_validator.listen_addr");
     if !address.is_empty() && !has_port(address) && !address.starts_with("unix://") {
         out.error(
             "priv_validator.listen_addr",
-            format!("{address:?} has no port, and seid does not start; write tcp://127.0.0.1:26659, or leave it empty"),
+            format!(
+                "{address:?} has no port, seid would not start; use tcp://127.0.0.1:26659, or leave it empty"
+            ),
         );
     }
     let database = settings.text("storage.db_backend");
     if !DATABASES.contains(&database) {
         out.error(
             "storage.db_backend",
-            format!("{database:?} is unknown, and seid does not start; use {}", DATABASES.join(", ")),
+            format!("unknown backend {database:?}, seid would not start; use {}", DATABASES.join(", ")),
         );
     }
 }
 
-/// What stands between commas, as seid takes it: without blanks, and without what is empty.
+/// Splits a comma-separated setting like seid: trims spaces and drops empty entries.
 fn entries<'a>(settings: &'a Settings, key: &str) -> impl Iterator<Item = &'a str> {
     settings.text(key).split(',').map(|entry| entry.trim_matches(' ')).filter(|entry| !entry.is_empty())
 }
@@ -57,7 +59,7 @@ fn entries<'a>(settings: &'a Settings, key: &str) -> impl Iterator<Item = &'a st
 fn is_peer(peer: &str) -> bool {
     let peer = peer.strip_prefix("mconn://").or_else(|| peer.strip_prefix("tcp://")).unwrap_or(peer);
     let Some((id, address)) = peer.split_once('@') else { return false };
-    // Without a port seid takes the usual one.
+    // seid falls back to the default port.
     let (host, port) = address.rsplit_once(':').unwrap_or((address, "0"));
     is_node_id(&id.to_ascii_lowercase()) && !host.is_empty() && port.parse::<u16>().is_ok()
 }

@@ -1,26 +1,26 @@
-//! Changes of single keys that somebody spells as the file does: `config-patch`.
+//! Raw edits of single keys in a file: `config-patch`.
 
 use serde_json::{Map, Value as Json};
 use toml_edit::{Array, InlineTable, Item, Table, TableLike, Value as Toml};
 
-use super::document::{Document, FileError, put, spelled};
+use super::document::{Document, FileError, find_key, put};
 
-/// The files that may be patched. A name that is not among them could lead out of the folder.
+/// Files that may be patched. Other names are rejected, because they could traverse out of the config directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patchable {
-    /// Settings of consensus and of peers.
+    /// Consensus and p2p settings.
     Config,
-    /// Settings of the application.
+    /// Application settings.
     App,
-    /// Settings of seid's commands.
+    /// Settings of seid's client commands.
     Client,
 }
 
 impl Patchable {
-    /// All of them.
+    /// Every patchable file.
     pub const ALL: [Self; 3] = [Self::Config, Self::App, Self::Client];
 
-    /// Its name in the folder `config`.
+    /// Returns the file name in the `config` directory.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,23 +31,23 @@ impl Patchable {
     }
 }
 
-/// Why a file cannot be patched.
+/// Error returned when a file cannot be patched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// The name is that of no file that may be patched.
-    #[error("file {0:?} cannot be patched; use config.toml, app.toml or client.toml")]
+    /// Not a patchable file.
+    #[error("file {0:?} cannot be patched; expected config.toml, app.toml or client.toml")]
     Name(String),
-    /// The file cannot be read.
+    /// The file cannot be parsed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A value that TOML cannot hold.
+    /// A value that TOML cannot represent.
     #[error("{file}: {key} {why}")]
     Value {
-        /// The file.
+        /// File name.
         file: &'static str,
-        /// The key.
+        /// Key.
         key: String,
-        /// What is wrong.
+        /// Reason.
         why: &'static str,
     },
 }
@@ -60,27 +60,27 @@ impl std::str::FromStr for Patchable {
     }
 }
 
-/// A file with a tree of values merged into it: null removes a key, a table is merged, everything else replaces.
+/// Merges a tree of values into a file: null removes a key, objects are merged, other values replace.
 pub fn patch(file: Patchable, text: &str, tree: &Map<String, Json>) -> Result<String, PatchError> {
     let mut document = Document::parse_named(file.name(), text)?;
     merge(document.root(), tree, "", file.name())?;
     Ok(document.text())
 }
 
-/// What seid's commands need beside the name of the chain; without a keyring not one of them runs.
-const CLIENT: [(&str, &str); 4] = [
+/// Settings besides the chain ID that seid's client commands need; without a keyring none of them runs.
+const CLIENT_DEFAULTS: [(&str, &str); 4] = [
     ("keyring-backend", "os"),
     ("output", "text"),
     ("node", "tcp://localhost:26657"),
     ("broadcast-mode", "sync"),
 ];
 
-/// `client.toml` with the name of a chain: seid does not start when it differs from that in the genesis file. What else
-/// it needs is added where it is missing.
+/// Sets the chain ID in `client.toml`, because seid does not start if it differs from the genesis file. Adds other required
+/// settings that are missing.
 pub fn client_with_chain(text: &str, chain_id: &str) -> Result<String, PatchError> {
     let mut document = Document::parse_named(Patchable::Client.name(), text)?;
     document.write("chain-id", &super::value::quote(chain_id), None)?;
-    for (key, value) in CLIENT {
+    for (key, value) in CLIENT_DEFAULTS {
         if !document.has(key) {
             document.write(key, &super::value::quote(value), None)?;
         }
@@ -91,30 +91,30 @@ pub fn client_with_chain(text: &str, chain_id: &str) -> Result<String, PatchErro
 fn merge(
     table: &mut dyn TableLike,
     tree: &Map<String, Json>,
-    above: &str,
+    parent: &str,
     file: &'static str,
 ) -> Result<(), PatchError> {
     for (name, json) in tree {
-        let key = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
+        let key = if parent.is_empty() { name.clone() } else { format!("{parent}.{name}") };
         match json {
             Json::Null => {
-                if let Some(spelled) = spelled(table, name) {
-                    table.remove(&spelled);
+                if let Some(existing) = find_key(table, name) {
+                    table.remove(&existing);
                 }
             }
             Json::Object(tree) => {
-                let spelled = spelled(table, name).unwrap_or_else(|| name.clone());
-                if !table.get(&spelled).is_some_and(Item::is_table_like) {
+                let table_key = find_key(table, name).unwrap_or_else(|| name.clone());
+                if !table.get(&table_key).is_some_and(Item::is_table_like) {
                     let mut new = Table::new();
                     new.decor_mut().set_prefix("\n");
-                    table.insert(&spelled, Item::Table(new));
+                    table.insert(&table_key, Item::Table(new));
                 }
-                if let Some(inner) = table.get_mut(&spelled).and_then(Item::as_table_like_mut) {
+                if let Some(inner) = table.get_mut(&table_key).and_then(Item::as_table_like_mut) {
                     merge(inner, tree, &key, file)?;
                 }
             }
             json => {
-                let new = value(json).map_err(|why| PatchError::Value { file, key, why })?;
+                let new = to_toml(json).map_err(|why| PatchError::Value { file, key, why })?;
                 put(table, name, new);
             }
         }
@@ -122,26 +122,26 @@ fn merge(
     Ok(())
 }
 
-/// A value of JSON as one of TOML. A whole number stays one: seid takes 7000.0, other readers do not.
-fn value(json: &Json) -> Result<Toml, &'static str> {
+/// Converts a JSON value to TOML. Integers stay integers: seid accepts 7000.0, other readers do not.
+fn to_toml(json: &Json) -> Result<Toml, &'static str> {
     Ok(match json {
-        Json::Null => return Err("is null within a list, which TOML does not have; remove it"),
+        Json::Null => return Err("has a null list element, which TOML cannot represent; remove it"),
         Json::Bool(flag) => (*flag).into(),
         Json::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => whole.into(),
             (None, _) if number.is_u64() => {
-                return Err("is above 9223372036854775807, which TOML cannot hold");
+                return Err("is above 9223372036854775807, the TOML integer maximum");
             }
             (None, Some(real)) => real.into(),
-            (None, None) => return Err("is no number that TOML can hold"),
+            (None, None) => return Err("is a number that TOML cannot represent"),
         },
         Json::String(text) => {
-            super::value::quote(text).parse().map_err(|_| "is no text that TOML can hold")?
+            super::value::quote(text).parse().map_err(|_| "is a string that TOML cannot represent")?
         }
         Json::Array(entries) => {
             let mut array = Array::new();
             for entry in entries {
-                array.push(value(entry)?);
+                array.push(to_toml(entry)?);
             }
             array.into()
         }
@@ -149,7 +149,7 @@ fn value(json: &Json) -> Result<Toml, &'static str> {
             let mut table = InlineTable::new();
             for (name, json) in tree {
                 if !json.is_null() {
-                    table.insert(name, value(json)?);
+                    table.insert(name, to_toml(json)?);
                 }
             }
             table.into()

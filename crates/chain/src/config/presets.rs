@@ -1,4 +1,4 @@
-//! Groups of settings that tasks and plans set together.
+//! Groups of settings that tasks and plans apply together.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::patch::{PatchError, Patchable, patch};
 use super::table::{File, Kind};
 use super::value::Value;
 
-/// What a node has that makes snapshots for others and keeps so many of them.
+/// Returns the settings of a node that creates state-sync snapshots and keeps `keep_recent` of them.
 #[must_use]
 pub fn snapshot_generation(keep_recent: u32) -> BTreeMap<String, String> {
     let keep_recent = keep_recent.to_string();
@@ -27,14 +27,14 @@ pub fn snapshot_generation(keep_recent: u32) -> BTreeMap<String, String> {
     .into()
 }
 
-/// `config.toml` with these peers, each as `id@host:port`, in the place of those that it had.
+/// Replaces the persistent peers in `config.toml`, each given as `id@host:port`.
 pub fn with_persistent_peers(config_toml: &str, peers: &[String]) -> Result<String, PatchError> {
     let tree = json!({ "p2p": { "persistent-peers": peers.join(",") } });
     let empty = Map::new();
     patch(Patchable::Config, config_toml, tree.as_object().map_or(&empty, |tree: &Map<String, Json>| tree))
 }
 
-/// The peers in `config.toml`, as one text with commas; empty if there are none.
+/// Returns the comma-separated persistent peers in `config.toml`; empty if there are none.
 pub fn persistent_peers(config_toml: &str) -> Result<String, FileError> {
     match Document::parse(File::Config, config_toml)?.read("p2p.persistent-peers", Kind::Text)? {
         Some(Value::Text(peers)) => Ok(peers),

@@ -1,24 +1,23 @@
-//! Both files written anew.
+//! Rendering of complete files.
 
 use super::settings::{Files, Settings};
 use super::table::{self, File};
 
-/// Both files with these settings and nothing else: first the keys without a table, then each table after a blank line,
-/// its keys indented.
+/// Renders both files from scratch: top-level keys first, then each table after a blank line with indented keys.
 #[must_use]
 pub fn render(settings: &Settings) -> Files {
-    Files { config: file(settings, File::Config), app: file(settings, File::App) }
+    Files { config: render_file(settings, File::Config), app: render_file(settings, File::App) }
 }
 
-fn file(settings: &Settings, file: File) -> String {
-    let (mut text, mut within) = (String::new(), None);
+fn render_file(settings: &Settings, file: File) -> String {
+    let (mut text, mut current_section) = (String::new(), None);
     for line in table::lines(file) {
-        let Some(literal) = settings.literal(&line.holds) else { continue };
+        let Some(literal) = settings.literal(&line.content) else { continue };
         match line.path.split_once('.') {
             None => text.push_str(&format!("{} = {literal}\n", line.path)),
             Some((section, name)) => {
-                if within != Some(section) {
-                    within = Some(section);
+                if current_section != Some(section) {
+                    current_section = Some(section);
                     text.push_str(&format!("\n[{section}]\n"));
                 }
                 text.push_str(&format!("  {name} = {literal}\n"));

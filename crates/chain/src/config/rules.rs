@@ -1,12 +1,12 @@
-//! Rules that every configuration must keep, in the order in which they are told.
+//! Validation rules, in the order in which findings are reported.
 
 use super::finding::{Finding, Findings};
 use super::mode::Mode;
 use super::settings::{MODE, Settings, VERSION};
 use super::{network_rules, seid_rules};
 
-/// Numbers and lengths of time that must not be below zero, by where they stand among the rules.
-const NOT_NEGATIVE: [&str; 21] = [
+/// Numbers and durations that must not be negative, in reporting order.
+const NON_NEGATIVE: [&str; 21] = [
     "network.rpc.max_open_connections",
     "network.rpc.max_subscription_clients",
     "network.rpc.max_subscriptions_per_client",
@@ -31,36 +31,36 @@ const NOT_NEGATIVE: [&str; 21] = [
 ];
 
 const PRUNING: [&str; 4] = ["default", "nothing", "everything", "custom"];
-// `evm_only` is in the reference's list, and seid does not start with it.
+// The reference also lists `evm_only`, but seid does not start with it.
 const WRITE_MODES: [&str; 3] = ["cosmos_only", "dual_write", "split_write"];
 const READ_MODES: [&str; 3] = ["cosmos_only", "evm_first", "split_read"];
 const STATE_STORE_BACKENDS: [&str; 2] = ["pebbledb", "rocksdb"];
 const LOG_FORMATS: [&str; 3] = ["plain", "text", "json"];
 
-/// Everything that is wrong with settings whose version may be at most `ceiling`.
+/// Validates settings whose schema version may be at most `max_version`.
 #[must_use]
-pub fn check(settings: &Settings, ceiling: i64) -> Vec<Finding> {
+pub fn check(settings: &Settings, max_version: i64) -> Vec<Finding> {
     let mut findings = Findings::default();
     let out = &mut findings;
-    identity(settings, ceiling, out);
-    for key in NOT_NEGATIVE {
-        not_negative(settings, key, out);
+    check_identity(settings, max_version, out);
+    for key in NON_NEGATIVE {
+        check_non_negative(settings, key, out);
     }
     let threshold = settings.float("mempool.drop_utilisation_threshold");
     if !(0.0..=1.0).contains(&threshold) {
         out.error("mempool.drop_utilisation_threshold", format!("{threshold} is not between 0.0 and 1.0"));
     }
     if settings.flag("state_sync.enable") {
-        state_sync(settings, out);
+        check_state_sync(settings, out);
     }
-    storage(settings, out);
-    evm(settings, out);
-    not_negative(settings, "metrics.max_open_connections", out);
-    one_of(settings, "logging.format", &LOG_FORMATS, Empty::Refused, out);
+    check_storage(settings, out);
+    check_evm(settings, out);
+    check_non_negative(settings, "metrics.max_open_connections", out);
+    check_one_of(settings, "logging.format", &LOG_FORMATS, Empty::Rejected, out);
     if settings.text("storage.pruning") == "everything" && settings.int("storage.snapshot_interval") > 0 {
         out.error(
             "storage",
-            "no snapshot can be made where everything is pruned; set storage.pruning to another strategy or storage.snapshot_interval to 0",
+            "snapshots are not possible with pruning strategy everything; change storage.pruning or set storage.snapshot_interval to 0",
         );
     }
     seid_rules::check(settings, out);
@@ -68,9 +68,9 @@ pub fn check(settings: &Settings, ceiling: i64) -> Vec<Finding> {
     findings.0
 }
 
-fn identity(settings: &Settings, ceiling: i64, out: &mut Findings) {
+fn check_identity(settings: &Settings, max_version: i64, out: &mut Findings) {
     match settings.text(MODE) {
-        "" => out.error(MODE, "is required; it is validator, full, seed or archive"),
+        "" => out.error(MODE, "is required: validator, full, seed or archive"),
         text => {
             if let Err(error) = text.parse::<Mode>() {
                 out.error(MODE, error.to_string());
@@ -79,104 +79,98 @@ fn identity(settings: &Settings, ceiling: i64, out: &mut Findings) {
     }
     match settings.int(VERSION) {
         version if version < 1 => out.error(VERSION, format!("{version} is below 1")),
-        version if version > ceiling => {
-            out.error(VERSION, format!("{version} is above {ceiling}, the newest that may be used here"));
+        version if version > max_version => {
+            out.error(VERSION, format!("{version} is above {max_version}, the latest supported version"));
         }
         _ => {}
     }
     if settings.text("chain.min_gas_prices").is_empty() {
-        out.error(
-            "chain.min_gas_prices",
-            "is empty, and seid does not start; set it to a price such as 0.01usei",
-        );
+        out.error("chain.min_gas_prices", "is required, seid would not start; use a price such as 0.01usei");
     }
     if settings.int("chain.concurrency_workers") < -1 {
         out.error("chain.concurrency_workers", "is below -1; -1 means no limit");
     }
 }
 
-fn not_negative(settings: &Settings, key: &str, out: &mut Findings) {
+fn check_non_negative(settings: &Settings, key: &str, out: &mut Findings) {
     if settings.int(key) < 0 {
         out.error(key, "must not be negative");
     }
 }
 
-fn state_sync(settings: &Settings, out: &mut Findings) {
+fn check_state_sync(settings: &Settings, out: &mut Findings) {
     if !settings.flag("state_sync.use_p2p") && settings.list("state_sync.rpc_servers").len() < 2 {
         out.error(
             "state_sync.rpc_servers",
-            "state sync without state_sync.use_p2p needs at least two of them; one may be named twice",
+            "at least two are required unless state_sync.use_p2p is true; the same server may be listed twice",
         );
     }
     for key in ["state_sync.trust_period", "state_sync.trust_height"] {
         if settings.int(key) <= 0 {
-            out.error(key, "must be above zero where state_sync.enable is true");
+            out.error(key, "must be positive when state_sync.enable is true");
         }
     }
     let hash = settings.text("state_sync.trust_hash");
     if hash.is_empty() {
-        out.error("state_sync.trust_hash", "is required where state_sync.enable is true");
+        out.error("state_sync.trust_hash", "is required when state_sync.enable is true");
     } else if !hash.len().is_multiple_of(2) || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         out.error("state_sync.trust_hash", "is not hexadecimal");
     }
     if settings.int("state_sync.fetchers") <= 0 {
-        out.error("state_sync.fetchers", "must be above zero where state_sync.enable is true");
+        out.error("state_sync.fetchers", "must be positive when state_sync.enable is true");
     }
-    not_negative(settings, "state_sync.backfill_blocks", out);
+    check_non_negative(settings, "state_sync.backfill_blocks", out);
 }
 
-fn storage(settings: &Settings, out: &mut Findings) {
-    one_of(settings, "storage.pruning", &PRUNING, Empty::Refused, out);
+fn check_storage(settings: &Settings, out: &mut Findings) {
+    check_one_of(settings, "storage.pruning", &PRUNING, Empty::Rejected, out);
     for store in ["storage.state_commit", "storage.state_store"] {
-        one_of(settings, &format!("{store}.write_mode"), &WRITE_MODES, Empty::Taken, out);
-        one_of(settings, &format!("{store}.read_mode"), &READ_MODES, Empty::Taken, out);
+        check_one_of(settings, &format!("{store}.write_mode"), &WRITE_MODES, Empty::Allowed, out);
+        check_one_of(settings, &format!("{store}.read_mode"), &READ_MODES, Empty::Allowed, out);
     }
     let backend = settings.text("storage.state_store.backend");
     if !backend.is_empty() && !STATE_STORE_BACKENDS.contains(&backend) {
         out.warning(
             "storage.state_store.backend",
-            format!("{backend:?} is unknown; it is {}", STATE_STORE_BACKENDS.join(" or ")),
+            format!("unknown backend {backend:?}; use {}", STATE_STORE_BACKENDS.join(" or ")),
         );
     }
 }
 
-fn evm(settings: &Settings, out: &mut Findings) {
-    let mut serves = false;
+fn check_evm(settings: &Settings, out: &mut Findings) {
+    let mut serves_evm = false;
     for (enabled, port) in [("evm.http_enabled", "evm.http_port"), ("evm.ws_enabled", "evm.ws_port")] {
         if !settings.flag(enabled) {
             continue;
         }
-        serves = true;
+        serves_evm = true;
         let number = settings.int(port);
-        // seid starts with a port that does not exist, and nobody is served.
+        // seid starts with an invalid port but does not serve requests.
         if !(1..=i64::from(u16::MAX)).contains(&number) {
-            out.error(
-                port,
-                format!("{number} is no port; use one from 1 to 65535, or set {enabled} to false"),
-            );
+            out.error(port, format!("invalid port {number}; use 1 to 65535, or set {enabled} to false"));
         }
     }
-    if serves && settings.text(MODE) == Mode::Validator.name() {
+    if serves_evm && settings.text(MODE) == Mode::Validator.name() {
         out.warning(
             "evm",
-            "a validator that serves EVM queries has less time to sign; let a full node serve them",
+            "serving EVM queries on a validator can delay block signing; use a full node instead",
         );
     }
 }
 
-/// What an empty text means.
+/// Whether an empty string is allowed.
 #[derive(PartialEq)]
 enum Empty {
-    Taken,
-    Refused,
+    Allowed,
+    Rejected,
 }
 
-fn one_of(settings: &Settings, key: &str, allowed: &[&str], empty: Empty, out: &mut Findings) {
+fn check_one_of(settings: &Settings, key: &str, allowed: &[&str], empty: Empty, out: &mut Findings) {
     let text = settings.text(key);
-    if (text.is_empty() && empty == Empty::Taken) || allowed.contains(&text) {
+    if (text.is_empty() && empty == Empty::Allowed) || allowed.contains(&text) {
         return;
     }
-    out.error(key, format!("{text:?} is unknown; it is one of {}", allowed.join(", ")));
+    out.error(key, format!("unknown value {text:?}; use one of {}", allowed.join(", ")));
 }
 
 #[cfg(test)]
@@ -185,11 +179,11 @@ mod tests {
     use crate::config::table;
 
     #[test]
-    fn every_rule_names_settings_that_exist() {
-        for key in NOT_NEGATIVE {
+    fn rules_reference_existing_settings() {
+        for key in NON_NEGATIVE {
             assert!(table::find(key).is_some(), "{key}");
         }
-        // Every other key stands in the text of the rules.
+        // Other keys are string literals in the source of the rules.
         for source in
             [include_str!("rules.rs"), include_str!("seid_rules.rs"), include_str!("network_rules.rs")]
         {

@@ -1,13 +1,13 @@
-//! All settings of one node.
+//! Complete settings of one node.
 
 use std::collections::BTreeMap;
 
 use super::host::Host;
 use super::mode::Mode;
-use super::table::{self, Holds};
+use super::table::{self, LineContent};
 use super::value::Value;
 
-/// The contents of a node's two files.
+/// Contents of the two configuration files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     /// `config.toml`.
@@ -16,30 +16,30 @@ pub struct Files {
     pub app: String,
 }
 
-/// All settings of one node. A setting that is absent is not written.
+/// Complete settings of one node. An absent setting is not written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     values: BTreeMap<&'static str, Value>,
 }
 
-/// The key of the mode.
+/// Key of the mode.
 pub(crate) const MODE: &str = "mode";
-/// The key of the version.
+/// Key of the schema version.
 pub(crate) const VERSION: &str = "version";
-/// The version of the settings that this build knows.
+/// Latest supported schema version of the settings.
 pub const CURRENT_VERSION: i64 = 1;
 
 impl Settings {
-    /// What a mode has when nothing else is asked for.
+    /// Returns the defaults of a mode.
     #[must_use]
-    pub fn of_mode(mode: Mode, host: &Host) -> Self {
+    pub fn defaults_for(mode: Mode, host: &Host) -> Self {
         let values = table::fields()
             .filter_map(|(field, _)| field.default_in(mode, host).map(|value| (field.key, value)))
             .collect();
         Self { values }
     }
 
-    /// The value of a setting, unless it is absent.
+    /// Returns the value of a setting, unless it is absent.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key)
@@ -81,18 +81,18 @@ impl Settings {
         }
     }
 
-    /// The literal of a line, unless its setting is absent.
-    pub(crate) fn literal(&self, holds: &Holds) -> Option<String> {
-        match holds {
-            Holds::Setting(field) => Some(self.get(field.key)?.literal(field.kind)),
-            // seid refuses the mode that only we know.
-            Holds::Copy(MODE) => {
+    /// Returns the TOML literal of a line, unless its setting is absent.
+    pub(crate) fn literal(&self, content: &LineContent) -> Option<String> {
+        match content {
+            LineContent::Setting(field) => Some(self.get(field.key)?.literal(field.kind)),
+            // seid rejects the mode `archive`.
+            LineContent::Copy(MODE) => {
                 let label = self.text(MODE);
                 let name = label.parse::<Mode>().map_or(label, |mode| mode.name_in_config_toml());
                 Some(super::value::quote(name))
             }
-            Holds::Copy(key) => Some(self.get(key)?.literal(table::find(key)?.kind)),
-            Holds::Constant(text) => Some(super::value::quote(text)),
+            LineContent::Copy(key) => Some(self.get(key)?.literal(table::find(key)?.kind)),
+            LineContent::Constant(text) => Some(super::value::quote(text)),
         }
     }
 }

@@ -1,114 +1,113 @@
-//! Values of settings: as overrides give them, and as the files hold them.
+//! Values of settings: parsed from overrides, formatted as TOML literals.
 
 use api::duration;
 
 use super::table::Kind;
 
-/// The value of one setting.
+/// Value of one setting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A text.
+    /// String.
     Text(String),
-    /// True or false.
+    /// Boolean.
     Bool(bool),
-    /// A whole number.
+    /// Integer.
     Int(i64),
-    /// A number.
+    /// Decimal number.
     Float(f64),
     /// Nanoseconds.
     Duration(i64),
-    /// Texts.
+    /// List of strings.
     List(Vec<String>),
-    /// Lists of texts.
+    /// List of string lists.
     Labels(Vec<Vec<String>>),
 }
 
-/// Why a text is no value: one clause, which follows the text.
+/// Error returned for an invalid value. The message is a clause that follows the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unfit(pub(crate) String);
+pub struct InvalidValue(pub(crate) String);
 
-fn unfit<T>(why: impl Into<String>) -> Result<T, Unfit> {
-    Err(Unfit(why.into()))
+fn invalid<T>(why: impl Into<String>) -> Result<T, InvalidValue> {
+    Err(InvalidValue(why.into()))
 }
 
 impl Value {
-    /// Reads the text of an override. Nothing after a number is dropped: `9545abc` was once taken as 9545, and the port
-    /// was not the one that somebody meant.
-    pub fn parse(kind: Kind, text: &str) -> Result<Self, Unfit> {
+    /// Parses an override. Rejects trailing characters: a lenient parser reads `9545abc` as port 9545.
+    pub fn parse(kind: Kind, text: &str) -> Result<Self, InvalidValue> {
         match kind {
             Kind::Text => Ok(Self::Text(text.into())),
             Kind::Bool => match text.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" => Ok(Self::Bool(true)),
                 "false" | "0" | "no" => Ok(Self::Bool(false)),
-                _ => unfit("is not true or false"),
+                _ => invalid("is not true or false"),
             },
-            Kind::Int(least, most) => int(text, least, most).map(Self::Int),
+            Kind::Int(min, max) => parse_int(text, min, max).map(Self::Int),
             Kind::Float => match text.trim_start().parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(Self::Float(number)),
-                _ => unfit("is not a decimal number"),
+                _ => invalid("is not a decimal number"),
             },
             Kind::Duration => match duration::parse(text) {
                 Some(nanoseconds) => Ok(Self::Duration(nanoseconds)),
-                None => unfit("is not a duration such as 10s, 1m30s or 500ms"),
+                None => invalid("is not a duration such as 10s, 1m30s or 500ms"),
             },
-            Kind::List | Kind::Joined => list(text).map(Self::List),
-            Kind::Labels | Kind::OptionalBool => unfit("cannot be set by an override"),
+            Kind::List | Kind::CommaSeparated => parse_list(text).map(Self::List),
+            Kind::Labels | Kind::OptionalBool => invalid("cannot be set by an override"),
         }
     }
 
-    /// The value as it stands in a file.
+    /// Formats the value as a TOML literal.
     #[must_use]
     pub fn literal(&self, kind: Kind) -> String {
         match self {
             Self::Text(text) => quote(text),
             Self::Bool(flag) => flag.to_string(),
             Self::Int(number) => number.to_string(),
-            // Rust writes a float with all its digits and never with an exponent; TOML wants the point.
+            // Rust formats floats without an exponent; TOML requires the decimal point.
             Self::Float(number) if number.fract() == 0.0 => format!("{number:.1}"),
             Self::Float(number) => number.to_string(),
             Self::Duration(nanoseconds) => quote(&duration::format(*nanoseconds)),
-            Self::List(texts) if kind == Kind::Joined => quote(&texts.join(",")),
-            Self::List(texts) => array(texts.iter().map(|text| quote(text))),
+            Self::List(texts) if kind == Kind::CommaSeparated => quote(&texts.join(",")),
+            Self::List(texts) => format_array(texts.iter().map(|text| quote(text))),
             Self::Labels(lists) => {
-                array(lists.iter().map(|texts| array(texts.iter().map(|text| quote(text)))))
+                format_array(lists.iter().map(|texts| format_array(texts.iter().map(|text| quote(text)))))
             }
         }
     }
 }
 
-fn int(text: &str, least: i64, most: i64) -> Result<i64, Unfit> {
+fn parse_int(text: &str, min: i64, max: i64) -> Result<i64, InvalidValue> {
     let digits = text.trim_start();
-    let unsigned = least == 0;
+    let unsigned = min == 0;
     if unsigned && digits.starts_with(['+', '-']) {
-        return unfit("must have no sign");
+        return invalid("must have no sign");
     }
     match digits.parse::<i128>() {
-        Ok(number) if (i128::from(least)..=i128::from(most)).contains(&number) => {
-            i64::try_from(number).or_else(|_| unfit("is out of range"))
+        Ok(number) if (i128::from(min)..=i128::from(max)).contains(&number) => {
+            i64::try_from(number).or_else(|_| invalid("is out of range"))
         }
-        Ok(_) => unfit(format!("is out of range: from {least} to {most}")),
-        Err(_) => unfit("is not a whole number"),
+        Ok(_) => invalid(format!("is out of range: from {min} to {max}")),
+        Err(_) => invalid("is not an integer"),
     }
 }
 
-/// Entries between commas, without the blanks around them. An empty text is an empty list.
-pub(crate) fn list(text: &str) -> Result<Vec<String>, Unfit> {
+/// Parses comma-separated entries and trims them. An empty string is an empty list.
+pub(crate) fn parse_list(text: &str) -> Result<Vec<String>, InvalidValue> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
     let entries: Vec<String> = text.split(',').map(|entry| entry.trim().to_owned()).collect();
     if entries.iter().any(String::is_empty) {
-        return unfit("has an empty entry");
+        return invalid("has an empty entry");
     }
     Ok(entries)
 }
 
-fn array(entries: impl Iterator<Item = String>) -> String {
+fn format_array(entries: impl Iterator<Item = String>) -> String {
     format!("[{}]", entries.collect::<Vec<_>>().join(", "))
 }
 
-/// A basic string of TOML.
+/// Formats a TOML basic string.
 pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,4 +1,4 @@
-//! Who has what when a chain begins.
+//! Genesis accounts and balances.
 
 use super::document::{Genesis, GenesisError};
 use crate::address::{Address, Prefix};
@@ -9,30 +9,30 @@ const ACCOUNTS: [&str; 2] = ["auth", "accounts"];
 const BALANCES: [&str; 2] = ["bank", "balances"];
 const ASSOCIATIONS: [&str; 2] = ["evm", "address_associations"];
 
-/// An account of somebody who runs no validator.
+/// Genesis account that does not belong to a validator.
 #[derive(Clone, Debug)]
 pub struct NewAccount {
-    /// The account, as `sei1...`.
+    /// Account address, `sei1...`.
     pub address: String,
-    /// What it holds, such as `1000usei`.
+    /// Balance, such as `1000usei`.
     pub balance: String,
-    /// What of it can be spent only later.
+    /// Vesting schedule.
     pub vesting: Option<Vesting>,
 }
 
-/// Tokens that can be spent only later.
+/// Vesting schedule.
 #[derive(Clone, Debug)]
 pub struct Vesting {
-    /// How much.
+    /// Vesting amount.
     pub amount: String,
-    /// When all of it can be spent, in seconds since 1970.
+    /// Unix time at which all tokens are vested.
     pub end_time: i64,
-    /// All at the end, instead of more and more.
+    /// Vests everything at the end instead of continuously.
     pub delayed: bool,
 }
 
 impl Genesis {
-    /// Adds an account with what it holds, unless it is there.
+    /// Adds an account and its balance, unless they exist.
     pub fn add_account(&mut self, address: Address, balance: &Coins) -> Result<(), GenesisError> {
         let text = address.to_text(Prefix::Account);
         if !self.has_account(&text)? {
@@ -45,14 +45,15 @@ impl Genesis {
         Ok(())
     }
 
-    /// Adds the EVM's name of an account, unless it has one or there is no EVM.
+    /// Associates an EVM address with an account, unless the account has one or the genesis has no EVM module.
     pub fn associate(&mut self, address: Address, evm_address: &str) -> Result<(), GenesisError> {
         let text = address.to_text(Prefix::Account);
         if self.document.at(&["app_state", "evm"]).is_none() {
             return Ok(());
         }
         let associations = self.list_mut(&ASSOCIATIONS)?;
-        if !associations.iter().any(|one| one.at(&["sei_address"]).and_then(Json::as_text) == Some(&text)) {
+        if !associations.iter().any(|entry| entry.at(&["sei_address"]).and_then(Json::as_text) == Some(&text))
+        {
             associations.push(Json::object([
                 ("sei_address", Json::Text(text)),
                 ("eth_address", Json::text(evm_address)),
@@ -61,29 +62,31 @@ impl Genesis {
         Ok(())
     }
 
-    /// Adds somebody else's account. One that is there is an error: somebody would get less than was written down.
+    /// Adds a non-validator account. Fails if it exists, because the account would not get the requested balance.
     pub(super) fn add_external(&mut self, new: &NewAccount) -> Result<(), GenesisError> {
         let address = Address::parse(Prefix::Account, &new.address)?;
         if self.has_account(&new.address)? || self.balance(&new.address)?.is_some() {
-            return Err(GenesisError::Twice(new.address.clone()));
+            return Err(GenesisError::DuplicateAccount(new.address.clone()));
         }
-        let wrong = |why: String| GenesisError::Account { address: new.address.clone(), why };
-        let balance = Coins::parse(&new.balance).map_err(|error| wrong(error.to_string()))?;
+        let invalid = |why: String| GenesisError::Account { address: new.address.clone(), why };
+        let balance = Coins::parse(&new.balance).map_err(|error| invalid(error.to_string()))?;
         if balance.as_slice().is_empty() {
-            return Err(wrong("balance is nothing; give at least one token".into()));
+            return Err(invalid("balance is empty; at least one token is required".into()));
         }
         let account = match &new.vesting {
             None => base_account(&new.address, Some("/cosmos.auth.v1beta1.BaseAccount")),
             Some(vesting) => {
-                let amount = Coins::parse(&vesting.amount).map_err(|error| wrong(error.to_string()))?;
-                let begin = self.time()?.as_second();
+                let amount = Coins::parse(&vesting.amount).map_err(|error| invalid(error.to_string()))?;
+                let genesis_time = self.time()?.as_second();
                 if amount.as_slice().is_empty() || !balance.covers(&amount) {
-                    return Err(wrong("vesting.amount must be above nothing and within balance".into()));
+                    return Err(invalid("vesting.amount must be positive and not exceed balance".into()));
                 }
-                if vesting.end_time <= begin {
-                    return Err(wrong(format!("vesting.endTime must be after the chain begins, {begin}")));
+                if vesting.end_time <= genesis_time {
+                    return Err(invalid(format!(
+                        "vesting.endTime must be after the genesis time {genesis_time}"
+                    )));
                 }
-                vesting_account(&new.address, vesting, &amount, begin)
+                vesting_account(&new.address, vesting, &amount, genesis_time)
             }
         };
         self.list_mut(&ACCOUNTS)?.push(account);
@@ -91,63 +94,63 @@ impl Genesis {
     }
 
     fn has_account(&self, address: &str) -> Result<bool, GenesisError> {
-        let places: [&[&str]; 3] = [
+        let paths: [&[&str]; 3] = [
             &["address"],
             &["base_account", "address"],
             &["base_vesting_account", "base_account", "address"],
         ];
-        let is = |account: &Json| {
-            places.iter().any(|place| account.at(place).and_then(Json::as_text) == Some(address))
+        let matches = |account: &Json| {
+            paths.iter().any(|path| account.at(path).and_then(Json::as_text) == Some(address))
         };
-        Ok(self.list(&ACCOUNTS)?.iter().any(is))
+        Ok(self.list(&ACCOUNTS)?.iter().any(matches))
     }
 
-    /// What an account holds, if it is listed.
+    /// Returns the balance of an account, if it has one.
     pub(super) fn balance(&self, address: &str) -> Result<Option<Coins>, GenesisError> {
-        let entry = |balance: &&Json| balance.at(&["address"]).and_then(Json::as_text) == Some(address);
-        let Some(balance) = self.list(&BALANCES)?.iter().find(entry) else { return Ok(None) };
+        let is_entry = |balance: &&Json| balance.at(&["address"]).and_then(Json::as_text) == Some(address);
+        let Some(balance) = self.list(&BALANCES)?.iter().find(is_entry) else { return Ok(None) };
         let coins = balance.at(&["coins"]).and_then(Json::as_array).unwrap_or_default();
         let texts = coins.iter().map(|coin| {
-            let part = |name| coin.at(&[name]).and_then(Json::as_text).unwrap_or_default();
-            format!("{}{}", part("amount"), part("denom"))
+            let field = |name| coin.at(&[name]).and_then(Json::as_text).unwrap_or_default();
+            format!("{}{}", field("amount"), field("denom"))
         });
         let text = texts.collect::<Vec<_>>().join(",");
-        let wrong = |error: crate::coin::CoinError| GenesisError::Account {
+        let invalid = |error: crate::coin::CoinError| GenesisError::Account {
             address: address.into(),
             why: error.to_string(),
         };
-        Coins::parse(&text).map(Some).map_err(wrong)
+        Coins::parse(&text).map(Some).map_err(invalid)
     }
 
-    /// Adds a balance where its address belongs: by bytes, not by text.
+    /// Adds a balance. Balances are sorted by address bytes, not by Bech32 text.
     fn add_balance(&mut self, address: Address, balance: &Coins) -> Result<(), GenesisError> {
         let new = Json::object([
             ("address", Json::Text(address.to_text(Prefix::Account))),
-            ("coins", coins(balance.as_slice())),
+            ("coins", coins_json(balance.as_slice())),
         ]);
         let balances = self.list_mut(&BALANCES)?;
-        let of = |balance: &Json| {
+        let address_of = |balance: &Json| {
             let text = balance.at(&["address"]).and_then(Json::as_text).unwrap_or_default();
             Address::parse(Prefix::Account, text).ok()
         };
-        let place = balances.iter().position(|other| of(other).is_some_and(|other| other > address));
-        balances.insert(place.unwrap_or(balances.len()), new);
+        let index = balances.iter().position(|other| address_of(other).is_some_and(|other| other > address));
+        balances.insert(index.unwrap_or(balances.len()), new);
         Ok(())
     }
 }
 
-fn coins(coins: &[Coin]) -> Json {
-    let one = |coin: &Coin| {
+fn coins_json(coins: &[Coin]) -> Json {
+    let to_json = |coin: &Coin| {
         Json::object([
             ("denom", Json::text(&coin.denomination)),
             ("amount", Json::Text(coin.amount.to_string())),
         ])
     };
-    Json::Array(coins.iter().map(one).collect())
+    Json::Array(coins.iter().map(to_json).collect())
 }
 
 fn base_account(address: &str, kind: Option<&str>) -> Json {
-    let Json::Object(rest) = Json::object([
+    let Json::Object(fields) = Json::object([
         ("address", Json::text(address)),
         ("pub_key", Json::Null),
         ("account_number", Json::text("0")),
@@ -159,14 +162,14 @@ fn base_account(address: &str, kind: Option<&str>) -> Json {
     if let Some(kind) = kind {
         account.set("@type", Json::text(kind));
     }
-    rest.iter().for_each(|(name, value)| account.set(name, value.clone()));
+    fields.iter().for_each(|(name, value)| account.set(name, value.clone()));
     Json::Object(account)
 }
 
-fn vesting_account(address: &str, vesting: &Vesting, amount: &Coins, begin: i64) -> Json {
+fn vesting_account(address: &str, vesting: &Vesting, amount: &Coins, genesis_time: i64) -> Json {
     let base = Json::object([
         ("base_account", base_account(address, None)),
-        ("original_vesting", coins(amount.as_slice())),
+        ("original_vesting", coins_json(amount.as_slice())),
         ("delegated_free", Json::Array(Vec::new())),
         ("delegated_vesting", Json::Array(Vec::new())),
         ("end_time", Json::Text(vesting.end_time.to_string())),
@@ -180,6 +183,6 @@ fn vesting_account(address: &str, vesting: &Vesting, amount: &Coins, begin: i64)
     Json::object([
         ("@type", Json::text("/cosmos.vesting.v1beta1.ContinuousVestingAccount")),
         ("base_vesting_account", base),
-        ("start_time", Json::Text(begin.to_string())),
+        ("start_time", Json::Text(genesis_time.to_string())),
     ])
 }

@@ -1,4 +1,4 @@
-//! The end of a ceremony: what every node has declared becomes one document.
+//! Final step of a genesis ceremony: assembles the gentxs of all nodes into one genesis file.
 
 use std::collections::BTreeMap;
 
@@ -8,51 +8,51 @@ use crate::coin::Coins;
 use crate::gentx::Gentx;
 use crate::text::sha256;
 
-/// A node that takes part.
+/// Node that takes part in the ceremony.
 #[derive(Clone, Debug)]
 pub struct Participant<'a> {
-    /// Its name.
+    /// Node name.
     pub name: &'a str,
-    /// Its gentx file.
+    /// Content of the gentx file.
     pub gentx: &'a [u8],
 }
 
-/// Everything that a document is made of.
+/// Inputs of a genesis file.
 #[derive(Clone, Debug)]
 pub struct Ceremony<'a> {
-    /// What there was before: accounts may be in it, gentxs are replaced.
+    /// Base genesis. Its accounts are kept, its gentxs are replaced.
     pub base: Genesis,
-    /// Who takes part.
+    /// Participating nodes.
     pub participants: &'a [Participant<'a>],
-    /// What the account of each of them holds that has none.
+    /// Balance for participants without a genesis account.
     pub balance: &'a Coins,
-    /// Who else has an account.
+    /// Additional, non-validator accounts.
     pub accounts: &'a [NewAccount],
-    /// Values that are to be others: paths to JSON.
+    /// Overrides: paths to JSON values.
     pub overrides: &'a BTreeMap<String, Vec<u8>>,
 }
 
-/// The document.
+/// Assembled genesis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembled {
-    /// The file.
+    /// File content.
     pub file: String,
-    /// Its SHA-256, in lower-case hexadecimal digits.
+    /// SHA-256 of the file, in lower-case hexadecimal.
     pub hash: String,
-    /// What somebody should look at.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// A participant whose gentx was read.
+/// Participant with its parsed gentx.
 pub(super) struct Member<'a> {
     pub(super) node: &'a str,
     pub(super) gentx: Gentx,
 }
 
-/// Makes the document. Whatever seid would panic at is refused here, with the node that it is about.
+/// Assembles the genesis file. Rejects everything that would make seid panic, and names the node that caused it.
 pub fn assemble(ceremony: Ceremony<'_>) -> Result<Assembled, GenesisError> {
     let mut genesis = ceremony.base;
-    let members = members(genesis.chain_id(), ceremony.participants)?;
+    let members = parse_gentxs(genesis.chain_id(), ceremony.participants)?;
     for member in &members {
         genesis.add_account(member.gentx.delegator(), ceremony.balance)?;
     }
@@ -60,15 +60,15 @@ pub fn assemble(ceremony: Ceremony<'_>) -> Result<Assembled, GenesisError> {
         genesis.add_external(account)?;
     }
     for (path, value) in ceremony.overrides {
-        genesis.put_override(path, value)?;
+        genesis.apply_override(path, value)?;
     }
-    // After the overrides: these may change the limits.
+    // After the overrides, which may change the limits.
     genesis.check_validators(&members)?;
-    genesis.put_validators(&members)?;
+    genesis.set_validators(&members)?;
     let mut warnings = Vec::new();
     if members.len() == 2 {
         warnings.push(
-            "two validators alone never start: each waits for two peers; add a third node, or take one or three validators"
+            "a chain of exactly two nodes never produces blocks, because each waits for two peers; add a third node, or use one or three validators"
                 .to_owned(),
         );
     }
@@ -76,10 +76,13 @@ pub fn assemble(ceremony: Ceremony<'_>) -> Result<Assembled, GenesisError> {
     Ok(Assembled { hash: sha256(file.as_bytes()), file, warnings })
 }
 
-/// Reads every gentx, in the order of file names, in which they will be executed.
-fn members<'a>(chain_id: &str, participants: &[Participant<'a>]) -> Result<Vec<Member<'a>>, GenesisError> {
+/// Parses every gentx, sorted by file name, which is the execution order.
+fn parse_gentxs<'a>(
+    chain_id: &str,
+    participants: &[Participant<'a>],
+) -> Result<Vec<Member<'a>>, GenesisError> {
     if participants.is_empty() {
-        return Err(GenesisError::Nobody);
+        return Err(GenesisError::NoParticipants);
     }
     let mut members = Vec::new();
     for Participant { name, gentx } in participants {
@@ -88,20 +91,20 @@ fn members<'a>(chain_id: &str, participants: &[Participant<'a>]) -> Result<Vec<M
         members.push(Member { node: name, gentx });
     }
     members.sort_by_key(|member| format!("gentx-{}.json", member.node));
-    distinct(&members, "name", |member| member.node.to_owned())?;
-    distinct(&members, "delegator", |member| member.gentx.delegator())?;
-    distinct(&members, "consensus key", |member| *member.gentx.consensus_key())?;
+    check_distinct(&members, "name", |member| member.node.to_owned())?;
+    check_distinct(&members, "delegator", |member| member.gentx.delegator())?;
+    check_distinct(&members, "consensus key", |member| *member.gentx.consensus_key())?;
     Ok(members)
 }
 
-fn distinct<K: Ord>(
+fn check_distinct<K: Ord>(
     members: &[Member<'_>],
     what: &'static str,
-    of: impl Fn(&Member<'_>) -> K,
+    key: impl Fn(&Member<'_>) -> K,
 ) -> Result<(), GenesisError> {
     let mut seen = BTreeMap::new();
     for member in members {
-        if let Some(first) = seen.insert(of(member), member.node) {
+        if let Some(first) = seen.insert(key(member), member.node) {
             let (first, second) = (first.to_owned(), member.node.to_owned());
             return Err(GenesisError::Shared { what, first, second });
         }

@@ -1,4 +1,4 @@
-//! A genesis document, read and written.
+//! Genesis document.
 
 use jiff::Timestamp;
 
@@ -7,111 +7,112 @@ use crate::address::AddressError;
 use crate::gentx::GentxError;
 use crate::json::{Json, JsonError, Object};
 
-/// What `seid init` writes, without a chain and a time. The file of the node's own image is better where there is one:
-/// seid panics at a field that its version does not know.
+/// Output of `seid init` without chain ID and time. Prefer the file written by the node's own image: seid panics on fields
+/// that its version does not know.
 const TEMPLATE: &str = include_str!("template.json");
 
-/// The longest name of a chain.
+/// Maximum length of a chain ID.
 const MAX_CHAIN_ID: usize = 50;
 
-/// Keys in the order in which Go writes them.
-const ORDER: [&str; 7] =
+/// Top-level keys in Go's order.
+const KEY_ORDER: [&str; 7] =
     ["genesis_time", "chain_id", "initial_height", "consensus_params", "validators", "app_hash", "app_state"];
 
-/// Why there is no genesis document.
+/// Error returned when a genesis file cannot be read or assembled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenesisError {
-    /// It is not JSON.
-    #[error("the genesis file is {0}")]
+    /// Malformed JSON.
+    #[error("invalid genesis file: {0}")]
     Syntax(#[from] JsonError),
-    /// Something in it is missing or of another kind.
-    #[error("{0} of the genesis file is missing or not {1}; make the file with seid init")]
+    /// A field is missing or has the wrong type.
+    #[error("invalid genesis file: {0} is missing or not {1}; create the file with seid init")]
     Shape(&'static str, &'static str),
-    /// The chain's name is empty or too long.
-    #[error("chain id {0:?} must have 1 to {MAX_CHAIN_ID} characters")]
+    /// Empty or overlong chain ID.
+    #[error("invalid chain ID {0:?}: expected 1 to {MAX_CHAIN_ID} characters")]
     ChainId(String),
-    /// An address is none.
+    /// Malformed address.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// A node's gentx is refused.
+    /// The gentx of a node is invalid.
     #[error("node {node}: {error}")]
     Gentx {
-        /// The node.
+        /// Node name.
         node: String,
-        /// Why.
+        /// Reason.
         error: GentxError,
     },
-    /// Two nodes have something in common that they must not.
-    #[error("nodes {first} and {second} have the same {what}; generate the gentx of one of them again")]
+    /// Two nodes share a property that must be unique.
+    #[error("nodes {first} and {second} have the same {what}; regenerate the gentx of one of them")]
     Shared {
-        /// What they share.
+        /// Shared property.
         what: &'static str,
-        /// One.
+        /// First node.
         first: String,
-        /// The other.
+        /// Second node.
         second: String,
     },
-    /// A node's validator cannot begin.
+    /// The validator of a node cannot join.
     #[error("node {node}: {why}")]
     Validator {
-        /// The node.
+        /// Node name.
         node: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// Nobody takes part.
-    #[error("no node takes part; name at least one")]
-    Nobody,
-    /// There are more validators than the chain takes.
-    #[error(
-        "{0} validators are more than max_validators, {1}; raise staking.params.max_validators or take fewer"
-    )]
-    TooMany(usize, usize),
-    /// An account that is there already.
-    #[error("account {0} is there already; list it once, and no validator's")]
-    Twice(String),
-    /// What an account is to be given cannot be.
+    /// The ceremony has no participants.
+    #[error("no participating nodes; at least one is required")]
+    NoParticipants,
+    /// More validators than the chain allows.
+    #[error("{0} validators exceed the maximum of {1}; raise staking.params.max_validators or use fewer")]
+    TooManyValidators(usize, usize),
+    /// The account exists.
+    #[error("account {0} already exists; list each account once, and do not list validator accounts")]
+    DuplicateAccount(String),
+    /// Invalid balance or vesting schedule.
     #[error("account {address}: {why}")]
     Account {
-        /// The account.
+        /// Account address.
         address: String,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
-    /// An override cannot be made.
+    /// Invalid override.
     #[error(transparent)]
     Override(#[from] OverrideError),
 }
 
 impl GenesisError {
-    /// A word for metrics.
+    /// Returns the error category for metrics.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
             Self::Syntax(_) | Self::Shape(..) | Self::ChainId(_) => "document",
             Self::Gentx { .. } => "gentx",
-            Self::Shared { .. } | Self::Validator { .. } | Self::Nobody | Self::TooMany(..) => "validators",
-            Self::Address(_) | Self::Twice(_) | Self::Account { .. } => "accounts",
+            Self::Shared { .. }
+            | Self::Validator { .. }
+            | Self::NoParticipants
+            | Self::TooManyValidators(..) => "validators",
+            Self::Address(_) | Self::DuplicateAccount(_) | Self::Account { .. } => "accounts",
             Self::Override(_) => "overrides",
         }
     }
 }
 
-/// A genesis document.
+/// Genesis document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Genesis {
     pub(super) document: Json,
 }
 
 impl Genesis {
-    /// Reads a document: what `seid init` or a ceremony before this step has written.
+    /// Parses a genesis file written by `seid init` or an earlier ceremony step.
     pub fn parse(file: &[u8]) -> Result<Self, GenesisError> {
         let genesis = Self { document: Json::parse(file)? };
         genesis.check()?;
         Ok(genesis)
     }
 
-    /// The document of a new chain that begins at a time, when there is no `seid init` to write it.
+    /// Creates the genesis of a new chain from the built-in template, for nodes without a `seid init` file.
     pub fn new(chain_id: &str, time: Timestamp) -> Result<Self, GenesisError> {
         let mut document = Json::parse(TEMPLATE.as_bytes())?;
         let time = Json::text(time.to_string());
@@ -120,12 +121,12 @@ impl Genesis {
             &["app_state", "epoch", "epoch", "genesis_time"],
             &["app_state", "epoch", "epoch", "current_epoch_start_time"],
         ] {
-            if let Some(place) = document.at_mut(path) {
-                *place = time.clone();
+            if let Some(value) = document.at_mut(path) {
+                *value = time.clone();
             }
         }
-        if let Some(place) = document.at_mut(&["chain_id"]) {
-            *place = Json::text(chain_id);
+        if let Some(value) = document.at_mut(&["chain_id"]) {
+            *value = Json::text(chain_id);
         }
         let genesis = Self { document };
         genesis.check()?;
@@ -140,26 +141,26 @@ impl Genesis {
         self.time()?;
         let modules = self.document.at(&["app_state"]).and_then(Json::as_object);
         modules.ok_or(GenesisError::Shape("app_state", "an object"))?;
-        // At any other height gas is metered, and no gentx pays for it.
+        // At any other height gas is metered, and gentxs pay no fees.
         match self.document.at(&["initial_height"]).map(|height| height.as_text()) {
             None | Some(Some("1")) => Ok(()),
             Some(_) => Err(GenesisError::Shape("initial_height", "\"1\"")),
         }
     }
 
-    /// The chain's name.
+    /// Returns the chain ID.
     #[must_use]
     pub fn chain_id(&self) -> &str {
         self.document.at(&["chain_id"]).and_then(Json::as_text).unwrap_or_default()
     }
 
-    /// When the chain begins.
+    /// Returns the genesis time.
     pub fn time(&self) -> Result<Timestamp, GenesisError> {
         let text = self.document.at(&["genesis_time"]).and_then(Json::as_text);
         text.and_then(|text| text.parse().ok()).ok_or(GenesisError::Shape("genesis_time", "an RFC 3339 time"))
     }
 
-    /// The file: keys and modules in the order in which seid writes them. Its hash is over these bytes.
+    /// Renders the file with keys and modules in seid's order. The genesis hash covers these bytes.
     #[must_use]
     pub fn file(&self) -> String {
         let mut document = self.document.clone();
@@ -168,8 +169,8 @@ impl Genesis {
         }
         let Json::Object(mut members) = document else { return String::new() };
         let mut ordered = Object::default();
-        for name in ORDER {
-            if let Some(value) = members.take(name) {
+        for name in KEY_ORDER {
+            if let Some(value) = members.remove(name) {
                 ordered.set(name, value);
             }
         }
@@ -179,13 +180,13 @@ impl Genesis {
         Json::Object(ordered).pretty()
     }
 
-    /// A list in the state of a module.
+    /// Returns a list in the state of a module.
     pub(super) fn list(&self, path: &[&'static str]) -> Result<&[Json], GenesisError> {
         let list = self.document.at(&["app_state"]).and_then(|state| state.at(path)).and_then(Json::as_array);
         list.ok_or_else(|| GenesisError::Shape(path.last().copied().unwrap_or_default(), "a list"))
     }
 
-    /// A list in the state of a module, to change it.
+    /// Returns a mutable list in the state of a module.
     pub(super) fn list_mut(&mut self, path: &[&'static str]) -> Result<&mut Vec<Json>, GenesisError> {
         let state = self.document.at_mut(&["app_state"]).and_then(|state| state.at_mut(path));
         match state {
@@ -194,9 +195,9 @@ impl Genesis {
         }
     }
 
-    /// A text in the state of a module.
+    /// Returns a string in the state of a module.
     pub(super) fn text(&self, path: &[&'static str]) -> Result<&str, GenesisError> {
         let text = self.document.at(&["app_state"]).and_then(|state| state.at(path)).and_then(Json::as_text);
-        text.ok_or_else(|| GenesisError::Shape(path.last().copied().unwrap_or_default(), "a text"))
+        text.ok_or_else(|| GenesisError::Shape(path.last().copied().unwrap_or_default(), "a string"))
     }
 }

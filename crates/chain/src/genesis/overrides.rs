@@ -1,43 +1,43 @@
-//! Values of a genesis document that somebody wants to be others.
+//! Overrides of genesis values.
 
 use super::document::Genesis;
 use crate::json::{Json, JsonError, Object};
 
-/// Why an override cannot be made.
+/// Error returned for an invalid override.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OverrideError {
-    /// The path names no field of a module.
-    #[error("override {0:?} must be <module>.<field>, without empty parts")]
+    /// Malformed path.
+    #[error("invalid override path {0:?}: expected <module>.<field> without empty segments")]
     Path(String),
-    /// There is no such module.
+    /// Unknown module.
     #[error("override {path:?}: the genesis file has no module {module:?}")]
     Module {
-        /// The path.
+        /// Path.
         path: String,
-        /// The module.
+        /// Module.
         module: String,
     },
-    /// The path goes through something that has no fields.
-    #[error("override {path:?}: {part:?} is a value and has no fields")]
-    NoFields {
-        /// The path.
+    /// The path traverses a value that is not an object.
+    #[error("override {path:?}: {part:?} is not an object")]
+    NotAnObject {
+        /// Path.
         path: String,
-        /// Where it ends.
+        /// Segment that is not an object.
         part: String,
     },
-    /// The value is none.
-    #[error("override {path:?}: the value is {error}")]
+    /// Malformed value.
+    #[error("override {path:?}: invalid value: {error}")]
     Value {
-        /// The path.
+        /// Path.
         path: String,
-        /// Why.
+        /// Reason.
         error: JsonError,
     },
 }
 
 impl Genesis {
-    /// Puts a value, as JSON, at a path `module.field[.field]`. Objects on the way are made.
-    pub(super) fn put_override(&mut self, path: &str, value: &[u8]) -> Result<(), OverrideError> {
+    /// Sets a JSON value at the path `module.field[.field]` and creates missing objects along the path.
+    pub(super) fn apply_override(&mut self, path: &str, value: &[u8]) -> Result<(), OverrideError> {
         let parts: Vec<&str> = path.split('.').collect();
         let [module, between @ .., last] = parts.as_slice() else {
             return Err(OverrideError::Path(path.into()));
@@ -46,19 +46,19 @@ impl Genesis {
             return Err(OverrideError::Path(path.into()));
         }
         let value = Json::parse(value).map_err(|error| OverrideError::Value { path: path.into(), error })?;
-        let no_fields = |part: &str| OverrideError::NoFields { path: path.into(), part: part.into() };
+        let not_an_object = |part: &str| OverrideError::NotAnObject { path: path.into(), part: part.into() };
         let missing = || OverrideError::Module { path: path.into(), module: (*module).into() };
-        let mut place = self.document.at_mut(&["app_state", module]).ok_or_else(missing)?;
+        let mut target = self.document.at_mut(&["app_state", module]).ok_or_else(missing)?;
         let mut name = *module;
         for part in between {
-            let Json::Object(object) = place else { return Err(no_fields(name)) };
+            let Json::Object(object) = target else { return Err(not_an_object(name)) };
             if object.get(part).is_none() {
                 object.set(part, Json::Object(Object::default()));
             }
             name = part;
-            place = object.get_mut(part).ok_or_else(|| no_fields(part))?;
+            target = object.get_mut(part).ok_or_else(|| not_an_object(part))?;
         }
-        let Json::Object(object) = place else { return Err(no_fields(name)) };
+        let Json::Object(object) = target else { return Err(not_an_object(name)) };
         object.set(last, value);
         Ok(())
     }

@@ -1,26 +1,26 @@
-//! Peers of a new chain: who they are is known once everybody has an identity.
+//! Peers of a new chain, known once every node has uploaded its identity.
 
 use crate::json::Json;
 
-/// Why peers cannot be told.
+/// Error returned for invalid identity or peer documents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeersError {
-    /// The document of a node's identity is none.
-    #[error("identity of {0} holds no node id of 40 hexadecimal digits; upload it again")]
+    /// Invalid identity document.
+    #[error("identity of {0} has no valid node ID (40 hexadecimal digits); upload it again")]
     Identity(String),
-    /// The document of peers is none.
-    #[error("peers.json is no list of <id>@<host>:<port>; assemble the genesis again")]
+    /// Invalid peers document.
+    #[error("invalid peers.json: expected a list of <id>@<host>:<port>; assemble the genesis again")]
     Peers,
 }
 
-/// The name of a node among peers, from the document that it uploaded. Its key is not looked for.
+/// Returns the node ID in an uploaded identity document. A private key in it is ignored.
 pub fn node_id_of(node: &str, identity: &[u8]) -> Result<String, PeersError> {
     let json = Json::parse(identity).ok();
     let id = json.as_ref().and_then(|json| json.at(&["node_key", "id"])).and_then(Json::as_text);
     id.filter(|id| is_node_id(id)).map(str::to_owned).ok_or_else(|| PeersError::Identity(node.into()))
 }
 
-/// `peers.json`: every node of a namespace by its stable name.
+/// Renders `peers.json`: every node with its stable DNS name.
 #[must_use]
 pub fn peers_document(nodes: &[(&str, String)], namespace: &str) -> String {
     let peer = |(node, id): &(&str, String)| {
@@ -30,7 +30,7 @@ pub fn peers_document(nodes: &[(&str, String)], namespace: &str) -> String {
     Json::Array(nodes.iter().map(peer).collect()).compact()
 }
 
-/// The peers in `peers.json` that are not the node itself: it must not dial itself.
+/// Returns the peers in `peers.json` except the node itself, which must not dial itself.
 pub fn others(peers: &[u8], own_id: &str) -> Result<Vec<String>, PeersError> {
     let json = Json::parse(peers).map_err(|_| PeersError::Peers)?;
     let entries = json.as_array().ok_or(PeersError::Peers)?;
@@ -38,7 +38,7 @@ pub fn others(peers: &[u8], own_id: &str) -> Result<Vec<String>, PeersError> {
     for entry in entries {
         let entry = entry.as_text().ok_or(PeersError::Peers)?;
         let (id, address) = entry.split_once('@').ok_or(PeersError::Peers)?;
-        // A comma would make two of one: the file holds them as one text.
+        // A comma would split the entry: the config file holds one comma-separated string.
         if !is_node_id(id) || address.is_empty() || address.contains([',', '@', '"', '\n']) {
             return Err(PeersError::Peers);
         }
@@ -49,7 +49,7 @@ pub fn others(peers: &[u8], own_id: &str) -> Result<Vec<String>, PeersError> {
     Ok(others)
 }
 
-/// Whether a text is the name of a node among peers.
+/// Reports whether `text` is a node ID.
 pub(crate) fn is_node_id(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }

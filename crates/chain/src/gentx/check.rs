@@ -1,4 +1,4 @@
-//! What must be true of a gentx. seid checks it when the chain begins, and panics; here it is told before.
+//! Gentx validation. seid performs these checks at genesis and panics on failure; here they return errors earlier.
 
 use k256::ecdsa::signature::Verifier as _;
 use k256::ecdsa::{Signature, VerifyingKey};
@@ -10,48 +10,48 @@ use crate::coin::{Coin, is_denomination};
 use crate::json::Json;
 use crate::text::from_base64;
 
-/// The largest file that is read.
+/// Maximum file size.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
-/// The longest name of a validator.
+/// Maximum length of a moniker, in bytes.
 const MAX_MONIKER: usize = 70;
 
-/// Why a gentx is refused.
+/// Error returned for an invalid gentx.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GentxError {
-    /// The file is too large.
-    #[error("the gentx has {0} bytes; at most {MAX_BYTES} are read")]
+    /// File too large.
+    #[error("gentx too large: {0} bytes, maximum {MAX_BYTES}")]
     TooLarge(usize),
-    /// It is not written as a gentx.
-    #[error("the gentx cannot be read: {0}")]
+    /// Malformed.
+    #[error("failed to parse gentx: {0}")]
     Syntax(String),
-    /// It has not exactly one message.
-    #[error("the gentx has {0} messages; it must have one")]
+    /// Not exactly one message.
+    #[error("gentx has {0} messages, expected exactly one")]
     Messages(usize),
-    /// Its message is another one.
-    #[error("the gentx holds a {0}; it must hold a {CREATE_VALIDATOR}")]
+    /// Unexpected message type.
+    #[error("gentx contains {0}, expected {CREATE_VALIDATOR}")]
     MessageType(String),
-    /// An address is none.
+    /// Malformed address.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// Something in it cannot be.
-    #[error("{field} of the gentx {why}")]
+    /// Invalid field.
+    #[error("invalid gentx: {field} {why}")]
     Field {
-        /// The field.
+        /// Field.
         field: &'static str,
-        /// What is wrong.
+        /// Reason, a clause that follows the field.
         why: &'static str,
     },
-    /// The signature is not that of the delegator, or not for this chain.
-    #[error("the signature of the gentx is not the delegator's for chain {0}; make it again for this chain")]
+    /// The signature is not by the delegator or not for this chain.
+    #[error("gentx is not signed by the delegator for chain {0}; regenerate it for this chain")]
     Signature(String),
 }
 
-fn wrong<T>(field: &'static str, why: &'static str) -> Result<T, GentxError> {
+fn invalid<T>(field: &'static str, why: &'static str) -> Result<T, GentxError> {
     Err(GentxError::Field { field, why })
 }
 
-/// Reads a file. What seid would not know is refused, because it would panic.
-pub(super) fn read(file: &[u8]) -> Result<Tx, GentxError> {
+/// Parses a file. Rejects unknown fields, on which seid would panic.
+pub(super) fn parse(file: &[u8]) -> Result<Tx, GentxError> {
     if file.len() > MAX_BYTES {
         return Err(GentxError::TooLarge(file.len()));
     }
@@ -60,94 +60,94 @@ pub(super) fn read(file: &[u8]) -> Result<Tx, GentxError> {
     let [message] = messages else { return Err(GentxError::Messages(messages.len())) };
     match message.at(&["@type"]).and_then(Json::as_text) {
         Some(CREATE_VALIDATOR) => {}
-        other => return Err(GentxError::MessageType(other.unwrap_or("message without a type").into())),
+        other => return Err(GentxError::MessageType(other.unwrap_or("a message without a type").into())),
     }
     serde_json::from_slice(file).map_err(|error| GentxError::Syntax(error.to_string()))
 }
 
-/// The gentx, if everything of it is as it must be on this chain.
-pub(super) fn checked(tx: Tx, chain_id: &str) -> Result<Gentx, GentxError> {
+/// Validates a gentx for a chain.
+pub(super) fn validate(tx: Tx, chain_id: &str) -> Result<Gentx, GentxError> {
     let [message] = tx.body.messages.as_slice() else {
         return Err(GentxError::Messages(tx.body.messages.len()));
     };
     let delegator = Address::parse(Prefix::Account, &message.delegator_address)?;
     let operator = Address::parse(Prefix::Operator, &message.validator_address)?;
     if operator != delegator {
-        return wrong("validator_address", "is not the delegator's");
+        return invalid("validator_address", "does not match delegator_address");
     }
     if tx.body.memo.is_empty() {
-        return wrong("memo", "is empty; it is <node id>@<address>:26656");
+        return invalid("memo", "is empty; expected <node id>@<address>:26656");
     }
     if message.description.moniker.len() > MAX_MONIKER {
-        return wrong("moniker", "is longer than 70 bytes");
+        return invalid("moniker", "is longer than 70 bytes");
     }
     if message.description == super::Description::default() {
-        return wrong("description", "is empty; give the validator a moniker");
+        return invalid("description", "is empty; set a moniker");
     }
     let key = message.pubkey.bytes(ED25519).and_then(|key| <[u8; 32]>::try_from(key).ok());
     let Some(consensus_key) = key.filter(|key| ed25519_dalek::VerifyingKey::from_bytes(key).is_ok()) else {
-        return wrong("pubkey", "is no Ed25519 key");
+        return invalid("pubkey", "is not an Ed25519 key");
     };
-    commission(&message.commission)?;
-    let stake = stake(&message.value)?;
-    match whole(&message.min_self_delegation) {
-        Some(least) if least > 0 && least <= stake.amount => {}
-        _ => return wrong("min_self_delegation", "is not between 1 and the stake"),
+    check_commission(&message.commission)?;
+    let stake = parse_stake(&message.value)?;
+    match parse_integer(&message.min_self_delegation) {
+        Some(min) if min > 0 && min <= stake.amount => {}
+        _ => return invalid("min_self_delegation", "is not between 1 and the stake"),
     }
-    signature(&tx, delegator, chain_id)?;
+    check_signature(&tx, delegator, chain_id)?;
     Ok(Gentx { delegator, consensus_key, stake, tx })
 }
 
-fn commission(commission: &super::Commission) -> Result<(), GentxError> {
+fn check_commission(commission: &super::Commission) -> Result<(), GentxError> {
     if commission.max_rate > Decimal::ONE {
-        return wrong("commission.max_rate", "is above 1");
+        return invalid("commission.max_rate", "is above 1");
     }
     if commission.rate > commission.max_rate {
-        return wrong("commission.rate", "is above commission.max_rate");
+        return invalid("commission.rate", "is above commission.max_rate");
     }
     if commission.max_change_rate > commission.max_rate {
-        return wrong("commission.max_change_rate", "is above commission.max_rate");
+        return invalid("commission.max_change_rate", "is above commission.max_rate");
     }
     Ok(())
 }
 
-fn stake(value: &super::document::Coin) -> Result<Coin, GentxError> {
-    match whole(&value.amount) {
+fn parse_stake(value: &super::document::Coin) -> Result<Coin, GentxError> {
+    match parse_integer(&value.amount) {
         Some(amount) if amount > 0 && is_denomination(&value.denom) => {
             Ok(Coin { denomination: value.denom.clone(), amount })
         }
-        _ => wrong("value", "is no amount above 0"),
+        _ => invalid("value", "is not a positive amount"),
     }
 }
 
-/// A whole number as seid writes it: a leading zero or sign would be signed as other bytes than are verified.
-fn whole(text: &str) -> Option<u128> {
+/// Parses an integer in canonical form. With a leading zero or sign, the signed and the verified bytes would differ.
+fn parse_integer(text: &str) -> Option<u128> {
     text.parse::<u128>().ok().filter(|number| number.to_string() == text)
 }
 
-fn signature(tx: &Tx, delegator: Address, chain_id: &str) -> Result<(), GentxError> {
+fn check_signature(tx: &Tx, delegator: Address, chain_id: &str) -> Result<(), GentxError> {
     let [signer] = tx.auth_info.signer_infos.as_slice() else {
-        return wrong("signer_infos", "has not exactly one entry");
+        return invalid("signer_infos", "must have exactly one entry");
     };
     let [signature] = tx.signatures.as_slice() else {
-        return wrong("signatures", "has not exactly one entry");
+        return invalid("signatures", "must have exactly one entry");
     };
     if signer.mode_info.single.mode != DIRECT {
-        return wrong("mode_info", "is not SIGN_MODE_DIRECT");
+        return invalid("mode_info", "is not SIGN_MODE_DIRECT");
     }
     if signer.sequence != 0 {
-        return wrong("sequence", "is not 0");
+        return invalid("sequence", "is not 0");
     }
     let Some(public) = signer.public_key.bytes(SECP256K1) else {
-        return wrong("public_key", "is no secp256k1 key");
+        return invalid("public_key", "is not a secp256k1 key");
     };
     if public.len() != 33 || Address::of_secp256k1(&public) != delegator {
-        return wrong("public_key", "is not the delegator's");
+        return invalid("public_key", "does not match delegator_address");
     }
-    let verified = || {
+    let verify = || {
         let key = VerifyingKey::from_sec1_bytes(&public).ok()?;
         let signature = Signature::from_slice(&from_base64(signature)?).ok()?;
         key.verify(&sign_bytes(tx, chain_id), &signature).ok()
     };
-    verified().ok_or_else(|| GentxError::Signature(chain_id.into()))
+    verify().ok_or_else(|| GentxError::Signature(chain_id.into()))
 }

@@ -1,4 +1,4 @@
-//! Decimal numbers with 18 places.
+//! Decimal numbers with 18 decimal fraction, like the SDK's `Dec`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 const PLACES: usize = 18;
 const ONE: u128 = 1_000_000_000_000_000_000;
 
-/// A number of 18 decimal places, held as 10^18 times itself.
+/// Decimal number, stored multiplied by 10^18.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Decimal(u128);
 
@@ -16,13 +16,13 @@ impl Decimal {
     /// One.
     pub const ONE: Self = Self(ONE);
 
-    /// So many hundredths.
+    /// Creates a number from a percentage.
     #[must_use]
-    pub const fn percent(hundredths: u8) -> Self {
-        Self(ONE / 100 * hundredths as u128)
+    pub const fn from_percent(percent: u8) -> Self {
+        Self(ONE / 100 * percent as u128)
     }
 
-    /// The number as it is signed: a whole one.
+    /// Returns the scaled integer, the protobuf encoding.
     pub(super) fn scaled(self) -> String {
         self.0.to_string()
     }
@@ -34,25 +34,25 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// A text that is no such number.
+/// Error returned for a malformed decimal number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no decimal number of at most 18 places")]
-pub struct NoDecimal(String);
+#[error("invalid decimal number {0:?}: expected at most 18 decimal fraction")]
+pub struct InvalidDecimal(String);
 
 impl FromStr for Decimal {
-    type Err = NoDecimal;
+    type Err = InvalidDecimal;
 
-    fn from_str(text: &str) -> Result<Self, NoDecimal> {
-        let read = || {
-            let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
+    fn from_str(text: &str) -> Result<Self, InvalidDecimal> {
+        let parse = || {
+            let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
             let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            if !digits(whole) || !digits(places) || places.len() > PLACES {
+            if !digits(whole) || !digits(fraction) || fraction.len() > PLACES {
                 return None;
             }
-            let places: u128 = format!("{places:0<PLACES$}").parse().ok()?;
-            whole.parse::<u128>().ok()?.checked_mul(ONE)?.checked_add(places).map(Self)
+            let fraction: u128 = format!("{fraction:0<PLACES$}").parse().ok()?;
+            whole.parse::<u128>().ok()?.checked_mul(ONE)?.checked_add(fraction).map(Self)
         };
-        read().ok_or_else(|| NoDecimal(text.into()))
+        parse().ok_or_else(|| InvalidDecimal(text.into()))
     }
 }
 
@@ -73,8 +73,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_have_two_spellings() {
-        let rate = Decimal::percent(10);
+    fn decimal_round_trips_and_rejects_malformed_text() {
+        let rate = Decimal::from_percent(10);
         assert_eq!(rate.to_string(), "0.100000000000000000");
         assert_eq!(rate.scaled(), "100000000000000000");
         assert_eq!("0.1".parse(), Ok(rate));

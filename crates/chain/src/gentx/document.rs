@@ -1,4 +1,4 @@
-//! A gentx as its file holds it. Keys are in this order, and all are there also when they are empty.
+//! JSON form of a gentx. Field order matters, and empty fields are written.
 
 use serde::{Deserialize, Serialize};
 
@@ -113,12 +113,12 @@ pub(super) struct Fee {
     pub gas_limit: u64,
     pub payer: String,
     pub granter: String,
-    // Programs that are not Sei's leave it out.
+    // Only Sei tools write it.
     #[serde(with = "number", default)]
     pub gas_estimate: u64,
 }
 
-/// Numbers that JSON holds as text.
+/// Numbers encoded as JSON strings.
 mod number {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -128,19 +128,19 @@ mod number {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map_err(|_| de::Error::custom(format!("{text:?} is no number")))
+        text.parse().map_err(|_| de::Error::custom(format!("invalid number {text:?}")))
     }
 }
 
 impl PublicKey {
-    /// The key's bytes, if it is of a type.
+    /// Returns the key bytes, if the key has this type.
     pub(super) fn bytes(&self, type_url: &str) -> Option<Vec<u8>> {
         from_base64(&self.key).filter(|_| self.type_url == type_url)
     }
 
     fn to_wire(&self) -> wire::Any {
         let key = from_base64(&self.key).unwrap_or_default();
-        wire::Any::of(&self.type_url, &wire::PublicKey { key })
+        wire::Any::new(&self.type_url, &wire::PublicKey { key })
     }
 }
 
@@ -153,7 +153,7 @@ impl Coin {
 impl CreateValidator {
     fn to_wire(&self) -> wire::Any {
         let description = self.description.clone();
-        wire::Any::of(
+        wire::Any::new(
             &self.type_url,
             &wire::CreateValidator {
                 description: Some(wire::Description {
@@ -192,7 +192,7 @@ impl AuthInfo {
     pub(super) fn to_wire(&self) -> wire::AuthInfo {
         let signer = |signer: &SignerInfo| wire::SignerInfo {
             public_key: Some(signer.public_key.to_wire()),
-            // Another mode is refused before this is asked for.
+            // Validation rejects other modes first.
             mode_info: Some(wire::ModeInfo { single: Some(wire::Single { mode: 1 }) }),
             sequence: signer.sequence,
         };

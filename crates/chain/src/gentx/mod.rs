@@ -1,4 +1,4 @@
-//! The transaction by which a validator joins a new chain.
+//! Gentx: the signed genesis transaction that creates a validator.
 
 mod check;
 mod decimal;
@@ -14,32 +14,32 @@ use crate::json::Json;
 use crate::text::base64;
 
 pub use check::GentxError;
-pub use decimal::{Decimal, NoDecimal};
+pub use decimal::{Decimal, InvalidDecimal};
 use document::{
     AuthInfo, Body, Commission, CreateValidator, DIRECT, Description, ED25519, Fee, ModeInfo, PublicKey,
     SECP256K1, SignerInfo, Single, Tx,
 };
 
-/// What a validator says of itself when a chain begins.
+/// Parameters of a gentx.
 #[derive(Clone, Debug)]
 pub struct Declaration<'a> {
-    /// The chain; the signature is good for no other.
+    /// Chain ID. The signature is valid for this chain only.
     pub chain_id: &'a str,
-    /// The validator's name, at most 70 bytes.
+    /// Moniker, at most 70 bytes.
     pub moniker: &'a str,
-    /// The name of its node among peers.
+    /// Node ID.
     pub node_id: &'a str,
-    /// The address of its node. Nobody connects to it, but it must not be empty.
+    /// Node address. It is not dialed but must not be empty.
     pub address: &'a str,
-    /// The key that it signs blocks with.
+    /// Consensus public key.
     pub consensus_key: [u8; 32],
-    /// What it stakes.
+    /// Self-delegation.
     pub stake: &'a Coin,
-    /// 0 is enough: nothing is metered before the first block.
+    /// Gas limit. 0 suffices, because gas is not metered at genesis.
     pub gas_limit: u64,
 }
 
-/// A signed declaration that was checked.
+/// Signed and validated gentx.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gentx {
     tx: Tx,
@@ -49,16 +49,16 @@ pub struct Gentx {
 }
 
 impl Gentx {
-    /// Signs a declaration with the key of the account that pays the stake.
+    /// Creates a gentx signed with the key of the account that pays the stake.
     pub fn sign(declaration: &Declaration<'_>, key: &AccountKey) -> Result<Self, GentxError> {
         let delegator = key.address();
         let message = CreateValidator {
             type_url: document::CREATE_VALIDATOR.into(),
             description: Description { moniker: declaration.moniker.into(), ..Description::default() },
             commission: Commission {
-                rate: Decimal::percent(10),
-                max_rate: Decimal::percent(20),
-                max_change_rate: Decimal::percent(1),
+                rate: Decimal::from_percent(10),
+                max_rate: Decimal::from_percent(20),
+                max_change_rate: Decimal::from_percent(1),
             },
             min_self_delegation: "1".into(),
             delegator_address: delegator.to_text(Prefix::Account),
@@ -94,59 +94,59 @@ impl Gentx {
             signatures: Vec::new(),
         };
         tx.signatures.push(base64(&key.sign(&sign_bytes(&tx, declaration.chain_id))));
-        check::checked(tx, declaration.chain_id)
+        check::validate(tx, declaration.chain_id)
     }
 
-    /// Reads a file, and checks everything that seid would panic at when the chain begins, the signature included.
+    /// Parses a gentx file and performs every check, including the signature, on which seid would panic at genesis.
     pub fn parse(file: &[u8], chain_id: &str) -> Result<Self, GentxError> {
-        check::checked(check::read(file)?, chain_id)
+        check::validate(check::parse(file)?, chain_id)
     }
 
-    /// The file: one line.
+    /// Renders the file, a single line.
     #[must_use]
     pub fn file(&self) -> String {
         self.to_json().compact() + "\n"
     }
 
-    /// The document, as the genesis file holds it.
+    /// Returns the JSON to embed into the genesis file.
     #[must_use]
     pub fn to_json(&self) -> Json {
-        // Writing structures of texts and numbers cannot fail, nor can reading what was written.
+        // Serializing strings and numbers does not fail, and neither does parsing the result.
         let text = serde_json::to_vec(&self.tx).unwrap_or_default();
         Json::parse(&text).unwrap_or(Json::Null)
     }
 
-    /// The account that pays the stake.
+    /// Returns the account that pays the stake.
     #[must_use]
     pub fn delegator(&self) -> Address {
         self.delegator
     }
 
-    /// The key that the validator signs blocks with.
+    /// Returns the consensus public key.
     #[must_use]
     pub fn consensus_key(&self) -> &[u8; 32] {
         &self.consensus_key
     }
 
-    /// What it stakes.
+    /// Returns the self-delegation.
     #[must_use]
     pub fn stake(&self) -> &Coin {
         &self.stake
     }
 
-    /// The part of rewards that it keeps.
+    /// Returns the commission rate.
     #[must_use]
     pub fn commission_rate(&self) -> Decimal {
         self.tx.body.messages.first().map_or(Decimal::default(), |message| message.commission.rate)
     }
 
-    /// How long the memo is, in bytes.
+    /// Returns the length of the memo in bytes.
     pub(crate) fn memo_length(&self) -> usize {
         self.tx.body.memo.len()
     }
 }
 
-/// What is signed. Every validator signs with account number 0: there are no accounts yet.
+/// Returns the bytes to sign. The account number is 0 for every validator, because no accounts exist before genesis.
 fn sign_bytes(tx: &Tx, chain_id: &str) -> Vec<u8> {
     wire::SignDoc {
         body_bytes: tx.body.to_wire().encode_to_vec(),

@@ -1,4 +1,4 @@
-//! The vector of the specification, in the bytes that are signed.
+//! Test vectors of the signed bytes.
 
 use zeroize::Zeroizing;
 
@@ -20,11 +20,11 @@ fn signed(gas_limit: u64) -> Gentx {
         stake: &Coin::parse("10000000usei").unwrap(),
         gas_limit,
     };
-    Gentx::sign(&declaration, &AccountKey::of_vectors()).unwrap()
+    Gentx::sign(&declaration, &AccountKey::test_vector()).unwrap()
 }
 
 #[test]
-fn the_bytes_that_are_signed_are_those_of_the_vector() {
+fn sign_bytes_match_test_vector() {
     for (gas, fee, length, hash) in [
         (0, "1200", 460, "1f69a00a0cb0cbfe38622e877dfd023f876b4e8a2eeaea080b9022b454aaa2b1"),
         (200_000, "120410c09a0c", 464, "b9cf17206f8a6354ebfadba887d19463a70cf13e99e36afdee2a4ea60641d724"),
@@ -38,8 +38,8 @@ fn the_bytes_that_are_signed_are_those_of_the_vector() {
 }
 
 #[test]
-fn a_signature_with_the_other_half_of_its_curve_is_refused() {
-    // The same signature with S negated verifies by the arithmetic, and seid refuses it.
+fn high_s_signature_is_rejected() {
+    // The signature with S negated is mathematically valid, but seid rejects it.
     let gentx = signed(0);
     let mut bytes = crate::text::from_base64(&gentx.tx.signatures[0]).unwrap();
     let s = k256::ecdsa::Signature::from_slice(&bytes).unwrap();
@@ -47,5 +47,5 @@ fn a_signature_with_the_other_half_of_its_curve_is_refused() {
     bytes.copy_from_slice(&negated.to_bytes());
     let mut tx = gentx.tx;
     tx.signatures = vec![base64(&bytes)];
-    assert_eq!(check::checked(tx, "gx-vec-1"), Err(GentxError::Signature("gx-vec-1".into())));
+    assert_eq!(check::validate(tx, "gx-vec-1"), Err(GentxError::Signature("gx-vec-1".into())));
 }

@@ -1,9 +1,9 @@
-//! The messages of a gentx as they are signed. seid encodes them anew from the JSON before it verifies: the encoding must
-//! be the canonical one, with fields ascending, zeros left out and messages present also when they are empty.
+//! Protobuf messages of a gentx. seid re-encodes the JSON before it verifies the signature, so the encoding must be canonical:
+//! ascending fields, zero values omitted, empty messages present.
 
 use prost::Message;
 
-/// A message with its type.
+/// Message with its type URL.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Any {
     #[prost(string, tag = "1")]
@@ -13,12 +13,12 @@ pub(super) struct Any {
 }
 
 impl Any {
-    pub(super) fn of(type_url: &str, message: &impl Message) -> Self {
+    pub(super) fn new(type_url: &str, message: &impl Message) -> Self {
         Self { type_url: type_url.into(), value: message.encode_to_vec() }
     }
 }
 
-/// A public key of either type.
+/// Public key of either type.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct PublicKey {
     #[prost(bytes = "vec", tag = "1")]
@@ -47,7 +47,7 @@ pub(super) struct Description {
     pub details: String,
 }
 
-/// Rates are whole numbers here, 10^18 times what they are in JSON.
+/// Rates are integers, multiplied by 10^18.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Commission {
     #[prost(string, tag = "1")]
@@ -118,7 +118,7 @@ pub(super) struct Fee {
     pub payer: String,
     #[prost(string, tag = "4")]
     pub granter: String,
-    /// Only Sei has it.
+    /// Sei extension.
     #[prost(uint64, tag = "5")]
     pub gas_estimate: u64,
 }
@@ -131,7 +131,7 @@ pub(super) struct AuthInfo {
     pub fee: Option<Fee>,
 }
 
-/// What is signed.
+/// Signed message.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SignDoc {
     #[prost(bytes = "vec", tag = "1")]

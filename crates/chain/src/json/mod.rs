@@ -1,4 +1,4 @@
-//! JSON whose keys stay in their order and whose numbers keep their digits: the hash of a genesis file is over its bytes.
+//! JSON that preserves key order and number formatting: the genesis hash covers the exact bytes of the file.
 
 mod write;
 
@@ -9,74 +9,74 @@ use serde_json::value::RawValue;
 
 use self::write::write;
 
-/// A value of JSON.
+/// JSON value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Json {
-    /// Nothing.
+    /// `null`.
     Null,
-    /// True or false.
+    /// Boolean.
     Bool(bool),
-    /// A number, as it was written.
+    /// Number, with its original digits.
     Number(String),
-    /// A text.
+    /// String.
     Text(String),
-    /// Values.
+    /// Array.
     Array(Vec<Json>),
-    /// Named values, in their order.
+    /// Object.
     Object(Object),
 }
 
-/// Named values, in their order.
+/// Object members in document order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Object(Vec<(String, Json)>);
 
-/// Why a text is no JSON.
+/// Error returned for malformed JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not JSON: {0}")]
 pub struct JsonError(String);
 
 impl Json {
-    /// Reads a document.
+    /// Parses a document. Duplicate keys are rejected.
     pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
         let raw: &RawValue = serde_json::from_slice(bytes).map_err(|error| JsonError(error.to_string()))?;
-        read(raw)
+        parse_value(raw)
     }
 
-    /// A text.
+    /// Creates a string.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// Named values.
+    /// Creates an object.
     pub fn object<const N: usize>(members: [(&str, Self); N]) -> Self {
         Self::Object(Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
     }
 
-    /// The text, if it is one.
+    /// Returns the string, if the value is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// The values, if it is a list.
+    /// Returns the elements, if the value is an array.
     #[must_use]
     pub fn as_array(&self) -> Option<&[Self]> {
         if let Self::Array(values) = self { Some(values) } else { None }
     }
 
-    /// The named values, if there are such.
+    /// Returns the members, if the value is an object.
     #[must_use]
     pub fn as_object(&self) -> Option<&Object> {
         if let Self::Object(object) = self { Some(object) } else { None }
     }
 
-    /// The value at the end of a path of names.
+    /// Returns the value at a path of member names.
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |value, name| value.as_object()?.get(name))
     }
 
-    /// The value at the end of a path of names, to change it.
+    /// Returns a mutable reference to the value at a path of member names.
     pub fn at_mut(&mut self, path: &[&str]) -> Option<&mut Self> {
         path.iter().try_fold(self, |value, name| match value {
             Self::Object(object) => object.get_mut(name),
@@ -84,7 +84,7 @@ impl Json {
         })
     }
 
-    /// Without blanks.
+    /// Serializes without whitespace.
     #[must_use]
     pub fn compact(&self) -> String {
         let mut text = String::new();
@@ -92,7 +92,7 @@ impl Json {
         text
     }
 
-    /// With each value on its line, indented by two blanks, and no end of line at the end: as Go does.
+    /// Serializes like Go's `json.MarshalIndent` with two spaces, without a trailing newline.
     #[must_use]
     pub fn pretty(&self) -> String {
         let mut text = String::new();
@@ -102,18 +102,18 @@ impl Json {
 }
 
 impl Object {
-    /// The value of a name.
+    /// Returns the value of a member.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 
-    /// The value of a name, to change it.
+    /// Returns a mutable reference to the value of a member.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
         self.0.iter_mut().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 
-    /// Gives a name a value: in its place, or after all others.
+    /// Replaces the value of a member, or appends the member.
     pub fn set(&mut self, name: &str, value: Json) {
         match self.get_mut(name) {
             Some(old) => *old = value,
@@ -121,24 +121,24 @@ impl Object {
         }
     }
 
-    /// Takes a name out.
-    pub fn take(&mut self, name: &str) -> Option<Json> {
-        let place = self.0.iter().position(|(own, _)| own == name)?;
-        Some(self.0.remove(place).1)
+    /// Removes a member and returns its value.
+    pub fn remove(&mut self, name: &str) -> Option<Json> {
+        let index = self.0.iter().position(|(own, _)| own == name)?;
+        Some(self.0.remove(index).1)
     }
 
-    /// Every name with its value.
+    /// Iterates over the members in document order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Puts names into the order of the alphabet.
+    /// Sorts the members by name.
     pub fn sort(&mut self) {
         self.0.sort_by(|(a, _), (b, _)| a.cmp(b));
     }
 }
 
-/// Members of an object as they were written.
+/// Members of an object, not parsed yet.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
@@ -163,27 +163,27 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
-fn read(raw: &RawValue) -> Result<Json, JsonError> {
+fn parse_value(raw: &RawValue) -> Result<Json, JsonError> {
     let text = raw.get();
-    let wrong = |error: serde_json::Error| JsonError(error.to_string());
+    let to_error = |error: serde_json::Error| JsonError(error.to_string());
     Ok(match text.as_bytes().first() {
         Some(b'{') => {
-            let Members(members) = serde_json::from_str(text).map_err(wrong)?;
+            let Members(members) = serde_json::from_str(text).map_err(to_error)?;
             let mut object = Object::default();
             for (name, raw) in members {
-                // Readers differ in which of two they take.
+                // Parsers disagree on which duplicate wins.
                 if object.get(&name).is_some() {
-                    return Err(JsonError(format!("{name:?} is there twice")));
+                    return Err(JsonError(format!("duplicate key {name:?}")));
                 }
-                object.0.push((name, read(raw)?));
+                object.0.push((name, parse_value(raw)?));
             }
             Json::Object(object)
         }
         Some(b'[') => {
-            let values: Vec<&RawValue> = serde_json::from_str(text).map_err(wrong)?;
-            Json::Array(values.into_iter().map(read).collect::<Result<_, _>>()?)
+            let values: Vec<&RawValue> = serde_json::from_str(text).map_err(to_error)?;
+            Json::Array(values.into_iter().map(parse_value).collect::<Result<_, _>>()?)
         }
-        Some(b'"') => Json::Text(serde_json::from_str(text).map_err(wrong)?),
+        Some(b'"') => Json::Text(serde_json::from_str(text).map_err(to_error)?),
         Some(b't') => Json::Bool(true),
         Some(b'f') => Json::Bool(false),
         Some(b'n') => Json::Null,
@@ -196,13 +196,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_and_digits_are_kept() {
+    fn round_trip_preserves_key_order_and_digits() {
         let text = r#"{"z":1,"a":[18446744073709551616,-0.10,1e2,true,false,null],"m":{},"e":[],"t":"a\u003cb\n\u2028"}"#;
         assert_eq!(Json::parse(text.as_bytes()).unwrap().compact(), text);
     }
 
     #[test]
-    fn lines_are_broken_as_go_does() {
+    fn pretty_output_matches_go() {
         let json = Json::parse(br#"{"a":{"b":[1,{"c":"<"}]},"d":{},"e":[]}"#).unwrap();
         let pretty = "{\n  \"a\": {\n    \"b\": [\n      1,\n      {\n        \"c\": \"\\u003c\"\n      }\n    ]\n  },\n  \"d\": {},\n  \"e\": []\n}";
         assert_eq!(json.pretty(), pretty);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_or_has_two_meanings_is_refused() {
+    fn malformed_json_and_duplicate_keys_are_rejected() {
         for text in ["", "{", "[1,]", "nul", "{\"a\":1,\"a\":2}", "{\"x\":{\"a\":1,\"a\":1}}", "1 2"] {
             assert!(Json::parse(text.as_bytes()).is_err(), "{text}");
         }

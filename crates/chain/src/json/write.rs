@@ -1,8 +1,8 @@
-//! JSON as Go writes it.
+//! JSON serialization that matches Go's `encoding/json` byte for byte.
 
 use super::{Json, Object};
 
-/// Writes a value; with a depth, each on its line.
+/// Writes a value; with a depth, one element per line.
 pub(super) fn write(value: &Json, depth: Option<usize>, out: &mut String) {
     match value {
         Json::Null => out.push_str("null"),
@@ -10,11 +10,11 @@ pub(super) fn write(value: &Json, depth: Option<usize>, out: &mut String) {
         Json::Number(number) => out.push_str(number),
         Json::Text(text) => quote(text, out),
         Json::Array(values) => {
-            let one = |value: &Json, depth, out: &mut String| write(value, depth, out);
-            enclosed(('[', ']'), values, depth, out, one);
+            let write_element = |value: &Json, depth, out: &mut String| write(value, depth, out);
+            write_delimited(('[', ']'), values, depth, out, write_element);
         }
         Json::Object(Object(members)) => {
-            enclosed(('{', '}'), members, depth, out, |(name, value), depth, out| {
+            write_delimited(('{', '}'), members, depth, out, |(name, value), depth, out| {
                 quote(name, out);
                 out.push_str(if depth.is_some() { ": " } else { ":" });
                 write(value, depth, out);
@@ -23,14 +23,14 @@ pub(super) fn write(value: &Json, depth: Option<usize>, out: &mut String) {
     }
 }
 
-fn enclosed<T>(
+fn write_delimited<T>(
     (open, close): (char, char),
-    all: &[T],
+    elements: &[T],
     depth: Option<usize>,
     out: &mut String,
-    one: impl Fn(&T, Option<usize>, &mut String),
+    write_element: impl Fn(&T, Option<usize>, &mut String),
 ) {
-    let line = |depth: Option<usize>, out: &mut String| {
+    let break_line = |depth: Option<usize>, out: &mut String| {
         if let Some(depth) = depth {
             out.push('\n');
             out.extend(std::iter::repeat_n("  ", depth));
@@ -38,20 +38,20 @@ fn enclosed<T>(
     };
     let inner = depth.map(|depth| depth + 1);
     out.push(open);
-    for (place, value) in all.iter().enumerate() {
-        if place > 0 {
+    for (index, value) in elements.iter().enumerate() {
+        if index > 0 {
             out.push(',');
         }
-        line(inner, out);
-        one(value, inner, out);
+        break_line(inner, out);
+        write_element(value, inner, out);
     }
-    if !all.is_empty() {
-        line(depth, out);
+    if !elements.is_empty() {
+        break_line(depth, out);
     }
     out.push(close);
 }
 
-/// A text with the escapes that Go uses: what could be taken for markup is escaped too.
+/// Writes a string with Go's escapes, which include HTML characters.
 fn quote(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {

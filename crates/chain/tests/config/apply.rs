@@ -1,17 +1,17 @@
-//! Configurations that are written anew.
+//! Non-incremental intents.
 
 use chain::config::table::{self, File};
 use chain::config::{Mode, snapshot_generation, validate};
 use serde_json::Value as Json;
 
-use crate::node::{app, config, errors, full, host, refused, value, warnings};
+use crate::fixture::{app, config, errors, full, host, rejected, value, warnings};
 
-/// The reference's own list of fields, with the defaults of each mode as they are written.
+/// Field list of the reference library, with the defaults of each mode.
 pub fn reference() -> Json {
     serde_json::from_str(include_str!("../data/sei-config-fields.json")).unwrap()
 }
 
-/// A default of the reference's list as it stands in a file.
+/// Formats a reference default as a TOML literal.
 fn literal(field: &Json, value: &Json) -> String {
     match value {
         Json::Number(number) if field["kind"] == "float64" => format!("{:?}", number.as_f64().unwrap()),
@@ -22,9 +22,8 @@ fn literal(field: &Json, value: &Json) -> String {
     }
 }
 
-/// 1.
 #[test]
-fn s01_every_key_has_the_default_of_its_mode() {
+fn defaults_match_reference_in_every_mode() {
     for mode in Mode::ALL {
         let resolved = full(mode.name(), &[]).unwrap();
         assert_eq!(resolved.findings, [], "{mode}");
@@ -35,18 +34,18 @@ fn s01_every_key_has_the_default_of_its_mode() {
             let path = field["path"].as_str().unwrap();
             let written = value(&resolved.files, file, path);
             let computed = field["computed"].get(mode.name()).and_then(Json::as_str);
-            let wanted = match (computed, &field["defaults"][mode.name()]) {
+            let expected = match (computed, &field["defaults"][mode.name()]) {
                 (Some(rule), _) if rule.starts_with("host name") => Some("\"node-0\"".into()),
                 (Some("clamp(2*cpus,10,128)"), _) => Some("10".into()),
                 (Some("min(64,2*cpus)"), _) => Some("8".into()),
-                (Some(rule), _) => panic!("{rule} is not known here"),
+                (Some(rule), _) => panic!("unknown rule {rule}"),
                 (None, Json::Null) => None,
                 (None, default) => Some(literal(field, default)),
             };
-            assert_eq!(written, wanted, "{mode}: {path}");
+            assert_eq!(written, expected, "{mode}: {path}");
             seen += usize::from(written.is_some());
         }
-        // Beside these stand the two constants and the two copies.
+        // The other lines are two constants and two copies.
         let lines = |text: &str| text.lines().filter(|line| line.contains(" = ")).count();
         let all = lines(&resolved.files.config) + lines(&resolved.files.app);
         assert_eq!(all, seen + 4, "{mode}");
@@ -55,9 +54,8 @@ fn s01_every_key_has_the_default_of_its_mode() {
     }
 }
 
-/// 2.
 #[test]
-fn s02_an_archive_is_full_to_seid_and_keeps_everything() {
+fn archive_is_full_for_seid_and_keeps_history() {
     let files = full("archive", &[]).unwrap().files;
     assert_eq!(config(&files, "mode"), "\"full\"");
     assert_eq!(app(&files, "sei.mode"), "\"archive\"");
@@ -67,9 +65,8 @@ fn s02_an_archive_is_full_to_seid_and_keeps_everything() {
     assert_eq!(app(&files, "min-retain-blocks"), "0");
 }
 
-/// 3.
 #[test]
-fn s03_a_validator_serves_nobody() {
+fn validator_disables_query_apis() {
     let files = full("validator", &[]).unwrap().files;
     assert_eq!(config(&files, "tx-index.indexer"), "[\"null\"]");
     for path in [
@@ -85,20 +82,18 @@ fn s03_a_validator_serves_nobody() {
     assert_eq!(app(&files, "pruning"), "\"nothing\"");
 }
 
-/// 4.
 #[test]
-fn s04_a_seed_takes_many_peers() {
+fn seed_accepts_many_peers() {
     let files = full("seed", &[]).unwrap().files;
     assert_eq!(config(&files, "p2p.max-connections"), "1000");
     assert_eq!(config(&files, "rpc.laddr"), "\"tcp://127.0.0.1:26657\"");
     assert_eq!(config(&files, "p2p.laddr"), "\"tcp://127.0.0.1:26656\"");
 }
 
-/// 5.
 #[test]
-fn s05_a_full_node_that_makes_snapshots() {
-    let wanted = snapshot_generation(5);
-    let pairs: Vec<(&str, &str)> = wanted.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+fn full_node_with_snapshot_generation() {
+    let preset = snapshot_generation(5);
+    let pairs: Vec<(&str, &str)> = preset.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let resolved = full("full", &pairs).unwrap();
     let files = resolved.files;
     assert_eq!(resolved.findings, []);
@@ -114,37 +109,33 @@ fn s05_a_full_node_that_makes_snapshots() {
     assert_eq!(app(&files, "pruning-interval"), "\"10\"");
 }
 
-/// 6.
 #[test]
-fn s06_an_archive_that_makes_snapshots() {
+fn archive_with_snapshots_keeps_pruning_off() {
     let keys = [("storage.snapshot_interval", "2000"), ("storage.snapshot_keep_recent", "5")];
     let files = full("archive", &keys).unwrap().files;
     assert_eq!(app(&files, "pruning"), "\"nothing\"");
     assert_eq!(app(&files, "state-sync.snapshot-interval"), "2000");
 }
 
-/// 7.
 #[test]
-fn s07_a_seed_makes_no_snapshots() {
-    let findings = refused(full("seed", &[("storage.snapshot_interval", "2000")]));
-    // The reference knows the first only; seid does not start because of the second.
+fn seed_with_snapshots_is_rejected() {
+    let findings = rejected(full("seed", &[("storage.snapshot_interval", "2000")]));
+    // The reference reports the first only; the second keeps seid from starting.
     assert_eq!(errors(&findings), ["storage", "storage.snapshot_interval"]);
 }
 
-/// 8.
 #[test]
-fn s08_a_validator_that_serves_evm_queries_is_warned() {
+fn validator_serving_evm_gets_a_warning() {
     let resolved = full("validator", &[("evm.http_enabled", "true")]).unwrap();
     assert_eq!(warnings(&resolved.findings), ["evm"]);
     assert_eq!(app(&resolved.files, "evm.http_enabled"), "true");
 }
 
-/// 14.
 #[test]
-fn s14_state_sync_needs_somebody_to_trust() {
-    let findings = refused(full("full", &[("state_sync.enable", "true")]));
-    let three = ["state_sync.rpc_servers", "state_sync.trust_height", "state_sync.trust_hash"];
-    assert_eq!(errors(&findings), three);
+fn state_sync_requires_servers_and_trusted_header() {
+    let findings = rejected(full("full", &[("state_sync.enable", "true")]));
+    let missing = ["state_sync.rpc_servers", "state_sync.trust_height", "state_sync.trust_hash"];
+    assert_eq!(errors(&findings), missing);
     let complete = [
         ("state_sync.enable", "true"),
         ("state_sync.rpc_servers", "a,b"),
@@ -164,7 +155,7 @@ fn s14_state_sync_needs_somebody_to_trust() {
         let mut pairs = complete.to_vec();
         pairs.retain(|(other, _)| *other != key);
         pairs.push((key, value));
-        assert_eq!(errors(&refused(full("full", &pairs))), [key]);
+        assert_eq!(errors(&rejected(full("full", &pairs))), [key]);
     }
     let by_peers = [("state_sync.use_p2p", "true"), ("state_sync.rpc_servers", "")];
     let mut pairs = complete.to_vec();
@@ -173,26 +164,23 @@ fn s14_state_sync_needs_somebody_to_trust() {
     assert_eq!(config(&full("full", &pairs).unwrap().files, "statesync.rpc-servers"), "\"\"");
 }
 
-/// 16.
 #[test]
-fn s16_metrics_are_off_in_both_places() {
+fn disabling_metrics_changes_both_files() {
     let files = full("full", &[("metrics.enabled", "false")]).unwrap().files;
     assert_eq!(app(&files, "telemetry.enabled"), "false");
     assert_eq!(config(&files, "instrumentation.prometheus"), "false");
 }
 
-/// 17.
 #[test]
-fn s17_the_chain_is_in_no_file_and_that_is_told() {
+fn chain_id_override_has_no_effect_and_warns() {
     let plain = full("full", &[]).unwrap();
     let resolved = full("full", &[("chain.chain_id", "x")]).unwrap();
     assert_eq!(resolved.files, plain.files);
     assert_eq!(warnings(&resolved.findings), ["chain.chain_id"]);
 }
 
-/// 18.
 #[test]
-fn s18_a_mode_that_is_overridden_is_a_label_only() {
+fn mode_override_changes_label_only() {
     let mut files = full("full", &[("mode", "seed")]).unwrap().files;
     assert_eq!(config(&files, "mode"), "\"seed\"");
     assert_eq!(app(&files, "sei.mode"), "\"seed\"");
@@ -201,9 +189,9 @@ fn s18_a_mode_that_is_overridden_is_a_label_only() {
     assert_eq!(files, full("full", &[]).unwrap().files);
 }
 
-/// 20. What a full intent gives does not depend on the files that are there: peers and keys that nobody knows are gone.
+/// The result does not depend on existing files: peers and unknown keys are removed.
 #[test]
-fn s20_a_full_intent_writes_everything_anew() {
+fn full_intent_ignores_existing_files() {
     let fresh = full("full", &[]).unwrap().files;
     let mut old = fresh.clone();
     old.config = old.config.replace("persistent-peers = \"\"", "persistent-peers = \"a@b:1\"\n  foreign = 1");
@@ -214,9 +202,8 @@ fn s20_a_full_intent_writes_everything_anew() {
     assert_eq!(value(&files, File::Config, "p2p.foreign"), None);
 }
 
-/// 21.
 #[test]
-fn s21_workers_follow_the_processors_and_the_name_the_host() {
+fn workers_follow_processors_and_moniker_defaults() {
     for (processors, pool, workers) in [(1, "2", "10"), (8, "16", "16"), (32, "64", "64"), (100, "64", "128")]
     {
         let host = chain::config::Host { name: String::new(), processors };
@@ -233,28 +220,27 @@ fn s21_workers_follow_the_processors_and_the_name_the_host() {
     }
 }
 
-/// The files are laid out as the reference lays them out, table by table.
 #[test]
-fn lines_are_in_the_order_of_the_reference() {
+fn line_order_matches_reference() {
     let reference = reference();
     for (file, name) in [(File::Config, "config.toml"), (File::App, "app.toml")] {
-        let mut wanted: Vec<(u64, &str)> = Vec::new();
+        let mut expected: Vec<(u64, &str)> = Vec::new();
         for field in reference["fields"].as_array().unwrap() {
             if field["file"] == name {
-                wanted.push((field["order"].as_u64().unwrap(), field["path"].as_str().unwrap()));
+                expected.push((field["order"].as_u64().unwrap(), field["path"].as_str().unwrap()));
             }
             for also in
                 field["alsoWritten"].as_array().into_iter().flatten().filter(|also| also["file"] == name)
             {
-                wanted.push((also["order"].as_u64().unwrap(), also["path"].as_str().unwrap()));
+                expected.push((also["order"].as_u64().unwrap(), also["path"].as_str().unwrap()));
             }
         }
         for constant in reference["constants"].as_array().unwrap().iter().filter(|one| one["file"] == name) {
-            wanted.push((constant["order"].as_u64().unwrap(), constant["path"].as_str().unwrap()));
+            expected.push((constant["order"].as_u64().unwrap(), constant["path"].as_str().unwrap()));
         }
-        wanted.sort_unstable();
+        expected.sort_unstable();
         let lines: Vec<&str> = table::lines(file).iter().map(|line| line.path).collect();
-        assert_eq!(lines, wanted.iter().map(|(_, path)| *path).collect::<Vec<_>>(), "{name}");
+        assert_eq!(lines, expected.iter().map(|(_, path)| *path).collect::<Vec<_>>(), "{name}");
     }
     let text = full("validator", &[]).unwrap().files.app;
     assert!(text.starts_with("minimum-gas-prices = \"0.01usei\"\npruning = \"nothing\"\n"), "{text}");

@@ -1,32 +1,44 @@
-//! Pages for users that are made from the table.
+//! Reference page generated from the table of settings.
 
 use std::fmt::Write as _;
 
-use chain::config::table::{self, Default, Field};
+use chain::config::table::{self, DefaultValue, Field};
 use chain::config::{Host, Mode};
 
 #[test]
-fn the_table_of_settings_is_up_to_date() {
+fn node_config_fields_page_is_up_to_date() {
     let mut page = String::from(
-        "# Settings of a node
+        "# Node configuration fields
 
-What `spec.overrides` of a node, and the tasks `config-apply` and `config-reload`, can set. A setting without a line of its own for a
-mode is the same in all of them. *reload*: a node that runs may be told by `config-reload`; seid reads it at its next start.
-Made from the table in `crates/chain`; do not edit.
+Settings that you can change with `spec.overrides` of a node or with the sidecar tasks `config-apply` and `config-reload`:
 
-| setting | kind | default | reload | in the file |
+```yaml
+spec:
+  overrides:
+    evm.http_port: \"9545\"
+    logging.level: debug
+```
+
+Unless a mode is named, the default applies to all modes (validator, full, seed, archive). Settings with *reload* `yes` can be
+changed with `config-reload`; seid reads the new value when it restarts.
+
+This page is generated from the table in `crates/chain`. Do not edit it.
+
+| setting | type | default | reload | location |
 |---|---|---|---|---|
 ",
     );
-    for (field, place) in table::fields() {
-        let place = place
-            .map_or_else(|| "nowhere".to_owned(), |place| format!("{} `{}`", place.file.name(), place.path));
+    for (field, location) in table::fields() {
+        let location = location.map_or_else(
+            || "not written".to_owned(),
+            |location| format!("{} `{}`", location.file.name(), location.path),
+        );
         let unit = if field.unit.is_empty() { String::new() } else { format!(", {}", field.unit) };
-        let fixed = if field.kind.overridable() { "" } else { ", cannot be set" };
+        let read_only = if field.kind.overridable() { "" } else { ", not overridable" };
         let reload = if field.reloadable { "yes" } else { "" };
         let _ = writeln!(
             page,
-            "| `{}` | {}{unit}{fixed} | {} | {reload} | {place} |",
+            "| `{}` | {}{unit}{read_only} | {} | {reload} | {location} |",
             field.key,
             field.kind.name(),
             defaults(field),
@@ -37,22 +49,22 @@ Made from the table in `crates/chain`; do not edit.
 }
 
 fn defaults(field: &Field) -> String {
-    let workers = "twice the processors, 10 to 128";
+    let workers = "2 × processors, at least 10, at most 128";
     match field.default {
-        Default::Moniker => return "the host's name".into(),
-        Default::Workers => return format!("{workers}; full, archive: `500`"),
-        Default::Pool => return "twice the processors, at most 64".into(),
-        Default::Same(_) | Default::Each(_) => {}
+        DefaultValue::Moniker => return "host name".into(),
+        DefaultValue::ConcurrencyWorkers => return format!("{workers}; full, archive: `500`"),
+        DefaultValue::EvmWorkers => return "2 × processors, at most 64".into(),
+        DefaultValue::Same(_) | DefaultValue::Each(_) => {}
     }
     let host = Host { name: String::new(), processors: 1 };
-    let of = |mode| {
+    let default_literal = |mode| {
         field
             .default_in(mode, &host)
             .map_or_else(|| "not written".to_owned(), |value| format!("`{}`", value.literal(field.kind)))
     };
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for mode in Mode::ALL {
-        let value = of(mode);
+        let value = default_literal(mode);
         match groups.iter_mut().find(|(other, _)| *other == value) {
             Some((_, modes)) => modes.push(mode.name()),
             None => groups.push((value, vec![mode.name()])),

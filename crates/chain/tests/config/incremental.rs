@@ -1,11 +1,11 @@
-//! Changes of files that are there, and their judgement.
+//! Incremental intents and validation of existing files.
 
 use chain::config::table::File;
 use chain::config::{ConfigError, Files, Intent, resolve, unknown_keys, validate};
 
-use crate::node::{app, changed, config, errors, full, host, incremental, refused, value, warnings};
+use crate::fixture::{app, changed, config, errors, full, host, incremental, rejected, value, warnings};
 
-/// What `seid init` writes, shortened, with everything about it that differs from what we write.
+/// Abridged output of `seid init` with everything that differs from our rendering.
 const SEID_CONFIG: &str = include_str!("../data/seid-init-config.toml");
 const SEID_APP: &str = include_str!("../data/seid-init-app.toml");
 
@@ -13,9 +13,8 @@ fn seid_init() -> Files {
     Files { config: SEID_CONFIG.into(), app: SEID_APP.into() }
 }
 
-/// 22.
 #[test]
-fn s22_only_the_key_changes_that_was_asked_for() {
+fn incremental_intent_changes_requested_key_only() {
     for mode in ["validator", "full", "seed", "archive"] {
         let before = full(mode, &[]).unwrap().files;
         let resolved = incremental("", &[("evm.http_port", "9999")], &before).unwrap();
@@ -25,9 +24,8 @@ fn s22_only_the_key_changes_that_was_asked_for() {
     }
 }
 
-/// 23.
 #[test]
-fn s23_a_mode_that_changes_is_a_label_only() {
+fn incremental_mode_change_updates_label_only() {
     let before = full("full", &[]).unwrap().files;
     let resolved = incremental("validator", &[], &before).unwrap();
     assert_eq!(
@@ -37,23 +35,21 @@ fn s23_a_mode_that_changes_is_a_label_only() {
     assert_eq!(changed(&before.app, &resolved.files.app), [("  mode = \"full\"", "  mode = \"validator\"")]);
     assert_eq!(warnings(&resolved.findings), ["evm"]);
     assert_eq!(app(&resolved.files, "evm.http_enabled"), "true");
-    assert_eq!(errors(&refused(incremental("bogus", &[], &before))), ["mode"]);
+    assert_eq!(errors(&rejected(incremental("bogus", &[], &before))), ["mode"]);
 }
 
-/// 24. A file that is missing is the caller's to tell; without both there is nothing to change.
 #[test]
-fn s24_without_files_there_is_nothing_to_change() {
+fn incremental_intent_without_files_fails() {
     let intent = Intent { incremental: true, ..Intent::default() };
-    assert_eq!(resolve(&intent, None, &host()), Err(ConfigError::NoFiles));
+    assert_eq!(resolve(&intent, None, &host()), Err(ConfigError::MissingFiles));
     let broken = Files { config: "a = \"1\"\nb == 2".into(), app: String::new() };
     let error = incremental("", &[], &broken).unwrap_err();
     assert_eq!(error.category(), "file");
-    assert!(error.to_string().starts_with("config.toml is not TOML: line 2: "), "{error}");
+    assert!(error.to_string().starts_with("config.toml is not valid TOML: line 2: "), "{error}");
 }
 
-/// 25.
 #[test]
-fn s25_without_a_label_the_mode_is_seids_and_the_version_the_newest() {
+fn missing_label_falls_back_to_seid_mode() {
     let mut files = full("validator", &[]).unwrap().files;
     files.app.truncate(files.app.find("\n[sei]").unwrap());
     let report = validate(&files, &host()).unwrap();
@@ -63,21 +59,19 @@ fn s25_without_a_label_the_mode_is_seids_and_the_version_the_newest() {
     assert_eq!(app(&written, "sei.version"), "1");
 }
 
-/// 26.
 #[test]
-fn s26_a_version_above_ours_is_refused() {
+fn unsupported_version_in_files_is_rejected() {
     let mut files = full("full", &[]).unwrap().files;
     files.app = files.app.replace("  version = 1\n", "  version = 3\n");
     let report = validate(&files, &host()).unwrap();
     assert_eq!((report.valid, report.version), (false, 3));
     assert_eq!(errors(&report.diagnostics), ["version"]);
-    assert_eq!(errors(&refused(incremental("", &[], &files))), ["version"]);
+    assert_eq!(errors(&rejected(incremental("", &[], &files))), ["version"]);
 }
 
-/// Scenario 27: another program has sorted the file and quoted it otherwise. Nothing of it is lost; its order is not ours to
-/// change, since nothing of ours takes it away.
+/// Another program sorted the file and changed its quotes. Content and order are preserved.
 #[test]
-fn s27_files_of_another_writer_keep_their_peers_and_their_order() {
+fn foreign_formatting_and_order_are_preserved() {
     let mut files = full("full", &[]).unwrap().files;
     let mut lines: Vec<String> = files.config.lines().map(|line| line.trim().replace('"', "'")).collect();
     lines = lines
@@ -101,9 +95,8 @@ fn s27_files_of_another_writer_keep_their_peers_and_their_order() {
     );
 }
 
-/// 28.
 #[test]
-fn s28_a_quoted_number_is_read() {
+fn quoted_number_is_accepted() {
     let mut files = full("full", &[]).unwrap().files;
     files.config = files.config.replace("fetchers = 2", "fetchers = \"2\"");
     assert!(validate(&files, &host()).unwrap().valid);
@@ -114,12 +107,11 @@ fn s28_a_quoted_number_is_read() {
     assert_eq!(config(&resolved.files, "mempool.size"), "7000.0");
     files.config = files.config.replace("fetchers = \"2\"", "fetchers = \"\"");
     let error = validate(&files, &host()).unwrap_err().to_string();
-    assert_eq!(error, "config.toml: statesync.fetchers is not a whole number; it takes a value of kind int");
+    assert_eq!(error, "config.toml: statesync.fetchers is not an integer; expected int");
 }
 
-/// 30.
 #[test]
-fn s30_files_are_judged_with_version_mode_and_findings() {
+fn validation_reports_version_mode_and_diagnostics() {
     let mut files = full("archive", &[]).unwrap().files;
     files.app = files.app.replace("minimum-gas-prices = \"0.01usei\"", "minimum-gas-prices = \"\"");
     let report = serde_json::to_value(validate(&files, &host()).unwrap()).unwrap();
@@ -132,7 +124,7 @@ fn s30_files_are_judged_with_version_mode_and_findings() {
 }
 
 #[test]
-fn a_label_that_is_no_mode_is_told_and_not_replaced() {
+fn unknown_mode_label_is_reported_and_kept() {
     let mut files = full("full", &[]).unwrap().files;
     files.app = files.app.replace("  mode = \"full\"", "  mode = \"fool\"");
     let report = validate(&files, &host()).unwrap();
@@ -142,7 +134,7 @@ fn a_label_that_is_no_mode_is_told_and_not_replaced() {
 }
 
 #[test]
-fn a_mode_that_only_seid_was_told_is_noticed() {
+fn conflicting_seid_mode_gets_a_warning() {
     let mut files = full("full", &[]).unwrap().files;
     files.config = files.config.replace("mode = \"full\"", "mode = \"validator\"");
     let report = validate(&files, &host()).unwrap();
@@ -153,13 +145,13 @@ fn a_mode_that_only_seid_was_told_is_noticed() {
 }
 
 #[test]
-fn what_seid_init_wrote_can_be_changed_and_nothing_of_it_is_lost() {
+fn seid_init_files_can_be_changed_without_losses() {
     let before = seid_init();
     let report = validate(&before, &host()).unwrap();
     assert!(report.valid, "{report:?}");
     let resolved = incremental("validator", &[("storage.pruning", "everything")], &before).unwrap();
     let files = &resolved.files;
-    // seid prefers what stands there, so the change is made there too.
+    // This key takes precedence in seid, so it is changed as well.
     assert_eq!(app(files, "iavl.pruning"), "\"everything\"");
     assert_eq!(app(files, "pruning"), "\"everything\"");
     assert_eq!(config(files, "mode"), "\"validator\"");
@@ -171,13 +163,13 @@ fn what_seid_init_wrote_can_be_changed_and_nothing_of_it_is_lost() {
             assert!(after.contains(comment), "{comment}");
         }
     }
-    // What the file lacked is as the mode has it, not zero.
+    // Missing keys get the defaults of the mode, not zero.
     assert_eq!(app(files, "receipt-store.tx-index-backend"), "\"pebbledb\"");
     assert_eq!(value(files, File::App, "index-events").as_deref(), Some("[]"));
 }
 
 #[test]
-fn spelling_in_capitals_is_the_same_key() {
+fn keys_match_case_insensitively() {
     let mut files = full("full", &[]).unwrap().files;
     files.config =
         files.config.replace("[mempool]\n", "[MemPool]\n").replace("  size = 5000", "  Size = 6000");
@@ -188,25 +180,22 @@ fn spelling_in_capitals_is_the_same_key() {
 }
 
 #[test]
-fn a_value_of_another_kind_is_named_with_its_place() {
+fn wrong_type_error_names_file_and_key() {
     let files = full("full", &[]).unwrap().files;
     let broken = |from: &str, to: &str| {
         let files = Files { config: files.config.replace(from, to), app: files.app.clone() };
         validate(&files, &host()).unwrap_err().to_string()
     };
-    assert_eq!(
-        broken("pex = true", "pex = 1"),
-        "config.toml: p2p.pex is an integer; it takes a value of kind bool"
-    );
+    assert_eq!(broken("pex = true", "pex = 1"), "config.toml: p2p.pex is an integer; expected bool");
     assert_eq!(
         broken("dial-timeout = \"3s\"", "dial-timeout = \"soon\""),
-        "config.toml: p2p.dial-timeout is \"soon\"; it takes a value of kind duration"
+        "config.toml: p2p.dial-timeout is \"soon\"; expected duration"
     );
     assert_eq!(broken("[p2p]", "[x]\n[[p2p]]"), "config.toml: p2p is not a table; write it as [p2p]");
 }
 
 #[test]
-fn a_key_that_was_missing_is_added_where_it_belongs() {
+fn missing_key_is_inserted_in_table_order() {
     let before = full("full", &[]).unwrap().files;
     let mut files = incremental("", &[("chain.index_events", "a")], &before).unwrap().files;
     assert!(

@@ -1,20 +1,15 @@
-//! The scenarios of a node's configuration. The number in a doc comment is the scenario's.
+//! Tests of node configuration: rendering, incremental changes, validation, patches.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests may panic as tests may"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers may panic")]
 
 mod apply;
+mod fixture;
 mod generated;
 mod incremental;
-mod node;
 mod operator;
 mod patch;
 mod properties;
-mod refused;
 mod reload;
 mod table;
+mod validation;
 mod values;

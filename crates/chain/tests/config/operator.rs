@@ -1,12 +1,11 @@
-//! What an operator sends, and that it is taken.
+//! Intents that the operator sends.
 
 use chain::config::{Intent, check_intent, resolve, table};
 
-use crate::node::{full, host, overrides};
+use crate::fixture::{full, host, overrides};
 
-/// 33. The settings of each kind of node as a plan sends them are taken.
 #[test]
-fn s33_intents_of_every_kind_of_node_are_taken() {
+fn operator_intents_of_every_node_kind_resolve() {
     let snapshots = [("storage.snapshot_interval", "2000"), ("storage.snapshot_keep_recent", "5")];
     let replayer = [
         ("storage.state_commit.async_commit_buffer", "100"),
@@ -30,9 +29,9 @@ fn s33_intents_of_every_kind_of_node_are_taken() {
     }
 }
 
-/// 34. Who checks an intent refuses exactly the keys and values that who resolves it refuses.
+/// Both functions reject exactly the same keys and values.
 #[test]
-fn s34_what_is_checked_is_what_is_resolved() {
+fn check_intent_agrees_with_resolve() {
     let mut keys: Vec<String> = table::fields().map(|(field, _)| field.key.to_owned()).collect();
     keys.extend(["evm", "evm.nothing", "Mode"].map(String::from));
     for key in &keys {
@@ -47,16 +46,16 @@ fn s34_what_is_checked_is_what_is_resolved() {
 }
 
 #[test]
-fn ports_are_those_of_the_mode() {
-    use chain::ports::{ALL, offered};
+fn exposed_ports_depend_on_mode() {
+    use chain::ports::{ALL, exposed};
     let names =
-        |mode: &str| -> Vec<&str> { offered(mode.parse().unwrap()).iter().map(|(name, _)| *name).collect() };
+        |mode: &str| -> Vec<&str> { exposed(mode.parse().unwrap()).iter().map(|(name, _)| *name).collect() };
     assert_eq!(names("full"), ["evm-rpc", "evm-ws", "grpc", "rest", "p2p", "rpc", "metrics"]);
     assert_eq!(names("archive"), names("full"));
     assert_eq!(names("validator"), ["p2p", "metrics"]);
     assert!(names("seed").is_empty());
     assert_eq!(ALL.map(|(_, number)| number), [8545, 8546, 9090, 1317, 26656, 26657, 26660]);
-    // Each is the port in the files, too.
+    // Each port also occurs in the files.
     let files = full("full", &[]).unwrap().files;
     for (_, number) in ALL {
         let found = [&files.config, &files.app].iter().any(|text| {

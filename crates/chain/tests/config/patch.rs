@@ -1,4 +1,4 @@
-//! Changes that are spelled as the file is.
+//! Raw edits with `config-patch`.
 
 use std::str::FromStr as _;
 
@@ -10,7 +10,7 @@ fn patched(text: &str, tree: &Json) -> String {
 }
 
 #[test]
-fn a_patch_changes_what_it_names_and_nothing_else() {
+fn patch_changes_named_keys_only() {
     let before =
         "# top\nmoniker = 'a' # name\nforeign = 1\n\n[p2p] # peers\n  # who\n  pex = true\n  laddr = \"x\"\n";
     let tree = json!({ "moniker": "b", "p2p": { "pex": false, "laddr": null, "size": 7000 }, "new": { "a": [1, 2.5] } });
@@ -23,9 +23,9 @@ fn a_patch_changes_what_it_names_and_nothing_else() {
     assert_eq!(patched("a = 1\n", &json!({ "gone": null })), "a = 1\n");
 }
 
-/// A name that leads out of the folder is the first danger of the sidecar's list.
+/// Guards against path traversal.
 #[test]
-fn only_three_files_can_be_patched() {
+fn patchable_files_are_an_allow_list() {
     for name in ["config.toml", "app.toml", "client.toml"] {
         assert_eq!(Patchable::from_str(name).unwrap().name(), name);
     }
@@ -35,30 +35,31 @@ fn only_three_files_can_be_patched() {
 }
 
 #[test]
-fn what_toml_cannot_hold_is_refused_by_its_key() {
-    let refuse = |tree: Json| patch(Patchable::App, "", tree.as_object().unwrap()).unwrap_err().to_string();
+fn patch_error_names_file_and_key() {
+    let patch_error =
+        |tree: Json| patch(Patchable::App, "", tree.as_object().unwrap()).unwrap_err().to_string();
     assert_eq!(
-        refuse(json!({ "a": { "b": 18_446_744_073_709_551_615_u64 } })),
-        "app.toml: a.b is above 9223372036854775807, which TOML cannot hold"
+        patch_error(json!({ "a": { "b": 18_446_744_073_709_551_615_u64 } })),
+        "app.toml: a.b is above 9223372036854775807, the TOML integer maximum"
     );
-    assert!(refuse(json!({ "a": [null] })).starts_with("app.toml: a is null within a list"));
+    assert!(patch_error(json!({ "a": [null] })).starts_with("app.toml: a has a null list element"));
     let error = patch(Patchable::App, "a = ", json!({}).as_object().unwrap()).unwrap_err().to_string();
-    assert!(error.starts_with("app.toml is not TOML: line 1: "), "{error}");
+    assert!(error.starts_with("app.toml is not valid TOML: line 1: "), "{error}");
 }
 
 #[test]
-fn peers_and_the_chain_are_put_where_they_belong() {
+fn presets_set_peers_and_chain_id() {
     let peers = ["a@b:1".to_owned(), "c@d:2".to_owned()];
     let text =
         with_persistent_peers("[p2p]\n  # mine\n  persistent-peers = \"\"\n  pex = true\n", &peers).unwrap();
     assert_eq!(text, "[p2p]\n  # mine\n  persistent-peers = \"a@b:1,c@d:2\"\n  pex = true\n");
-    let rest = "output = \"text\"\nnode = \"tcp://localhost:26657\"\nbroadcast-mode = \"sync\"\n";
+    let defaults = "output = \"text\"\nnode = \"tcp://localhost:26657\"\nbroadcast-mode = \"sync\"\n";
     assert_eq!(
         client_with_chain("", "arctic-1").unwrap(),
-        format!("chain-id = \"arctic-1\"\nkeyring-backend = \"os\"\n{rest}")
+        format!("chain-id = \"arctic-1\"\nkeyring-backend = \"os\"\n{defaults}")
     );
     assert_eq!(
         client_with_chain("keyring-backend = \"test\" # ours\nchain-id = \"\" # x\n", "a").unwrap(),
-        format!("keyring-backend = \"test\" # ours\nchain-id = \"a\" # x\n{rest}")
+        format!("keyring-backend = \"test\" # ours\nchain-id = \"a\" # x\n{defaults}")
     );
 }

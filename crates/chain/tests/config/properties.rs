@@ -1,4 +1,4 @@
-//! What holds for every file and every change.
+//! Property tests of incremental changes and patches.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value as Json};
 
-use crate::node::{full, host};
+use crate::fixture::{full, host};
 
-/// An override that can be read; rules may still refuse it.
+/// Parseable override; validation may still reject it.
 fn one_override() -> impl Strategy<Value = (String, String)> {
     let fields: Vec<_> =
         table::fields().filter(|(field, _)| field.kind.overridable()).map(|(field, _)| field).collect();
     select(fields).prop_flat_map(|field| {
         let value = match field.kind {
             Kind::Bool => select(vec!["true", "no"]).prop_map(str::to_owned).boxed(),
-            Kind::Int(least, most) => {
-                (least.max(-2)..=most.min(100_000)).prop_map(|number| number.to_string()).boxed()
+            Kind::Int(min, max) => {
+                (min.max(-2)..=max.min(100_000)).prop_map(|number| number.to_string()).boxed()
             }
             Kind::Float => (0.0..2.0_f64).prop_map(|number| number.to_string()).boxed(),
             Kind::Duration => (0..10_000_000_i64).prop_map(|micros| format!("{micros}us")).boxed(),
-            Kind::List | Kind::Joined => "([a-z<>\"\\\\]{1,4}(, ?[a-z]{1,4}){0,3})?".boxed(),
+            Kind::List | Kind::CommaSeparated => "([a-z<>\"\\\\]{1,4}(, ?[a-z]{1,4}){0,3})?".boxed(),
             _ => "[ -\"$-~\u{e9}\u{1f980}\n\t]{0,12}".boxed(),
         };
         (Just(field.key.to_owned()), value)
@@ -37,19 +37,19 @@ fn mode() -> impl Strategy<Value = Mode> {
     select(Mode::ALL.to_vec())
 }
 
-/// Files of a mode with comments and keys that nobody knows at places that the numbers choose.
-fn strange(mode: Mode, places: &[u8]) -> Files {
+/// Files of a mode with comments and unknown keys inserted at the given positions.
+fn with_foreign_content(mode: Mode, positions: &[u8]) -> Files {
     let files = full(mode.name(), &[]).unwrap().files;
-    let strange = |text: &str| {
+    let with_foreign_content = |text: &str| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        for (number, place) in places.iter().enumerate() {
-            let at = usize::from(*place) % lines.len();
+        for (number, position) in positions.iter().enumerate() {
+            let at = usize::from(*position) % lines.len();
             lines.insert(at, format!("# comment {number}"));
             lines.insert(at, format!("unknown-{number} = \"{number}\" # beside {number}"));
         }
-        lines.join("\n") + "\n\n[nobody-knows]\nkey = 1 # why\n"
+        lines.join("\n") + "\n\n[unknown-table]\nkey = 1 # why\n"
     };
-    Files { config: strange(&files.config), app: strange(&files.app) }
+    Files { config: with_foreign_content(&files.config), app: with_foreign_content(&files.app) }
 }
 
 fn comments(text: &str) -> Vec<&str> {
@@ -64,7 +64,7 @@ fn apply(overrides: &BTreeMap<String, String>, files: &Files) -> Result<Files, C
     resolve(&intent, Some(files), &host()).map(|resolved| resolved.files)
 }
 
-/// A tree of values with keys of the file and others.
+/// Tree of known and unknown keys.
 fn tree() -> impl Strategy<Value = Map<String, Json>> {
     let leaf = prop_oneof![
         any::<bool>().prop_map(Json::from),
@@ -90,21 +90,21 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_full_intent_applied_twice_is_applied_once(mode in mode(), overrides in overrides()) {
+    fn full_intent_is_idempotent(mode in mode(), overrides in overrides()) {
         let intent = Intent { mode: mode.name().into(), overrides, ..Intent::default() };
         if let Ok(first) = resolve(&intent, None, &host()) {
             let second = resolve(&intent, Some(&first.files), &host()).unwrap();
             prop_assert_eq!(&second.files, &first.files);
-            // And changing nothing changes nothing, not even a blank.
+            // An empty change preserves every byte.
             prop_assert_eq!(apply(&BTreeMap::new(), &first.files).unwrap(), first.files);
         }
     }
 
     #[test]
-    fn a_change_keeps_unknown_keys_and_comments_and_is_idempotent(
-        mode in mode(), places in prop::collection::vec(any::<u8>(), 0..6), overrides in overrides()
+    fn change_keeps_unknown_keys_and_is_idempotent(
+        mode in mode(), positions in prop::collection::vec(any::<u8>(), 0..6), overrides in overrides()
     ) {
-        let before = strange(mode, &places);
+        let before = with_foreign_content(mode, &positions);
         if let Ok(after) = apply(&overrides, &before) {
             prop_assert_eq!(unknown_keys(&after).unwrap(), unknown_keys(&before).unwrap());
             prop_assert_eq!(comments(&after.config), comments(&before.config));
@@ -114,10 +114,10 @@ proptest! {
     }
 
     #[test]
-    fn a_patch_keeps_unknown_keys_and_comments_and_is_idempotent(
-        mode in mode(), places in prop::collection::vec(any::<u8>(), 0..6), tree in tree()
+    fn patch_keeps_unknown_keys_and_is_idempotent(
+        mode in mode(), positions in prop::collection::vec(any::<u8>(), 0..6), tree in tree()
     ) {
-        let before = strange(mode, &places);
+        let before = with_foreign_content(mode, &positions);
         let after = patch(Patchable::Config, &before.config, &tree).unwrap();
         let keys = |config: &str| unknown_keys(&Files { config: config.into(), app: String::new() }).unwrap();
         let (old, new) = (keys(&before.config), keys(&after));

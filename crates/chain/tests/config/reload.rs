@@ -1,36 +1,36 @@
-//! Changes on a node that runs.
+//! Changes on a running node.
 
 use chain::config::{ConfigError, reload};
 
-use crate::node::{changed, errors, full, host, overrides, refused};
+use crate::fixture::{changed, errors, full, host, overrides, rejected};
 
-/// 29.
 #[test]
-fn s29_only_what_may_be_reloaded_is() {
+fn reload_accepts_reloadable_settings_only() {
     let before = full("full", &[]).unwrap().files;
-    let ask = |pairs: &[(&str, &str)]| reload(&overrides(pairs), &before, &host());
-    let after = ask(&[("logging.level", "debug")]).unwrap().files;
+    let try_reload = |pairs: &[(&str, &str)]| reload(&overrides(pairs), &before, &host());
+    let after = try_reload(&[("logging.level", "debug")]).unwrap().files;
     assert_eq!(changed(&before.config, &after.config), [("log-level = \"info\"", "log-level = \"debug\"")]);
     assert_eq!(after.app, before.app);
-    let error = ask(&[("storage.db_backend", "x"), ("mempool.size", "1"), ("evm.slow", "yes")]).unwrap_err();
+    let error =
+        try_reload(&[("storage.db_backend", "x"), ("mempool.size", "1"), ("evm.slow", "yes")]).unwrap_err();
     assert_eq!(error, ConfigError::NotReloadable("evm.slow, storage.db_backend".into()));
     assert_eq!(
-        ask(&[("nothing", "x"), ("storage.db_backend", "x")]).unwrap_err(),
+        try_reload(&[("nothing", "x"), ("storage.db_backend", "x")]).unwrap_err(),
         ConfigError::UnknownKey("nothing".into())
     );
-    assert_eq!(ask(&[]).unwrap_err(), ConfigError::NothingToReload);
-    assert_eq!(errors(&refused(ask(&[("logging.level", "loud")]))), ["logging.level"]);
+    assert_eq!(try_reload(&[]).unwrap_err(), ConfigError::EmptyReload);
+    assert_eq!(errors(&rejected(try_reload(&[("logging.level", "loud")]))), ["logging.level"]);
 }
 
 #[test]
-fn lists_can_be_reloaded() {
+fn reload_accepts_lists() {
     let before = full("full", &[]).unwrap().files;
     let after = reload(&overrides(&[("evm.deny_list", "a,b")]), &before, &host()).unwrap().files;
     assert_eq!(changed(&before.app, &after.app), [("  deny_list = []", "  deny_list = [\"a\", \"b\"]")]);
 }
 
 #[test]
-fn a_reload_adds_nothing_that_was_not_asked_for() {
+fn reload_adds_requested_keys_only() {
     let mut before = full("full", &[]).unwrap().files;
     before.config = before.config.replace("  lag-threshold = 300\n", "").replace("  pex = true\n", "");
     let fields = overrides(&[("network.rpc.lag_threshold", "7")]);

@@ -1,4 +1,4 @@
-//! The table says what the reference says.
+//! The table of settings matches the reference library.
 
 use chain::config::table::{self, File, Kind};
 use serde_json::Value as Json;
@@ -12,7 +12,7 @@ fn kind(field: &Json) -> Kind {
         "optional bool" => Kind::OptionalBool,
         "float64" => Kind::Float,
         "duration" => Kind::Duration,
-        "list of string" if field["writtenAs"].is_string() => Kind::Joined,
+        "list of string" if field["writtenAs"].is_string() => Kind::CommaSeparated,
         "list of string" => Kind::List,
         "list of list of string" => Kind::Labels,
         "int" | "int64" => Kind::Int(i64::MIN, i64::MAX),
@@ -25,22 +25,23 @@ fn kind(field: &Json) -> Kind {
 }
 
 #[test]
-fn every_field_is_that_of_the_reference() {
+fn fields_match_reference() {
     let reference = reference();
-    let wanted = reference["fields"].as_array().unwrap();
-    let ours: Vec<_> = table::fields().collect();
-    assert_eq!(ours.len(), 224);
-    assert_eq!(ours.iter().filter(|(field, _)| field.reloadable).count(), 9);
-    assert_eq!(ours.len(), wanted.len());
-    for ((field, place), wanted) in ours.into_iter().zip(wanted) {
-        assert_eq!(field.key, wanted["key"]);
+    let expected = reference["fields"].as_array().unwrap();
+    let actual: Vec<_> = table::fields().collect();
+    assert_eq!(actual.len(), 224);
+    assert_eq!(actual.iter().filter(|(field, _)| field.reloadable).count(), 9);
+    assert_eq!(actual.len(), expected.len());
+    for ((field, location), expected) in actual.into_iter().zip(expected) {
+        assert_eq!(field.key, expected["key"]);
         let key = field.key;
-        let file = place.map(|place| if place.file == File::Config { "config.toml" } else { "app.toml" });
-        assert_eq!(file, wanted["file"].as_str(), "{key}");
-        assert_eq!(place.map(|place| place.path), wanted["path"].as_str(), "{key}");
-        assert_eq!(field.kind, kind(wanted), "{key}");
-        assert_eq!(field.reloadable, wanted["hotReloadable"] == true, "{key}");
-        assert_eq!(field.kind.overridable(), wanted["overridable"] == true, "{key}");
-        assert_eq!(field.unit, wanted["unit"].as_str().unwrap_or_default(), "{key}");
+        let file =
+            location.map(|location| if location.file == File::Config { "config.toml" } else { "app.toml" });
+        assert_eq!(file, expected["file"].as_str(), "{key}");
+        assert_eq!(location.map(|location| location.path), expected["path"].as_str(), "{key}");
+        assert_eq!(field.kind, kind(expected), "{key}");
+        assert_eq!(field.reloadable, expected["hotReloadable"] == true, "{key}");
+        assert_eq!(field.kind.overridable(), expected["overridable"] == true, "{key}");
+        assert_eq!(field.unit, expected["unit"].as_str().unwrap_or_default(), "{key}");
     }
 }

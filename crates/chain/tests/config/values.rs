@@ -1,11 +1,11 @@
-//! Values of overrides.
+//! Override values.
 
 use chain::config::table::{self, File};
 use chain::config::{ConfigError, Intent};
 
-use crate::node::{app, config, errors, full, refused, value};
+use crate::fixture::{app, config, errors, full, rejected, value};
 
-/// Why an override's value is refused, or nothing.
+/// Returns the reason why an override's value is rejected.
 fn why(key: &str, text: &str) -> Option<String> {
     match full("full", &[(key, text)]) {
         Ok(_) => None,
@@ -14,18 +14,16 @@ fn why(key: &str, text: &str) -> Option<String> {
     }
 }
 
-/// 9.
 #[test]
-fn s09_without_a_known_mode_nothing_is_written() {
-    assert_eq!(full("", &[]), Err(ConfigError::NoMode));
+fn missing_or_unknown_mode_is_rejected() {
+    assert_eq!(full("", &[]), Err(ConfigError::MissingMode));
     for mode in ["Full", "bogus", " full"] {
         assert!(matches!(full(mode, &[]), Err(ConfigError::Mode(_))), "{mode}");
     }
 }
 
-/// 10.
 #[test]
-fn s10_an_unknown_key_or_a_value_that_is_no_text_is_refused() {
+fn unknown_key_or_non_string_value_is_rejected() {
     for key in ["evm", "evm.nothing", "EVM.http_port", "storage.pruning ", ""] {
         assert_eq!(full("full", &[(key, "1")]), Err(ConfigError::UnknownKey(key.into())));
     }
@@ -35,13 +33,12 @@ fn s10_an_unknown_key_or_a_value_that_is_no_text_is_refused() {
     assert_eq!(intent, Intent { mode: "full".into(), ..Intent::default() });
 }
 
-/// 11.
 #[test]
-fn s11_each_cell_of_the_table_of_values() {
+fn every_type_parses_and_rejects_its_values() {
     let (text, flag, int) = ("chain.moniker", "evm.slow", "evm.worker_queue_size");
     let (uint, float, span) = ("evm.max_tx_pool_txs", "mempool.drop_priority_threshold", "evm.trace_timeout");
     let list = "evm.deny_list";
-    for (key, given, path, written) in [
+    for (key, text, file, literal) in [
         (text, "", File::Config, "\"\""),
         (text, " a\"b\\c\n", File::Config, "\" a\\\"b\\\\c\\n\""),
         (flag, "TRUE", File::App, "true"),
@@ -64,24 +61,25 @@ fn s11_each_cell_of_the_table_of_values() {
         (list, "", File::App, "[]"),
     ] {
         let files =
-            full("full", &[(key, given)]).unwrap_or_else(|error| panic!("{key}={given}: {error}")).files;
-        let place = table::fields().find(|(field, _)| field.key == key).and_then(|(_, place)| place).unwrap();
-        assert_eq!(place.file, path);
-        assert_eq!(value(&files, place.file, place.path).unwrap(), written, "{key}={given}");
+            full("full", &[(key, text)]).unwrap_or_else(|error| panic!("{key}={text}: {error}")).files;
+        let location =
+            table::fields().find(|(field, _)| field.key == key).and_then(|(_, location)| location).unwrap();
+        assert_eq!(location.file, file);
+        assert_eq!(value(&files, location.file, location.path).unwrap(), literal, "{key}={text}");
     }
-    for (key, refused, reason) in [
+    for (key, rejected, reason) in [
         (flag, &["", " true", "on", "2"][..], "is not true or false"),
-        (int, &["", "x", "9545abc", "1.5", "1_000", "0x10", "5 6", "7 "][..], "is not a whole number"),
+        (int, &["", "x", "9545abc", "1.5", "1_000", "0x10", "5 6", "7 "][..], "is not an integer"),
         (int, &["9223372036854775808", "-9223372036854775809"][..], "is out of range"),
         (uint, &["-1", "+1"][..], "must have no sign"),
-        // TOML could not hold it: it could be written and never be read.
+        // TOML integers are signed 64-bit: it could be written but not parsed.
         (uint, &["9223372036854775808", "18446744073709551615"][..], "is out of range"),
         (float, &["", "x", "1.5x", "nan", "inf", "-inf"][..], "is not a decimal number"),
         (span, &["", "10", "1d", " 1s", "1s ", "2562047h47m16.854775808s"][..], "is not a duration"),
         (list, &["a,", ",", "a,,b"][..], "has an empty entry"),
     ] {
-        for text in refused {
-            let why = why(key, text).unwrap_or_else(|| panic!("{key}={text:?} was taken"));
+        for text in rejected {
+            let why = why(key, text).unwrap_or_else(|| panic!("{key}={text:?} was accepted"));
             assert!(why.starts_with(reason), "{key}={text:?}: {why}");
         }
     }
@@ -90,9 +88,8 @@ fn s11_each_cell_of_the_table_of_values() {
     }
 }
 
-/// 12.
 #[test]
-fn s12_a_number_beyond_the_width_of_its_field_is_refused() {
+fn out_of_range_number_is_rejected() {
     assert_eq!(why("network.p2p.max_connections", "70000").unwrap(), "is out of range: from 0 to 65535");
     assert_eq!(
         why("state_sync.fetchers", "3000000000").unwrap(),
@@ -104,9 +101,8 @@ fn s12_a_number_beyond_the_width_of_its_field_is_refused() {
     );
 }
 
-/// 13.
 #[test]
-fn s13_lists_are_told_with_commas() {
+fn lists_are_comma_separated() {
     let indexer =
         |text: &str| full("full", &[("tx_index.indexer", text), ("tx_index.psql_conn", "postgres://")]);
     let written = |text: &str| config(&indexer(text).unwrap().files, "tx-index.indexer");
@@ -118,9 +114,8 @@ fn s13_lists_are_told_with_commas() {
     assert_eq!(app(&full("full", &[("chain.index_events", "")]).unwrap().files, "index-events"), "[]");
 }
 
-/// 15.
 #[test]
-fn s15_durations_are_written_as_go_writes_them() {
+fn durations_are_formatted_like_go() {
     let written = |text: &str| {
         full("full", &[("mempool.ttl_duration", text)])
             .map(|resolved| config(&resolved.files, "mempool.ttl-duration"))
@@ -128,7 +123,7 @@ fn s15_durations_are_written_as_go_writes_them() {
     assert_eq!(written("1.5h").unwrap(), "\"1h30m0s\"");
     assert_eq!(written("1500us").unwrap(), "\"1.5ms\"");
     assert_eq!(written("0").unwrap(), "\"0s\"");
-    assert_eq!(errors(&refused(full("full", &[("mempool.ttl_duration", "-5s")]))), ["mempool.ttl_duration"]);
+    assert_eq!(errors(&rejected(full("full", &[("mempool.ttl_duration", "-5s")]))), ["mempool.ttl_duration"]);
     for text in ["10", "1d"] {
         assert!(why("mempool.ttl_duration", text).is_some(), "{text}");
     }

@@ -1,4 +1,4 @@
-//! GEN-15: accounts of people who run no validator, and values that are to be others.
+//! Non-validator accounts and overrides.
 
 use chain::address::Prefix;
 use chain::genesis::{Genesis, NewAccount, Vesting};
@@ -18,20 +18,20 @@ fn account(number: u8, balance: &str, vesting: Option<(&str, i64, bool)>) -> New
     }
 }
 
-fn with(accounts: &[NewAccount]) -> Result<Json, String> {
+fn assemble_with(accounts: &[NewAccount]) -> Result<Json, String> {
     let file = assembled_with(&[("a", &gentx(3))], accounts, &[]).map_err(|error| error.to_string())?.file;
     Ok(Json::parse(file.as_bytes()).unwrap())
 }
 
-/// The chain begins at this second.
-const BEGIN: i64 = 1_767_323_045;
+/// Genesis time in Unix seconds.
+const GENESIS_TIME: i64 = 1_767_323_045;
 
 #[test]
-fn accounts_and_vesting_are_written_as_seid_reads_them() {
-    let json = with(&[
+fn accounts_and_vesting_match_seid_format() {
+    let json = assemble_with(&[
         account(20, "5usei,7uatom", None),
-        account(21, "5usei", Some(("4usei", BEGIN + 1, false))),
-        account(22, "5usei", Some(("5usei", BEGIN + 100, true))),
+        account(21, "5usei", Some(("4usei", GENESIS_TIME + 1, false))),
+        account(22, "5usei", Some(("5usei", GENESIS_TIME + 100, true))),
     ])
     .unwrap();
     let accounts = json.at(&["app_state", "auth", "accounts"]).unwrap().as_array().unwrap();
@@ -47,9 +47,9 @@ fn accounts_and_vesting_are_written_as_seid_reads_them() {
     assert_eq!(
         accounts[2].compact(),
         format!(
-            r#"{{"@type":"/cosmos.vesting.v1beta1.ContinuousVestingAccount","base_vesting_account":{{"base_account":{{"address":"{}","pub_key":null,"account_number":"0","sequence":"0"}},"original_vesting":[{{"denom":"usei","amount":"4"}}],"delegated_free":[],"delegated_vesting":[],"end_time":"{}","admin":"","cancelled_time":"0"}},"start_time":"{BEGIN}"}}"#,
+            r#"{{"@type":"/cosmos.vesting.v1beta1.ContinuousVestingAccount","base_vesting_account":{{"base_account":{{"address":"{}","pub_key":null,"account_number":"0","sequence":"0"}},"original_vesting":[{{"denom":"usei","amount":"4"}}],"delegated_free":[],"delegated_vesting":[],"end_time":"{}","admin":"","cancelled_time":"0"}},"start_time":"{GENESIS_TIME}"}}"#,
             address(21),
-            BEGIN + 1
+            GENESIS_TIME + 1
         )
     );
     let delayed = accounts[3].compact();
@@ -70,30 +70,35 @@ fn accounts_and_vesting_are_written_as_seid_reads_them() {
 }
 
 #[test]
-fn accounts_that_cannot_be_are_refused() {
-    let error = with(&[account(3, "5usei", None)]).unwrap_err();
-    assert!(error.ends_with("is there already; list it once, and no validator's"), "{error}");
-    let error = with(&[account(20, "5usei", None), account(20, "5usei", None)]).unwrap_err();
-    assert!(error.ends_with("is there already; list it once, and no validator's"), "{error}");
+fn invalid_accounts_are_rejected() {
+    let error = assemble_with(&[account(3, "5usei", None)]).unwrap_err();
+    assert!(
+        error.ends_with("already exists; list each account once, and do not list validator accounts"),
+        "{error}"
+    );
+    let error = assemble_with(&[account(20, "5usei", None), account(20, "5usei", None)]).unwrap_err();
+    assert!(
+        error.ends_with("already exists; list each account once, and do not list validator accounts"),
+        "{error}"
+    );
     for (account, why) in [
-        (account(20, "", None), "balance is nothing"),
-        (account(20, "0.5usei", None), "balance is nothing"),
-        (account(20, "five", None), "is no amount"),
-        (account(20, "5usei", Some(("6usei", BEGIN + 1, false))), "within balance"),
-        (account(20, "5usei", Some(("0.9usei", BEGIN + 1, false))), "above nothing"),
-        (account(20, "5usei", Some(("1uatom", BEGIN + 1, false))), "within balance"),
-        (account(20, "5usei", Some(("5usei", BEGIN, true))), "after the chain begins"),
+        (account(20, "", None), "balance is empty"),
+        (account(20, "0.5usei", None), "balance is empty"),
+        (account(20, "five", None), "invalid amount"),
+        (account(20, "5usei", Some(("6usei", GENESIS_TIME + 1, false))), "not exceed balance"),
+        (account(20, "5usei", Some(("0.9usei", GENESIS_TIME + 1, false))), "must be positive"),
+        (account(20, "5usei", Some(("1uatom", GENESIS_TIME + 1, false))), "not exceed balance"),
+        (account(20, "5usei", Some(("5usei", GENESIS_TIME, true))), "after the genesis time"),
     ] {
-        let error = with(&[account]).unwrap_err();
+        let error = assemble_with(&[account]).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
-    let stranger = NewAccount { address: "cosmos1x".into(), balance: "1usei".into(), vesting: None };
-    assert!(with(&[stranger]).unwrap_err().contains("is no address"));
+    let foreign = NewAccount { address: "cosmos1x".into(), balance: "1usei".into(), vesting: None };
+    assert!(assemble_with(&[foreign]).unwrap_err().contains("invalid address"));
 }
 
-/// GEN-16.
 #[test]
-fn values_are_replaced_where_somebody_says_so() {
+fn overrides_replace_values_by_path() {
     let overridden = |path: &str, value: &str| {
         let file = assembled_with(&[("a", &gentx(3))], &[], &[(path, value)])
             .map_err(|error| error.to_string())?
@@ -108,15 +113,15 @@ fn values_are_replaced_where_somebody_says_so() {
     let json = overridden("gov.new.deep", "{\"z\":1,\"a\":1e400}").unwrap();
     assert_eq!(json.at(&["app_state", "gov", "new"]).unwrap().compact(), r#"{"deep":{"z":1,"a":1e400}}"#);
     for (path, value, why) in [
-        ("gov", "1", "must be <module>.<field>"),
-        ("", "1", "must be <module>.<field>"),
-        ("gov..x", "1", "must be <module>.<field>"),
-        ("gov.x.", "1", "must be <module>.<field>"),
+        ("gov", "1", "expected <module>.<field>"),
+        ("", "1", "expected <module>.<field>"),
+        ("gov..x", "1", "expected <module>.<field>"),
+        ("gov.x.", "1", "expected <module>.<field>"),
         ("nothing.x", "1", "has no module \"nothing\""),
-        ("gov.starting_proposal_id.x", "1", "\"starting_proposal_id\" is a value and has no fields"),
-        ("gov.deposits.x", "1", "\"deposits\" is a value and has no fields"),
-        ("gov.x", "", "the value is not JSON"),
-        ("gov.x", "{", "the value is not JSON"),
+        ("gov.starting_proposal_id.x", "1", "\"starting_proposal_id\" is not an object"),
+        ("gov.deposits.x", "1", "\"deposits\" is not an object"),
+        ("gov.x", "", "invalid value: not JSON"),
+        ("gov.x", "{", "invalid value: not JSON"),
     ] {
         let error = overridden(path, value).unwrap_err();
         assert!(error.contains(why), "{path}: {error}");
@@ -124,7 +129,7 @@ fn values_are_replaced_where_somebody_says_so() {
 }
 
 #[test]
-fn an_account_is_added_once() {
+fn add_account_is_idempotent() {
     let mut genesis: Genesis = crate::ceremony::base();
     let key = account_key(3);
     let balance = chain::coin::Coins::parse("7usei").unwrap();

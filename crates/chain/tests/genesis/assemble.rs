@@ -1,13 +1,13 @@
-//! The assembled document.
+//! Assembled genesis file.
 
 use chain::json::Json;
 use chain::sha256;
 
 use crate::ceremony::{assembled, base, consensus_key, gentx};
 
-/// GEN-08: the list is what lets a chain of one validator start.
+/// Without the list, a chain with one validator does not start.
 #[test]
-fn every_validator_is_listed_with_its_votes() {
+fn validators_are_listed_with_voting_power() {
     let file = assembled(&[("a", &gentx(3))]).unwrap().file;
     let json = Json::parse(file.as_bytes()).unwrap();
     let key = base64_of(&consensus_key(3).public());
@@ -40,9 +40,8 @@ fn base64_of(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// GEN-11.
 #[test]
-fn the_hash_is_over_the_bytes_and_the_same_every_time() {
+fn genesis_hash_is_deterministic() {
     let nodes: [(&str, &str); 3] = [("c", &gentx(5)), ("a", &gentx(3)), ("b", &gentx(4))];
     let first = assembled(&nodes).unwrap();
     assert_eq!(first.hash, sha256(first.file.as_bytes()));
@@ -52,8 +51,8 @@ fn the_hash_is_over_the_bytes_and_the_same_every_time() {
 }
 
 #[test]
-fn gentxs_are_executed_in_the_order_of_their_files() {
-    // As file names `gentx-a-1.json` comes before `gentx-a.json`, and `gentx-a10.json` before `gentx-a2.json`.
+fn gentxs_are_sorted_by_file_name() {
+    // File names: `gentx-a-1.json` sorts before `gentx-a.json`, and `gentx-a10.json` before `gentx-a2.json`.
     let (one, two, three, four) = (gentx(3), gentx(4), gentx(5), gentx(6));
     let nodes: [(&str, &str); 4] = [("a", &one), ("a-1", &two), ("a2", &three), ("a10", &four)];
     let file = assembled(&nodes).unwrap().file;
@@ -69,9 +68,8 @@ fn gentxs_are_executed_in_the_order_of_their_files() {
     assert_eq!(order, [two, one, four, three]);
 }
 
-/// GEN-09.
 #[test]
-fn two_validators_are_warned_that_they_never_start() {
+fn two_validators_get_a_warning() {
     let count = |nodes: &[(&str, &str)]| assembled(nodes).unwrap().warnings.len();
     assert_eq!(count(&[("a", &gentx(3))]), 0);
     assert_eq!(count(&[("a", &gentx(3)), ("b", &gentx(4))]), 1);
@@ -79,10 +77,10 @@ fn two_validators_are_warned_that_they_never_start() {
 }
 
 #[test]
-fn a_document_is_written_as_it_was_read() {
+fn genesis_round_trips() {
     let file = base().file();
     assert_eq!(chain::genesis::Genesis::parse(file.as_bytes()).unwrap().file(), file);
-    // Modules in the order of the alphabet, whatever order they came in.
+    // Modules are sorted by name.
     let json = Json::parse(file.as_bytes()).unwrap();
     let modules: Vec<&str> =
         json.at(&["app_state"]).unwrap().as_object().unwrap().iter().map(|(name, _)| name).collect();

@@ -1,4 +1,4 @@
-//! A ceremony whose keys are known.
+//! Test fixture: a ceremony with fixed keys.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub const CHAIN: &str = "gx-vec-1";
 pub const TIME: &str = "2026-01-02T03:04:05Z";
 pub const BALANCE: &str = "1000000000000usei";
 
-/// The private key of the vector, of `abandon` 23 times and `art`.
+/// Private key of the test vectors, derived from the mnemonic `abandon` (23 times) `art`.
 pub fn vector_key() -> AccountKey {
     let hex = "8088c2ed2149c34f6d6533b774da4e1692eb5cb426fdbaef6898eeda489630b7";
     let mut bytes = Zeroizing::new([0; 32]);
@@ -35,7 +35,7 @@ pub fn account_key(seed: u8) -> AccountKey {
     AccountKey::from_bytes(&Zeroizing::new([seed; 32])).unwrap()
 }
 
-/// What a validator declares, as the vector has it.
+/// Gentx parameters of the test vectors.
 pub fn declaration<'a>(node_id: &'a str, stake: &'a Coin) -> Declaration<'a> {
     Declaration {
         chain_id: CHAIN,
@@ -48,7 +48,7 @@ pub fn declaration<'a>(node_id: &'a str, stake: &'a Coin) -> Declaration<'a> {
     }
 }
 
-/// A gentx of keys from seeds, with a stake, for a chain.
+/// Signs a gentx with keys from seeds.
 pub fn gentx_of(account: &AccountKey, consensus: u8, stake: &str, chain_id: &str) -> Gentx {
     let (node, stake) = (node_key(1).id(), Coin::parse(stake).unwrap());
     let consensus_key = consensus_key(consensus).public();
@@ -56,7 +56,7 @@ pub fn gentx_of(account: &AccountKey, consensus: u8, stake: &str, chain_id: &str
     Gentx::sign(&declaration, account).unwrap()
 }
 
-/// The gentx file of a node with a number.
+/// Renders the gentx file of a numbered node.
 pub fn gentx(number: u8) -> String {
     gentx_of(&account_key(number), number, "10000000usei", CHAIN).file()
 }
@@ -65,7 +65,7 @@ pub fn base() -> Genesis {
     Genesis::new(CHAIN, TIME.parse().unwrap()).unwrap()
 }
 
-/// What becomes of nodes with these gentxs.
+/// Assembles a genesis from these gentxs.
 pub fn assembled(nodes: &[(&str, &str)]) -> Result<Assembled, GenesisError> {
     assembled_with(nodes, &[], &[])
 }

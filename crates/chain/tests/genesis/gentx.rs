@@ -1,4 +1,4 @@
-//! A gentx.
+//! Gentx files.
 
 use chain::address::Prefix;
 use chain::coin::Coin;
@@ -13,9 +13,8 @@ fn vector(gas_limit: u64) -> Gentx {
     Gentx::sign(&declaration, &vector_key()).unwrap()
 }
 
-/// GEN-03.
 #[test]
-fn the_file_is_that_of_the_vector() {
+fn gentx_file_matches_test_vector() {
     let file = vector(0).file();
     assert_eq!(file.len(), 1147);
     assert_eq!(sha256(file.as_bytes()), "8fadd1a0f300f8b7d98a2b53ca44458c12bf781c4ee5c1fffd4f8224c07ae8b8");
@@ -29,22 +28,22 @@ fn the_file_is_that_of_the_vector() {
 }
 
 #[test]
-fn what_was_signed_is_read_again() {
+fn gentx_round_trips() {
     let gentx = vector(0);
     let read = Gentx::parse(gentx.file().as_bytes(), CHAIN).unwrap();
     assert_eq!(read, gentx);
     assert_eq!(read.delegator().to_text(Prefix::Account), "sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd37");
     assert_eq!(read.stake().to_string(), "10000000usei");
     assert_eq!(*read.consensus_key(), consensus_key(2).public());
-    // Programs that are not Sei's leave this out, and sign the same bytes.
+    // Other tools omit this field and sign the same bytes.
     let without = gentx.file().replace(",\"gas_estimate\":\"0\"", "");
     assert_ne!(without, gentx.file());
     assert_eq!(Gentx::parse(without.as_bytes(), CHAIN).unwrap().file(), gentx.file());
 }
 
-/// Markup in a name is escaped in the file and signed as it is.
+/// HTML characters in a moniker are escaped in the file but signed unescaped.
 #[test]
-fn a_name_with_markup_is_escaped_as_go_does() {
+fn moniker_is_escaped_like_go() {
     let (node, stake) = (node_key(1).id(), Coin::parse("10000000usei").unwrap());
     let declaration = Declaration { moniker: "<a>&\"b\"", ..declaration(&node, &stake) };
     let file = Gentx::sign(&declaration, &vector_key()).unwrap().file();
@@ -61,7 +60,7 @@ fn a_name_with_markup_is_escaped_as_go_does() {
 }
 
 #[test]
-fn a_signature_for_another_chain_or_of_somebody_else_is_refused() {
+fn foreign_or_forged_signature_is_rejected() {
     let file = gentx_of(&vector_key(), 2, "10000000usei", "other-1").file();
     let error = Gentx::parse(file.as_bytes(), CHAIN).unwrap_err();
     assert_eq!(error, GentxError::Signature(CHAIN.into()));

@@ -1,4 +1,4 @@
-//! GEN-05: the keyring of a new validator.
+//! Keyring of a new validator.
 
 use chain::keyring::{KeyringError, Randomness, files, read};
 use zeroize::Zeroizing;
@@ -10,7 +10,7 @@ fn randomness(seed: u8) -> Randomness {
 }
 
 #[test]
-fn a_key_that_was_stored_is_found_again() {
+fn keyring_round_trips() {
     let [key, address] = files(&vector_key(), [randomness(1), randomness(5)]).unwrap();
     assert_eq!(key.name, "validator.info");
     assert_eq!(address.name, "1d19480dbdf192bbc6f35415a59983c0e6bfb65c.address");
@@ -21,14 +21,14 @@ fn a_key_that_was_stored_is_found_again() {
 }
 
 #[test]
-fn a_keyring_that_was_changed_is_refused() {
+fn tampered_keyring_is_rejected() {
     let [key, address] = files(&account_key(9), [randomness(1), randomness(5)]).unwrap();
     let text = String::from_utf8(key.content.expose().to_vec()).unwrap();
     assert_eq!(read(address.content.expose()).unwrap_err(), KeyringError::Unreadable);
-    for place in [10, 130, 180, 200, text.len() - 5] {
+    for index in [10, 130, 180, 200, text.len() - 5] {
         let mut bytes = text.clone().into_bytes();
-        bytes[place] = if bytes[place] == b'A' { b'B' } else { b'A' };
-        assert_eq!(read(&bytes).unwrap_err(), KeyringError::Unreadable, "{place}");
+        bytes[index] = if bytes[index] == b'A' { b'B' } else { b'A' };
+        assert_eq!(read(&bytes).unwrap_err(), KeyringError::Unreadable, "{index}");
     }
     for text in ["", "a.b.c", "....", &text[..text.len() - 30]] {
         assert_eq!(read(text.as_bytes()).unwrap_err(), KeyringError::Unreadable);

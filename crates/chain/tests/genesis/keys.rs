@@ -7,7 +7,7 @@ use chain::sha256;
 use crate::ceremony::{consensus_key, node_key, vector_key};
 
 #[test]
-fn addresses_are_those_of_the_vectors() {
+fn addresses_match_test_vectors() {
     let key = vector_key();
     let hex: String = key.public().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, "02ba66a84cf7839af172a13e7fc9f5e7008cb8bca1585f8f3bafb3039eda3c1fdd");
@@ -20,9 +20,8 @@ fn addresses_are_those_of_the_vectors() {
     assert_eq!(consensus_key(2).address(), "seivalcons1dguq840stxgz58rd477fhfrjjgf00j4vlf524r");
 }
 
-/// GEN-01.
 #[test]
-fn key_files_have_the_bytes_that_seid_writes() {
+fn key_files_match_seid_byte_for_byte() {
     let file = node_key(1).file();
     let text = std::str::from_utf8(file.expose()).unwrap();
     assert_eq!(text.len(), 196);
@@ -38,31 +37,30 @@ fn key_files_have_the_bytes_that_seid_writes() {
     assert_eq!(sha256(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-/// GEN-02.
 #[test]
-fn what_was_written_is_read_again() {
+fn key_files_round_trip() {
     let node = node_key(7);
     assert_eq!(NodeKey::parse(node.file().expose()).unwrap().file().expose(), node.file().expose());
     let consensus = consensus_key(8);
     let again = ConsensusKey::parse(consensus.file().expose()).unwrap();
     assert_eq!(again.file().expose(), consensus.file().expose());
-    // The name in the file is not believed: seid computes it anew.
+    // The ID in the file is ignored: seid derives it from the key.
     let text = String::from_utf8(node.file().expose().to_vec()).unwrap();
     let renamed = text.replace(&node.id(), &node_key(9).id());
     assert_eq!(NodeKey::parse(renamed.as_bytes()).unwrap().id(), node.id());
 }
 
 #[test]
-fn key_files_that_are_none_are_refused_without_their_content() {
+fn key_file_errors_do_not_reveal_content() {
     let text = String::from_utf8(node_key(1).file().expose().to_vec()).unwrap();
-    let refuse = |text: &str| NodeKey::parse(text.as_bytes()).unwrap_err();
-    assert_eq!(refuse("{"), KeyFileError::Syntax("node_key.json"));
-    assert_eq!(refuse(&text.replace("AQEB", "AQE")), KeyFileError::Syntax("node_key.json"));
+    let parse_error = |text: &str| NodeKey::parse(text.as_bytes()).unwrap_err();
+    assert_eq!(parse_error("{"), KeyFileError::Syntax("node_key.json"));
+    assert_eq!(parse_error(&text.replace("AQEB", "AQE")), KeyFileError::Syntax("node_key.json"));
     assert_eq!(
-        refuse(&text.replace("PrivKeyEd25519", "PrivKeySecp256k1")),
+        parse_error(&text.replace("PrivKeyEd25519", "PrivKeySecp256k1")),
         KeyFileError::Type("node_key.json")
     );
-    assert_eq!(refuse(&text.replace("\"AQEB", "\"AQEC")), KeyFileError::Mismatch("node_key.json"));
+    assert_eq!(parse_error(&text.replace("\"AQEB", "\"AQEC")), KeyFileError::Mismatch("node_key.json"));
     let text = String::from_utf8(consensus_key(2).file().expose().to_vec()).unwrap();
     let swapped = text.replace(
         "gTl3Dqh9F19Wo1Rmw0x+zMuNipG07jeiXfYPW4/Js5Q=\"\n  },",
@@ -74,9 +72,8 @@ fn key_files_that_are_none_are_refused_without_their_content() {
     assert!(!error.to_string().contains("AgIC"), "{error}");
 }
 
-/// GEN-19.
 #[test]
-fn private_keys_are_shown_nowhere() {
+fn debug_output_hides_private_keys() {
     let (node, consensus, account) = (node_key(1), consensus_key(2), vector_key());
     let shown = format!("{node:?} {consensus:?} {account:?} {:?} {:?}", node.file(), consensus.file());
     assert_eq!(

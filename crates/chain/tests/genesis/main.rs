@@ -1,11 +1,6 @@
-//! Identities, accounts, gentxs and genesis documents: vectors that were checked with seid, and what is refused.
+//! Tests of keys, accounts, gentxs and genesis files against test vectors verified with seid.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests may panic as tests may"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers may panic")]
 
 mod accounts;
 mod assemble;
@@ -14,4 +9,4 @@ mod gentx;
 mod keyring;
 mod keys;
 mod peers;
-mod refused;
+mod validation;

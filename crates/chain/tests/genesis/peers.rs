@@ -1,4 +1,4 @@
-//! GEN-20: peers of a new chain.
+//! Peers of a new chain.
 
 use chain::genesis::{PeersError, node_id_of, others, peers_document};
 use chain::identity::public_identity;
@@ -6,7 +6,7 @@ use chain::identity::public_identity;
 use crate::ceremony::node_key;
 
 #[test]
-fn peers_are_everybody_else() {
+fn peers_exclude_own_node() {
     let (a, b) = (node_key(1).id(), node_key(2).id());
     let document = peers_document(&[("val-0", a.clone()), ("val-1", b.clone())], "chains");
     assert_eq!(
@@ -20,21 +20,21 @@ fn peers_are_everybody_else() {
         [format!("{b}@val-1-0.val-1.chains.svc.cluster.local:26656")]
     );
     assert_eq!(others(b"[]", &a).unwrap(), [""; 0]);
-    for wrong in
+    for invalid in
         ["{}", "[1]", "[\"x\"]", "[\"x@y:1\"]", &format!("[\"{a}@\"]"), &format!("[\"{a}@b:1,{b}@c:1\"]")]
     {
-        assert_eq!(others(wrong.as_bytes(), &a), Err(PeersError::Peers), "{wrong}");
+        assert_eq!(others(invalid.as_bytes(), &a), Err(PeersError::Peers), "{invalid}");
     }
 }
 
 #[test]
-fn an_identity_is_read_with_and_without_its_key() {
+fn node_id_is_read_from_identity_document() {
     let id = node_key(1).id();
     assert_eq!(node_id_of("a", public_identity(&id).as_bytes()).unwrap(), id);
-    // Another sidecar uploads the whole file.
+    // The upstream sidecar uploads the whole key file.
     let whole = format!("{{\"node_key\":{}}}", std::str::from_utf8(node_key(1).file().expose()).unwrap());
     assert_eq!(node_id_of("a", whole.as_bytes()).unwrap(), id);
-    for wrong in ["", "{}", "{\"node_key\":{\"id\":\"short\"}}", &public_identity(&id.to_uppercase())] {
-        assert_eq!(node_id_of("a", wrong.as_bytes()), Err(PeersError::Identity("a".into())), "{wrong}");
+    for invalid in ["", "{}", "{\"node_key\":{\"id\":\"short\"}}", &public_identity(&id.to_uppercase())] {
+        assert_eq!(node_id_of("a", invalid.as_bytes()), Err(PeersError::Identity("a".into())), "{invalid}");
     }
 }

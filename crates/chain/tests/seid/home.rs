@@ -1,4 +1,4 @@
-//! A home of seid that only we wrote.
+//! Test fixture: a seid home directory rendered by this crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
 pub const CHAIN: &str = "gx-judge-1";
-/// The seed of the validator's keys.
+/// Seed of the validator's keys.
 pub const SEED: u8 = 42;
 
 pub fn node_key(seed: u8) -> NodeKey {
@@ -65,13 +65,13 @@ fn genesis(accounts: &[NewAccount], overrides: &BTreeMap<String, Vec<u8>>) -> St
 pub struct Home(PathBuf);
 
 impl Home {
-    /// A home of a mode, on a chain of one validator.
+    /// Creates a home for a mode, on a chain with one validator.
     pub fn new(path: &Path, mode: Mode) -> Self {
         Self::with_genesis(path, mode, &genesis(&[], &BTreeMap::new()))
     }
 
-    /// The validator's home, on a chain with accounts of others.
-    pub fn with_strangers(path: &Path) -> Self {
+    /// Creates the validator's home, on a chain with non-validator accounts.
+    pub fn with_extra_accounts(path: &Path) -> Self {
         let account = |seed, vesting| NewAccount {
             address: account_key(seed).address().to_text(Prefix::Account),
             balance: "500usei,7uatom".into(),
@@ -87,7 +87,7 @@ impl Home {
         let home = Self(path.to_owned());
         fs::create_dir_all(path.join("config")).unwrap();
         fs::create_dir_all(path.join("data")).unwrap();
-        // Only the validator is the one in the genesis file.
+        // Only the validator has the keys in the genesis file.
         let seed = if mode == Mode::Validator { SEED } else { SEED + 1 };
         let host = Host { name: "judge".into(), processors: 2 };
         let intent = Intent { mode: mode.name().into(), ..Intent::default() };
@@ -127,7 +127,7 @@ impl Home {
         }
     }
 
-    /// Starts seid in the site's own network: it takes fixed ports of every address.
+    /// Starts seid in the site's network namespace, because it binds fixed ports on all addresses.
     pub fn start(&self, site: &Site, name: &str) -> testbed::Result<Process> {
         let program = Part::Seid.ensure()?.join("bin/seid");
         Program::new(name, program)
@@ -137,7 +137,7 @@ impl Home {
     }
 }
 
-/// Runs a command of seid to its end.
+/// Runs a seid command and returns its output.
 pub fn seid(args: &[&str]) -> Result<String, String> {
     let program = Part::Seid.ensure().map_err(|error| error.to_string())?.join("bin/seid");
     let output = Command::new(program).args(args).env_clear().env("HOME", "/nonexistent").output();
@@ -146,12 +146,12 @@ pub fn seid(args: &[&str]) -> Result<String, String> {
     if !output.status.success() {
         return Err(format!("seid {args:?}: {}: {errors}", output.status));
     }
-    // Some commands answer there.
+    // Some commands print their result to stderr.
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok(if answer.trim().is_empty() { errors } else { answer })
 }
 
-/// The ports that anybody listens on in the network of a process.
+/// Returns the listening ports in the network namespace of a process.
 pub fn listening(pid: u32) -> BTreeSet<u16> {
     let tables =
         ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default());
@@ -166,7 +166,7 @@ pub fn listening(pid: u32) -> BTreeSet<u16> {
         .collect()
 }
 
-/// The height of a node, if it answers.
+/// Returns the block height of a node, if it responds.
 pub async fn height(rpc: (Ipv4Addr, u16)) -> Option<u64> {
     let mut stream = TcpStream::connect(rpc).await.ok()?;
     stream.write_all(b"GET /status HTTP/1.0\r\n\r\n").await.ok()?;

@@ -1,11 +1,11 @@
-//! Real seid judges: it starts with our files, reads our keys, makes the same gentx and the same genesis, and dies of what
-//! we refuse.
+//! Tests against a real seid: it starts with our files, reads our keys, creates the same gentx and genesis, and does not start
+//! with settings that we reject.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test may panic; clippy recognizes only those of the usual runner"
+    reason = "tests may panic; clippy recognizes libtest tests only"
 )]
 
 mod home;
@@ -26,19 +26,19 @@ use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
 testbed::suite![
-    the_files_of_every_mode_start_seid,
-    what_is_refused_here_kills_seid,
-    the_genesis_of_a_new_chain_is_that_of_seid_init,
-    the_assembled_genesis_is_that_of_collect_gentxs,
-    seid_reads_our_keys_and_makes_the_same_gentx,
-    accounts_that_vest_are_taken,
+    seid_starts_in_every_mode,
+    rejected_settings_keep_seid_from_starting,
+    new_genesis_matches_seid_init,
+    assembled_genesis_matches_collect_gentxs,
+    keys_and_gentx_match_seid,
+    seid_accepts_vesting_accounts,
 ];
 
-/// How long a start may take on a busy machine.
-const STARTS_WITHIN: Duration = Duration::from_secs(90);
+/// Startup timeout, generous for busy machines.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Scenario 35, and GEN-08: one validator with the list makes blocks.
-async fn the_files_of_every_mode_start_seid(cx: Context) -> TestResult {
+/// A chain with one validator in the genesis validator list produces blocks.
+async fn seid_starts_in_every_mode(cx: Context) -> TestResult {
     for (mode, ports) in [
         (Mode::Validator, &[26656, 26657, 26660][..]),
         (Mode::Full, &[1317, 9090, 9091, 26656, 26657, 26660]),
@@ -49,21 +49,25 @@ async fn the_files_of_every_mode_start_seid(cx: Context) -> TestResult {
         let home = Home::new(&site.dir().join(mode.name()), mode);
         let seid = home.start(&site, mode.name())?;
         let pid = seid.pid()?;
-        let wanted: BTreeSet<u16> = ports.iter().copied().collect();
-        wait::until(format!("{mode} to listen"), STARTS_WITHIN, || async {
+        let expected: BTreeSet<u16> = ports.iter().copied().collect();
+        wait::until(format!("{mode} to listen"), STARTUP_TIMEOUT, || async {
             seid.check_alive().map_err(|error| error.to_string())?;
             let found = home::listening(pid);
-            // The servers of the EVM open with the first block.
+            // The EVM servers start with the first block.
             let found: BTreeSet<u16> = found.difference(&BTreeSet::from([8545, 8546])).copied().collect();
-            if found == wanted { Ok(()) } else { Err(format!("it listens on {found:?}, not on {wanted:?}")) }
+            if found == expected {
+                Ok(())
+            } else {
+                Err(format!("listening on {found:?}, expected {expected:?}"))
+            }
         })
         .await?;
         if mode == Mode::Validator {
             let rpc = (site.addresses().control_plane(), 26657);
-            wait::until("the third block", STARTS_WITHIN, || async {
+            wait::until("the third block", STARTUP_TIMEOUT, || async {
                 match home::height(rpc).await {
                     Some(height) if height >= 3 => Ok(()),
-                    other => Err(format!("the height is {other:?}")),
+                    other => Err(format!("height is {other:?}")),
                 }
             })
             .await?;
@@ -74,8 +78,8 @@ async fn the_files_of_every_mode_start_seid(cx: Context) -> TestResult {
     Ok(())
 }
 
-/// Scenario 36: forced upon seid, what our rules refuse ends it.
-async fn what_is_refused_here_kills_seid(cx: Context) -> TestResult {
+/// Every rule in `seid_rules` and `network_rules` corresponds to a startup failure of seid.
+async fn rejected_settings_keep_seid_from_starting(cx: Context) -> TestResult {
     use Patchable::{App, Config};
     let cases = [
         (
@@ -136,24 +140,24 @@ async fn what_is_refused_here_kills_seid(cx: Context) -> TestResult {
         (Mode::Full, Config, json!({ "db-backend": "rocksdb" }), "unknown db_backend"),
     ];
     let site = cx.site()?;
-    for (number, (mode, file, tree, last_words)) in cases.iter().enumerate() {
+    for (number, (mode, file, tree, log_message)) in cases.iter().enumerate() {
         let home = Home::new(&site.dir().join(number.to_string()), *mode);
         let path = home.config(file.name());
         let text = patch(*file, &fs::read_to_string(&path)?, tree.as_object().unwrap())?;
         fs::write(&path, text)?;
-        let seid = home.start(&site, &format!("refused-{number}"))?;
-        wait::until(format!("seid to die of {tree}"), STARTS_WITHIN, || async {
-            if seid.check_alive().is_err() { Ok(()) } else { Err("it lives") }
+        let seid = home.start(&site, &format!("rejected-{number}"))?;
+        wait::until(format!("seid to exit because of {tree}"), STARTUP_TIMEOUT, || async {
+            if seid.check_alive().is_err() { Ok(()) } else { Err("still running") }
         })
         .await?;
         let log = fs::read_to_string(seid.log())?;
-        assert!(log.contains(last_words), "seid did not die of {tree}:\n{log}");
+        assert!(log.contains(log_message), "seid did not exit because of {tree}:\n{log}");
     }
     Ok(())
 }
 
-/// GEN-14: when this fails, the template is of another version than seid.
-async fn the_genesis_of_a_new_chain_is_that_of_seid_init(cx: Context) -> TestResult {
+/// If this fails, the template and seid have different versions.
+async fn new_genesis_matches_seid_init(cx: Context) -> TestResult {
     let site = cx.site()?;
     let home = site.dir().join("init");
     home::seid(&["init", "m", "--chain-id", CHAIN, "--home", home.to_str().unwrap()])?;
@@ -168,16 +172,15 @@ async fn the_genesis_of_a_new_chain_is_that_of_seid_init(cx: Context) -> TestRes
         }
         json.pretty()
     };
-    let theirs = fs::read(home.join("config/genesis.json"))?;
-    let ours = Genesis::new(CHAIN, "2026-01-02T03:04:05Z".parse()?)?.file();
-    assert_eq!(without_times(ours.as_bytes()), without_times(&theirs));
-    // What was read is written as it was.
-    assert_eq!(Genesis::parse(&theirs)?.file().as_bytes(), theirs);
+    let expected = fs::read(home.join("config/genesis.json"))?;
+    let actual = Genesis::new(CHAIN, "2026-01-02T03:04:05Z".parse()?)?.file();
+    assert_eq!(without_times(actual.as_bytes()), without_times(&expected));
+    // Parsing and rendering preserves every byte.
+    assert_eq!(Genesis::parse(&expected)?.file().as_bytes(), expected);
     Ok(())
 }
 
-/// GEN-10.
-async fn the_assembled_genesis_is_that_of_collect_gentxs(cx: Context) -> TestResult {
+async fn assembled_genesis_matches_collect_gentxs(cx: Context) -> TestResult {
     let site = cx.site()?;
     let home = site.dir().join("collect");
     let home_text = home.to_str().unwrap();
@@ -195,44 +198,43 @@ async fn the_assembled_genesis_is_that_of_collect_gentxs(cx: Context) -> TestRes
         fs::write(home.join(format!("config/gentx/gentx-{name}.json")), file)?;
     }
     home::seid(&["collect-gentxs", "--home", home_text])?;
-    let theirs = fs::read_to_string(home.join("config/genesis.json"))?;
+    let expected = fs::read_to_string(home.join("config/genesis.json"))?;
 
     let participants: Vec<Participant<'_>> =
         gentxs.iter().map(|(name, file)| Participant { name, gentx: file.as_bytes() }).collect();
-    let ours = assemble(Ceremony {
+    let actual = assemble(Ceremony {
         base,
         participants: &participants,
         balance: &balance,
         accounts: &[],
         overrides: &BTreeMap::new(),
     })?;
-    let mut without_list = Json::parse(ours.file.as_bytes())?;
-    let Json::Object(members) = &mut without_list else { panic!("no object") };
-    assert_eq!(members.take("validators").unwrap().as_array().unwrap().len(), 3);
-    assert_eq!(without_list.pretty(), theirs);
-    let file = home.join("ours.json");
-    fs::write(&file, &ours.file)?;
+    let mut without_list = Json::parse(actual.file.as_bytes())?;
+    let Json::Object(members) = &mut without_list else { panic!("not an object") };
+    assert_eq!(members.remove("validators").unwrap().as_array().unwrap().len(), 3);
+    assert_eq!(without_list.pretty(), expected);
+    let file = home.join("actual.json");
+    fs::write(&file, &actual.file)?;
     home::seid(&["validate-genesis", file.to_str().unwrap(), "--home", home_text])?;
     Ok(())
 }
 
-/// GEN-01, GEN-03 and GEN-05.
-async fn seid_reads_our_keys_and_makes_the_same_gentx(cx: Context) -> TestResult {
+async fn keys_and_gentx_match_seid(cx: Context) -> TestResult {
     let site = cx.site()?;
     let home = Home::new(&site.dir().join("keys"), Mode::Validator);
-    let ask = |args: &[&str]| home::seid(&[args, &["--home", home.text()]].concat());
-    assert_eq!(ask(&["tendermint", "show-node-id"])?.trim(), node_key(home::SEED).id());
-    assert_eq!(ask(&["tendermint", "show-address"])?.trim(), consensus_key(home::SEED).address());
+    let run_seid = |args: &[&str]| home::seid(&[args, &["--home", home.text()]].concat());
+    assert_eq!(run_seid(&["tendermint", "show-node-id"])?.trim(), node_key(home::SEED).id());
+    assert_eq!(run_seid(&["tendermint", "show-address"])?.trim(), consensus_key(home::SEED).address());
 
     home.write_keyring();
-    let listed = ask(&["keys", "list", "--keyring-backend", "test", "--output", "json"])?;
+    let listed = run_seid(&["keys", "list", "--keyring-backend", "test", "--output", "json"])?;
     let listed: serde_json::Value = serde_json::from_str(listed.trim())?;
     assert_eq!(listed[0]["name"], "validator");
     let address = account_key(home::SEED).address().to_text(Prefix::Account);
     assert_eq!(listed[0]["address"], address.as_str());
 
-    let document = home.config("theirs.json");
-    ask(&[
+    let document = home.config("expected.json");
+    run_seid(&[
         "gentx",
         "validator",
         "10000000usei",
@@ -256,22 +258,22 @@ async fn seid_reads_our_keys_and_makes_the_same_gentx(cx: Context) -> TestResult
         stake: &Coin::parse("10000000usei")?,
         gas_limit: 200_000,
     };
-    let ours = Gentx::sign(&declaration, &account_key(home::SEED))?.file();
-    assert_eq!(fs::read_to_string(document)?, ours);
+    let actual = Gentx::sign(&declaration, &account_key(home::SEED))?.file();
+    assert_eq!(fs::read_to_string(document)?, actual);
     Ok(())
 }
 
-/// GEN-15, and an override: seid begins with them.
-async fn accounts_that_vest_are_taken(cx: Context) -> TestResult {
+/// Also covers a genesis override.
+async fn seid_accepts_vesting_accounts(cx: Context) -> TestResult {
     let site = cx.site()?;
-    let home = Home::with_strangers(&site.dir().join("vesting"));
+    let home = Home::with_extra_accounts(&site.dir().join("vesting"));
     let seid = home.start(&site, "vesting")?;
     let rpc = (site.addresses().control_plane(), 26657);
-    wait::until("the second block", STARTS_WITHIN, || async {
+    wait::until("the second block", STARTUP_TIMEOUT, || async {
         seid.check_alive().map_err(|error| error.to_string())?;
         match home::height(rpc).await {
             Some(height) if height >= 2 => Ok(()),
-            other => Err(format!("the height is {other:?}")),
+            other => Err(format!("height is {other:?}")),
         }
     })
     .await?;

@@ -138,7 +138,7 @@ mod tests {
         std::fs::write(dir.path().join("config/app.toml"), "no toml").unwrap();
         let trees = [(Patchable::Config, tree(json!({"a": 1}))), (Patchable::App, tree(json!({"b": 2})))];
         let error = patch(dir.path(), &trees).unwrap_err().to_string();
-        assert!(error.starts_with("app.toml is not TOML"), "{error}");
+        assert!(error.starts_with("app.toml is not valid TOML"), "{error}");
         let left: Vec<_> = std::fs::read_dir(dir.path().join("config")).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "{left:?}");
     }

@@ -269,7 +269,7 @@ pub async fn a_ceremony_refuses_what_cannot_be(cx: Context) -> TestResult {
             "nodes val-0 and val-9 have the same delegator",
         ),
         (assemble(one.clone(), account("sei1nobody", &Value::Null)), "sei1nobody"),
-        (assemble(one.clone(), account(stranger, &end)), "vesting.endTime must be after the chain begins"),
+        (assemble(one.clone(), account(stranger, &end)), "vesting.endTime must be after the genesis time"),
         (assemble(one.clone(), json!({"overrides": {"nothing.a": 1}})), "has no module \"nothing\""),
         (assemble(one.clone(), json!({"overrides": {"staking.params.max_validators": 0}})), "1"),
     ] {

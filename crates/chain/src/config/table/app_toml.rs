@@ -1,13 +1,13 @@
-//! The lines of `app.toml`, in the order in which they are written.
+//! Lines of `app.toml`, in file order.
 
 use api::duration::{MINUTE, SECOND};
 
-use super::Default::{Each, Pool, Same, Workers};
+use super::DefaultValue::{ConcurrencyWorkers, Each, EvmWorkers, Same};
 use super::Literal::{Absent, Flag, Number, Real, Span, Text, Texts};
 use super::{INT, Kind, Line, UINT, UINT32, field};
 
-/// One line for each key.
-#[rustfmt::skip] // A table: one key on one line.
+/// Lines of `app.toml`, in file order.
+#[rustfmt::skip] // One key per line.
 pub(super) static LINES: [Line; 110] = [
     field("minimum-gas-prices", "chain.min_gas_prices", Kind::Text, Same(Text("0.01usei"))),
     field("pruning", "storage.pruning", Kind::Text, Each([Text("nothing"), Text("custom"), Text("everything"), Text("nothing")])),
@@ -21,7 +21,7 @@ pub(super) static LINES: [Line; 110] = [
     field("index-events", "chain.index_events", Kind::List, Same(Absent)),
     field("iavl-disable-fastnode", "storage.iavl_disable_fast_node", Kind::Bool, Same(Flag(true))),
     field("compaction-interval", "storage.compaction_interval", UINT, Same(Number(0))).unit("seconds"),
-    field("concurrency-workers", "chain.concurrency_workers", INT, Workers),
+    field("concurrency-workers", "chain.concurrency_workers", INT, ConcurrencyWorkers),
     field("occ-enabled", "chain.occ_enabled", Kind::Bool, Same(Flag(true))),
     field("telemetry.service-name", "metrics.service_name", Kind::Text, Same(Text(""))),
     field("telemetry.enabled", "metrics.enabled", Kind::Bool, Same(Flag(true))),
@@ -97,11 +97,11 @@ pub(super) static LINES: [Line; 110] = [
     field("evm.max_subscriptions_new_head", "evm.max_subscriptions_new_head", UINT, Same(Number(10_000))),
     field("evm.enable_test_api", "evm.enable_test_api", Kind::Bool, Same(Flag(false))),
     field("evm.max_concurrent_trace_calls", "evm.max_concurrent_trace_calls", UINT, Same(Number(10))),
-    field("evm.max_concurrent_simulation_calls", "evm.max_concurrent_simulation_calls", INT, Pool),
+    field("evm.max_concurrent_simulation_calls", "evm.max_concurrent_simulation_calls", INT, EvmWorkers),
     field("evm.max_trace_lookback_blocks", "evm.max_trace_lookback_blocks", INT, Each([Number(10_000), Number(10_000), Number(10_000), Number(-1)])).unit("blocks"),
     field("evm.trace_timeout", "evm.trace_timeout", Kind::Duration, Same(Span(30 * SECOND))),
     field("evm.rpc_stats_interval", "evm.rpc_stats_interval", Kind::Duration, Same(Span(10 * SECOND))),
-    field("evm.worker_pool_size", "evm.worker_pool_size", INT, Pool),
+    field("evm.worker_pool_size", "evm.worker_pool_size", INT, EvmWorkers),
     field("evm.worker_queue_size", "evm.worker_queue_size", INT, Same(Number(1000))),
     field("wasm.query_gas_limit", "wasm.query_gas_limit", UINT, Same(Number(300_000))).unit("gas"),
     field("wasm.lru_size", "wasm.lru_size", UINT, Same(Number(1))),

@@ -1,13 +1,13 @@
-//! The lines of `config.toml`, in the order in which they are written.
+//! Lines of `config.toml`, in file order.
 
 use api::duration::{HOUR, MILLISECOND, MINUTE, SECOND};
 
-use super::Default::{Each, Moniker, Same};
+use super::DefaultValue::{Each, Moniker, Same};
 use super::Literal::{Absent, Flag, Number, Real, Span, Text, Texts};
 use super::{INT, INT32, Kind, Line, UINT, UINT16, constant, copy, field};
 
-/// One line for each key.
-#[rustfmt::skip] // A table: one key on one line.
+/// Lines of `config.toml`, in file order.
+#[rustfmt::skip] // One key per line.
 pub(super) static LINES: [Line; 117] = [
     field("proxy-app", "chain.proxy_app", Kind::Text, Same(Text("tcp://127.0.0.1:26658"))),
     field("moniker", "chain.moniker", Kind::Text, Moniker),
@@ -82,7 +82,7 @@ pub(super) static LINES: [Line; 117] = [
     field("mempool.drop-priority-reservoir-size", "mempool.drop_priority_reservoir_size", INT, Same(Number(10_240))),
     field("statesync.enable", "state_sync.enable", Kind::Bool, Same(Flag(false))),
     field("statesync.use-p2p", "state_sync.use_p2p", Kind::Bool, Same(Flag(false))),
-    field("statesync.rpc-servers", "state_sync.rpc_servers", Kind::Joined, Same(Texts(&[]))),
+    field("statesync.rpc-servers", "state_sync.rpc_servers", Kind::CommaSeparated, Same(Texts(&[]))),
     field("statesync.trust-height", "state_sync.trust_height", INT, Same(Number(0))).unit("blocks"),
     field("statesync.trust-hash", "state_sync.trust_hash", Kind::Text, Same(Text(""))),
     field("statesync.trust-period", "state_sync.trust_period", Kind::Duration, Same(Span(168 * HOUR))),

@@ -1,4 +1,4 @@
-//! Every setting of a node: its name, its place in the files, its kind, its value in each mode.
+//! Table of all settings: key, location in the files, type and default per mode.
 
 mod app_toml;
 mod config_toml;
@@ -10,17 +10,17 @@ use super::host::Host;
 use super::mode::Mode;
 use super::value::Value;
 
-/// The files that settings are written to.
+/// Configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum File {
-    /// Settings of consensus and of peers.
+    /// Consensus and p2p settings.
     Config,
-    /// Settings of the application.
+    /// Application settings.
     App,
 }
 
 impl File {
-    /// Its name in the folder `config` of a node's home.
+    /// Returns the file name in the `config` directory of the node's home.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,65 +30,65 @@ impl File {
     }
 }
 
-/// One line of a file.
+/// Line of a file.
 #[derive(Debug)]
 pub struct Line {
-    /// The key in the file, after the name of its table and a dot if it is in one.
+    /// Key in the file, prefixed with its table and a dot unless it is top-level.
     pub path: &'static str,
-    /// What stands there.
-    pub holds: Holds,
+    /// Content of the line.
+    pub content: LineContent,
 }
 
-/// What stands on a line.
+/// Content of a line.
 #[derive(Debug)]
-pub enum Holds {
-    /// A setting, which is read back from here.
+pub enum LineContent {
+    /// Setting that is written to and read from this line.
     Setting(Field),
-    /// A setting once more, by its key; it is not read back from here.
+    /// Copy of the setting with this key; write-only.
     Copy(&'static str),
-    /// A text that no setting changes.
+    /// Fixed string.
     Constant(&'static str),
 }
 
-/// One setting.
+/// Setting.
 #[derive(Debug)]
 pub struct Field {
-    /// Its dotted name.
+    /// Dotted key.
     pub key: &'static str,
-    /// What values it takes.
+    /// Type of the value.
     pub kind: Kind,
-    /// Its value unless something else is asked for.
-    pub default: Default,
-    /// Whether it may be changed on a node that runs.
+    /// Default.
+    pub default: DefaultValue,
+    /// Whether it can be changed by `config-reload`.
     pub reloadable: bool,
-    /// What its number counts; empty when that is not told.
+    /// Unit of the number; empty if the reference names none.
     pub unit: &'static str,
 }
 
-/// What values a setting takes.
+/// Type of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Any text.
+    /// String.
     Text,
-    /// True or false.
+    /// Boolean.
     Bool,
-    /// True, false or absent. It cannot be overridden.
+    /// Boolean or absent. Cannot be overridden.
     OptionalBool,
-    /// A whole number between two others, both included.
+    /// Integer in an inclusive range.
     Int(i64, i64),
-    /// A number.
+    /// Decimal number.
     Float,
-    /// A length of time as Go writes it.
+    /// Go duration.
     Duration,
-    /// Texts.
+    /// List of strings.
     List,
-    /// Texts that are written as one, with commas.
-    Joined,
-    /// Lists of texts. It cannot be overridden.
+    /// List of strings, written as one comma-separated string.
+    CommaSeparated,
+    /// List of string lists. Cannot be overridden.
     Labels,
 }
 
-// TOML has no integers beyond 63 bits: a larger one could be written and never be read again.
+// TOML integers are signed 64-bit: a larger value could be written but not parsed.
 const INT: Kind = Kind::Int(i64::MIN, i64::MAX);
 const INT32: Kind = Kind::Int(i32::MIN as i64, i32::MAX as i64);
 const UINT: Kind = Kind::Int(0, i64::MAX);
@@ -96,13 +96,13 @@ const UINT32: Kind = Kind::Int(0, u32::MAX as i64);
 const UINT16: Kind = Kind::Int(0, u16::MAX as i64);
 
 impl Kind {
-    /// Whether overrides of such a setting can be taken.
+    /// Reports whether settings of this type can be overridden.
     #[must_use]
     pub fn overridable(self) -> bool {
         !matches!(self, Self::Labels | Self::OptionalBool)
     }
 
-    /// How people call it.
+    /// Returns the type name for users.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -112,84 +112,84 @@ impl Kind {
             Self::Int(..) => "int",
             Self::Float => "float",
             Self::Duration => "duration",
-            Self::List | Self::Joined => "list",
+            Self::List | Self::CommaSeparated => "list",
             Self::Labels => "list of lists",
         }
     }
 }
 
-/// The value of a setting unless something else is asked for.
+/// Default of a setting.
 #[derive(Debug)]
-pub enum Default {
-    /// The same in every mode.
+pub enum DefaultValue {
+    /// Same in every mode.
     Same(Literal),
-    /// One for each mode, in the order of [`Mode::ALL`].
+    /// One per mode, in the order of [`Mode::ALL`].
     Each([Literal; 4]),
-    /// The name of the host.
+    /// Host name.
     Moniker,
-    /// Workers that run transactions: by processors where nobody queries, a fixed number elsewhere.
-    Workers,
-    /// Workers that answer queries, by processors.
-    Pool,
+    /// Transaction workers: derived from the processors on validator and seed nodes, fixed on nodes that serve queries.
+    ConcurrencyWorkers,
+    /// EVM query workers, derived from the processors.
+    EvmWorkers,
 }
 
-/// A value in the table.
+/// Default value as a constant.
 #[derive(Clone, Copy, Debug)]
 pub enum Literal {
     /// The key is not written.
     Absent,
-    /// A text.
+    /// String.
     Text(&'static str),
-    /// True or false.
+    /// Boolean.
     Flag(bool),
-    /// A whole number.
+    /// Integer.
     Number(i64),
-    /// A number.
+    /// Decimal number.
     Real(f64),
     /// Nanoseconds.
     Span(i64),
-    /// Texts, or lists of texts as long as there are none.
+    /// List of strings, or an empty list of string lists.
     Texts(&'static [&'static str]),
 }
 
-const fn field(path: &'static str, key: &'static str, kind: Kind, default: Default) -> Line {
-    Line { path, holds: Holds::Setting(Field { key, kind, default, reloadable: false, unit: "" }) }
+const fn field(path: &'static str, key: &'static str, kind: Kind, default: DefaultValue) -> Line {
+    Line { path, content: LineContent::Setting(Field { key, kind, default, reloadable: false, unit: "" }) }
 }
 
 const fn copy(path: &'static str, key: &'static str) -> Line {
-    Line { path, holds: Holds::Copy(key) }
+    Line { path, content: LineContent::Copy(key) }
 }
 
 const fn constant(path: &'static str, value: &'static str) -> Line {
-    Line { path, holds: Holds::Constant(value) }
+    Line { path, content: LineContent::Constant(value) }
 }
 
 impl Line {
     const fn reloadable(mut self) -> Self {
-        if let Holds::Setting(field) = &mut self.holds {
+        if let LineContent::Setting(field) = &mut self.content {
             field.reloadable = true;
         }
         self
     }
 
     const fn unit(mut self, unit: &'static str) -> Self {
-        if let Holds::Setting(field) = &mut self.holds {
+        if let LineContent::Setting(field) = &mut self.content {
             field.unit = unit;
         }
         self
     }
 }
 
-/// Known, and written nowhere: the chain's name is in the genesis file and in `client.toml`.
+/// Accepted but not written: the chain ID is in the genesis file and in `client.toml`.
 static CHAIN_ID: Field = Field {
     key: "chain.chain_id",
     kind: Kind::Text,
-    default: Default::Same(Literal::Text("")),
+    default: DefaultValue::Same(Literal::Text("")),
     reloadable: false,
     unit: "",
 };
 
-/// The lines of a file, in the order in which they are written.
+/// Returns the lines of a file, in file order.
 #[must_use]
 pub fn lines(file: File) -> &'static [Line] {
     match file {
@@ -198,61 +198,61 @@ pub fn lines(file: File) -> &'static [Line] {
     }
 }
 
-/// Where a setting is written and read back.
+/// Location of a setting.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// The file.
+pub struct Location {
+    /// File.
     pub file: File,
-    /// The key in it, after the name of its table and a dot if it is in one.
+    /// Key in the file, prefixed with its table and a dot unless it is top-level.
     pub path: &'static str,
 }
 
-/// All settings by key, each with its place unless it is written nowhere.
-static INDEX: LazyLock<BTreeMap<&'static str, (&'static Field, Option<Place>)>> = LazyLock::new(|| {
+/// Settings by key, each with its location unless it is not written.
+static INDEX: LazyLock<BTreeMap<&'static str, (&'static Field, Option<Location>)>> = LazyLock::new(|| {
     let mut index = BTreeMap::from([(CHAIN_ID.key, (&CHAIN_ID, None))]);
     for file in [File::Config, File::App] {
         for line in lines(file) {
-            if let Holds::Setting(field) = &line.holds {
-                index.insert(field.key, (field, Some(Place { file, path: line.path })));
+            if let LineContent::Setting(field) = &line.content {
+                index.insert(field.key, (field, Some(Location { file, path: line.path })));
             }
         }
     }
     index
 });
 
-/// Every setting in the order of keys, with its place unless it is written nowhere.
-pub fn fields() -> impl Iterator<Item = (&'static Field, Option<Place>)> {
+/// Returns the settings sorted by key, each with its location unless it is not written.
+pub fn fields() -> impl Iterator<Item = (&'static Field, Option<Location>)> {
     INDEX.values().copied()
 }
 
-/// The setting with a key, if there is one.
+/// Returns the setting with this key.
 #[must_use]
 pub fn find(key: &str) -> Option<&'static Field> {
     INDEX.get(key).map(|(field, _)| *field)
 }
 
 impl Field {
-    /// Its value in a mode, on a host; nothing when the key is not written.
+    /// Returns the default for a mode and host, or `None` if the key is not written.
     #[must_use]
     pub fn default_in(&self, mode: Mode, host: &Host) -> Option<Value> {
         match &self.default {
-            Default::Same(literal) => literal.value(self.kind),
-            Default::Each(literals) => {
-                let place = Mode::ALL.iter().position(|one| *one == mode);
-                place.and_then(|place| literals.get(place)).and_then(|literal| literal.value(self.kind))
+            DefaultValue::Same(literal) => literal.to_value(self.kind),
+            DefaultValue::Each(literals) => {
+                let index = Mode::ALL.iter().position(|other| *other == mode);
+                index.and_then(|index| literals.get(index)).and_then(|literal| literal.to_value(self.kind))
             }
-            Default::Moniker => Some(Value::Text(host.moniker().into())),
-            Default::Workers => Some(Value::Int(match mode {
-                Mode::Validator | Mode::Seed => host.twice_the_processors().clamp(10, 128),
+            DefaultValue::Moniker => Some(Value::Text(host.moniker().into())),
+            DefaultValue::ConcurrencyWorkers => Some(Value::Int(match mode {
+                Mode::Validator | Mode::Seed => host.double_processors().clamp(10, 128),
                 Mode::Full | Mode::Archive => 500,
             })),
-            Default::Pool => Some(Value::Int(host.twice_the_processors().min(64))),
+            DefaultValue::EvmWorkers => Some(Value::Int(host.double_processors().min(64))),
         }
     }
 }
 
 impl Literal {
-    fn value(self, kind: Kind) -> Option<Value> {
+    fn to_value(self, kind: Kind) -> Option<Value> {
         Some(match self {
             Self::Absent => return None,
             Self::Text(text) => Value::Text(text.into()),

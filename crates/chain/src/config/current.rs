@@ -1,53 +1,53 @@
-//! The files that are there, read and changed without touching what was not asked for.
+//! Existing files of a node. Updates change requested settings only.
 
 use super::document::{Document, FileError};
 use super::host::Host;
 use super::mode::Mode;
 use super::settings::{CURRENT_VERSION, Files, MODE, Settings, VERSION};
-use super::table::{self, File, Holds, Kind};
+use super::table::{self, File, Kind, LineContent};
 use super::value::Value;
 
-/// Where seid reads the mode, which is not read back from there if there is another.
+/// Key of the mode that seid uses. Outrigger reads it only if `app.toml` has no mode label.
 pub(crate) const MODE_IN_CONFIG_TOML: &str = "mode";
-/// Where our mode stands.
+/// Key of Outrigger's mode label.
 const MODE_IN_APP_TOML: &str = "sei.mode";
 
-/// Places in `app.toml` that seid prefers to the one in the table, if something is there. `seid init` writes them.
-const PREFERRED: [(&str, &str); 4] = [
+/// Alternative keys in `app.toml` that take precedence in seid when present. `seid init` writes them.
+const OVERRIDING_KEYS: [(&str, &str); 4] = [
     ("storage.pruning", "iavl.pruning"),
     ("storage.pruning_keep_recent", "iavl.pruning-keep-recent"),
     ("storage.pruning_keep_every", "iavl.pruning-keep-every"),
     ("storage.pruning_interval", "iavl.pruning-interval"),
 ];
 
-/// Both files, and the settings in them.
-pub(crate) struct Present {
+/// Both files and their settings.
+pub(crate) struct CurrentFiles {
     config: Document,
     app: Document,
-    /// The settings; those that the files lack are as the mode has them.
+    /// Settings. Keys that the files lack have the defaults of the mode.
     pub(crate) settings: Settings,
-    /// The mode that seid reads, if it is another than the one that the node is labelled with.
-    pub(crate) other_mode: Option<String>,
+    /// Mode that seid uses, if it differs from the mode label.
+    pub(crate) conflicting_mode: Option<String>,
 }
 
-impl Present {
-    /// Reads both files. What they lack is as the mode has it: a zero would open port 0 and silence the metrics.
+impl CurrentFiles {
+    /// Reads both files. Missing keys get the defaults of the mode: zero values would open port 0 and disable metrics.
     pub(crate) fn read(files: &Files, host: &Host) -> Result<Self, FileError> {
         let config = Document::parse(File::Config, &files.config)?;
         let app = Document::parse(File::App, &files.app)?;
-        let (label, other_mode) = mode(&config, &app)?;
-        let mut settings = Settings::of_mode(label.parse().unwrap_or(Mode::Full), host);
-        for (field, place) in table::fields() {
-            let Some(place) = place else { continue };
-            let document = if place.file == File::Config { &config } else { &app };
-            let preferred = match preferred(field.key) {
+        let (label, conflicting_mode) = read_mode(&config, &app)?;
+        let mut settings = Settings::defaults_for(label.parse().unwrap_or(Mode::Full), host);
+        for (field, location) in table::fields() {
+            let Some(location) = location else { continue };
+            let document = if location.file == File::Config { &config } else { &app };
+            let overriding = match overriding_key(field.key) {
                 Some(path) => {
                     app.read(path, field.kind)?.filter(|value| *value != Value::Text(String::new()))
                 }
                 None => None,
             };
-            if let Some(value) =
-                preferred.map_or_else(|| document.read(place.path, field.kind).transpose(), |v| Some(Ok(v)))
+            if let Some(value) = overriding
+                .map_or_else(|| document.read(location.path, field.kind).transpose(), |v| Some(Ok(v)))
             {
                 settings.set(field.key, value?);
             }
@@ -56,12 +56,12 @@ impl Present {
         if settings.int(VERSION) < 1 {
             settings.set(VERSION, Value::Int(CURRENT_VERSION));
         }
-        Ok(Self { config, app, settings, other_mode })
+        Ok(Self { config, app, settings, conflicting_mode })
     }
 
-    /// The files with these settings, as far as they are to be touched. A line that says so already stays as it is; one
-    /// that is missing is added.
-    pub(crate) fn written(
+    /// Renders the files with the settings selected by `touch`. Lines that already have the value stay unchanged; missing lines
+    /// are added.
+    pub(crate) fn render_with(
         mut self,
         settings: &Settings,
         touch: impl Fn(&str) -> bool,
@@ -70,7 +70,7 @@ impl Present {
             let document = if file == File::Config { &mut self.config } else { &mut self.app };
             let mut before: Option<&str> = None;
             for line in table::lines(file) {
-                if let Some(literal) = settings.literal(&line.holds) {
+                if let Some(literal) = settings.literal(&line.content) {
                     write_line(document, line, &literal, before, &touch)?;
                 }
                 before = Some(line.path).filter(|path| document.has(path)).or(before);
@@ -80,7 +80,7 @@ impl Present {
     }
 }
 
-/// Writes one line, if it is to be touched and does not say so already.
+/// Writes one line, if `touch` selects it and its value differs.
 fn write_line(
     document: &mut Document,
     line: &table::Line,
@@ -88,10 +88,10 @@ fn write_line(
     before: Option<&str>,
     touch: impl Fn(&str) -> bool,
 ) -> Result<(), FileError> {
-    let (key, kind) = match &line.holds {
-        Holds::Setting(field) => (field.key, field.kind),
-        Holds::Copy(key) => (*key, table::find(key).map_or(Kind::Text, |field| field.kind)),
-        Holds::Constant(_) => (line.path, Kind::Text),
+    let (key, kind) = match &line.content {
+        LineContent::Setting(field) => (field.key, field.kind),
+        LineContent::Copy(key) => (*key, table::find(key).map_or(Kind::Text, |field| field.kind)),
+        LineContent::Constant(_) => (line.path, Kind::Text),
     };
     if !touch(key) {
         return Ok(());
@@ -99,23 +99,23 @@ fn write_line(
     let section = |path: &str| path.split_once('.').map(|(section, _)| section.to_owned());
     let name = |path: &'_ str| path.rsplit('.').next().unwrap_or_default().to_owned();
     let after = before.filter(|before| section(before) == section(line.path)).map(name);
-    let paths = [Some(line.path), preferred(key)];
-    for (path, main) in paths.into_iter().flatten().zip([true, false]) {
-        let wanted = match (&line.holds, document.read(path, kind)?) {
-            // A file that names another genesis file knows why.
-            (Holds::Constant(_), Some(_)) => false,
-            (_, Some(present)) => present.literal(kind) != literal,
-            (_, None) => main,
+    let paths = [Some(line.path), overriding_key(key)];
+    for (path, is_primary) in paths.into_iter().flatten().zip([true, false]) {
+        let must_write = match (&line.content, document.read(path, kind)?) {
+            // A different genesis file path is intentional.
+            (LineContent::Constant(_), Some(_)) => false,
+            (_, Some(existing)) => existing.literal(kind) != literal,
+            (_, None) => is_primary,
         };
-        if wanted {
+        if must_write {
             document.write(path, literal, after.as_deref())?;
         }
     }
     Ok(())
 }
 
-/// The label of the node, and what seid takes it for if that is something else.
-fn mode(config: &Document, app: &Document) -> Result<(String, Option<String>), FileError> {
+/// Returns the mode label and seid's mode, if that differs.
+fn read_mode(config: &Document, app: &Document) -> Result<(String, Option<String>), FileError> {
     let read = |document: &Document, path| -> Result<Option<String>, FileError> {
         Ok(match document.read(path, Kind::Text)? {
             Some(Value::Text(text)) if !text.is_empty() => Some(text),
@@ -130,19 +130,20 @@ fn mode(config: &Document, app: &Document) -> Result<(String, Option<String>), F
     Ok((label, other))
 }
 
-/// A place that seid prefers to that of the table.
-fn preferred(key: &str) -> Option<&'static str> {
-    PREFERRED.into_iter().find(|(preferred, _)| *preferred == key).map(|(_, path)| path)
+/// Returns the alternative key that takes precedence in seid, if there is one.
+fn overriding_key(key: &str) -> Option<&'static str> {
+    OVERRIDING_KEYS.into_iter().find(|(setting, _)| *setting == key).map(|(_, path)| path)
 }
 
-/// Keys of the files that no setting has: seid may know them, this build does not.
+/// Returns keys that are not in the table of settings. seid may still use them.
 pub fn unknown_keys(files: &Files) -> Result<Vec<(File, String)>, FileError> {
     let mut unknown = Vec::new();
     for (file, text) in [(File::Config, &files.config), (File::App, &files.app)] {
         let mut document = Document::parse(file, text)?;
         let known = |path: &str| {
             table::lines(file).iter().any(|line| line.path.eq_ignore_ascii_case(path))
-                || (file == File::App && PREFERRED.iter().any(|(_, place)| place.eq_ignore_ascii_case(path)))
+                || (file == File::App
+                    && OVERRIDING_KEYS.iter().any(|(_, key)| key.eq_ignore_ascii_case(path)))
         };
         for (name, item) in document.root().iter() {
             match item.as_table_like() {

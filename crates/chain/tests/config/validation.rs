@@ -1,25 +1,24 @@
-//! Rules, and configurations that would kill seid.
+//! Validation rules, including settings that would keep seid from starting.
 
 use chain::config::{ConfigError, Intent, check_intent, resolve};
 
-use crate::node::{errors, full, host, overrides, refused, warnings};
+use crate::fixture::{errors, full, host, overrides, rejected, warnings};
 
-/// 19.
 #[test]
-fn s19_a_version_that_this_build_does_not_know_is_refused_before_it_is_written() {
+fn unsupported_target_version_is_rejected() {
     let intent = Intent { mode: "full".into(), target_version: 7, ..Intent::default() };
     assert_eq!(errors(&check_intent(&intent)), ["targetVersion"]);
-    assert_eq!(errors(&refused(resolve(&intent, None, &host()))), ["version"]);
-    assert_eq!(errors(&refused(full("full", &[("version", "2")]))), ["version"]);
-    assert_eq!(errors(&refused(full("full", &[("version", "0")]))), ["version"]);
+    assert_eq!(errors(&rejected(resolve(&intent, None, &host()))), ["version"]);
+    assert_eq!(errors(&rejected(full("full", &[("version", "2")]))), ["version"]);
+    assert_eq!(errors(&rejected(full("full", &[("version", "0")]))), ["version"]);
     let negative = Intent { mode: "full".into(), target_version: -1, ..Intent::default() };
     assert_eq!(resolve(&negative, None, &host()).unwrap().version, 1);
 }
 
-/// 36. Each of these was given to seid, which did not start.
+/// seid was verified not to start with each of these; see `rejected_settings_keep_seid_from_starting`.
 #[test]
-fn s36_what_would_kill_seid_is_refused_with_the_field_and_the_cure() {
-    /// Mode, overrides, the field that is told, and what is said of it.
+fn settings_that_stop_seid_are_rejected_with_a_fix() {
+    /// Mode, overrides, reported field, part of the message.
     type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
     let cases: [Case<'_>; 25] = [
         (
@@ -42,7 +41,7 @@ fn s36_what_would_kill_seid_is_refused_with_the_field_and_the_cure() {
         ("full", &[("logging.level", "trace")], "logging.level", "debug, info, warn, error"),
         ("full", &[("logging.level", "")], "logging.level", "debug, info, warn, error"),
         ("full", &[("chain.min_gas_prices", "free")], "chain.min_gas_prices", "0.01usei"),
-        ("full", &[("chain.min_gas_prices", "0.01usei,1usei")], "chain.min_gas_prices", "two prices"),
+        ("full", &[("chain.min_gas_prices", "0.01usei,1usei")], "chain.min_gas_prices", "duplicate price"),
         (
             "full",
             &[("chain.min_gas_prices", "0.1234567890123456789usei")],
@@ -50,8 +49,8 @@ fn s36_what_would_kill_seid_is_refused_with_the_field_and_the_cure() {
             "0.01usei",
         ),
         ("full", &[("tx_index.indexer", "elastic")], "tx_index.indexer", "kv, null, psql"),
-        ("full", &[("tx_index.indexer", "kv,KV")], "tx_index.indexer", "each once"),
-        ("full", &[("tx_index.indexer", "psql")], "tx_index.psql_conn", "how the database is reached"),
+        ("full", &[("tx_index.indexer", "kv,KV")], "tx_index.indexer", "list each once"),
+        ("full", &[("tx_index.indexer", "psql")], "tx_index.psql_conn", "set the connection string"),
         (
             "full",
             &[("storage.receipt_store.backend", "leveldb")],
@@ -93,10 +92,10 @@ fn s36_what_would_kill_seid_is_refused_with_the_field_and_the_cure() {
         ("full", &[("priv_validator.listen_addr", "signer")], "priv_validator.listen_addr", "leave it empty"),
         ("full", &[("storage.db_backend", "rocksdb")], "storage.db_backend", "goleveldb"),
     ];
-    for (mode, pairs, field, cure) in cases {
-        let findings = refused(full(mode, pairs));
+    for (mode, pairs, field, fix) in cases {
+        let findings = rejected(full(mode, pairs));
         assert_eq!(errors(&findings), [field], "{pairs:?}");
-        assert!(findings[0].message.contains(cure), "{pairs:?}: {}", findings[0].message);
+        assert!(findings[0].message.contains(fix), "{pairs:?}: {}", findings[0].message);
     }
     let peers =
         "34750f98bd59fcfc946da45aaabe933be154a4b5@a.b:26656, 34750F98BD59FCFC946DA45AAABE933BE154A4B5@c,";
@@ -117,7 +116,7 @@ fn s36_what_would_kill_seid_is_refused_with_the_field_and_the_cure() {
 }
 
 #[test]
-fn each_rule_refuses_what_it_is_for() {
+fn each_rule_rejects_its_field() {
     for (key, value) in [
         ("mode", ""),
         ("mode", "bogus"),
@@ -158,19 +157,18 @@ fn each_rule_refuses_what_it_is_for() {
         ("logging.format", "xml"),
         ("logging.format", ""),
     ] {
-        assert_eq!(errors(&refused(full("full", &[(key, value)]))), [key], "{key}={value}");
+        assert_eq!(errors(&rejected(full("full", &[(key, value)]))), [key], "{key}={value}");
     }
     let resolved = full("full", &[("storage.state_store.backend", "sqlite")]).unwrap();
     assert_eq!(warnings(&resolved.findings), ["storage.state_store.backend"]);
-    // What is off is not looked at.
+    // Settings of disabled features are not validated.
     full("full", &[("evm.http_enabled", "false"), ("evm.http_port", "0")]).unwrap();
     full("full", &[("chain.concurrency_workers", "-1")]).unwrap();
 }
 
-/// The order of the rules is that of what is told.
 #[test]
-fn findings_come_in_the_order_of_the_rules_and_as_json() {
-    let findings = refused(full(
+fn findings_are_json_in_rule_order() {
+    let findings = rejected(full(
         "validator",
         &[("logging.format", "xml"), ("evm.ws_enabled", "true"), ("mempool.size", "-1"), ("mode", "x")],
     ));
@@ -188,13 +186,13 @@ fn findings_come_in_the_order_of_the_rules_and_as_json() {
 }
 
 #[test]
-fn an_override_that_seid_does_not_read_is_told() {
+fn override_without_effect_gets_a_warning() {
     let resolved = full("full", &[("evm.block_test.enabled", "true")]).unwrap();
     assert_eq!(warnings(&resolved.findings), ["evm.block_test.enabled"]);
 }
 
 #[test]
-fn an_intent_is_checked_before_it_is_sent() {
+fn check_intent_reports_all_errors() {
     let intent = Intent {
         mode: "bogus".into(),
         overrides: overrides(&[("evm.http_port", "abc"), ("nothing", "1"), ("evm.slow", "yes")]),
@@ -204,5 +202,5 @@ fn an_intent_is_checked_before_it_is_sent() {
     let missing = Intent::default();
     assert_eq!(errors(&check_intent(&missing)), ["mode"]);
     assert!(check_intent(&Intent { incremental: true, ..Intent::default() }).is_empty());
-    assert!(matches!(resolve(&missing, None, &host()), Err(ConfigError::NoMode)));
+    assert!(matches!(resolve(&missing, None, &host()), Err(ConfigError::MissingMode)));
 }

@@ -1,4 +1,4 @@
-//! A node whose files tests look into.
+//! Test fixture: resolves intents and reads values from the rendered files.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub fn incremental(mode: &str, pairs: &[(&str, &str)], current: &Files) -> Resul
     resolve(&intent, Some(current), &host())
 }
 
-/// A value as it stands in a file, or nothing.
+/// Returns the TOML literal at a path.
 pub fn value(files: &Files, file: File, path: &str) -> Option<String> {
     let text = if file == File::Config { &files.config } else { &files.app };
     let document: DocumentMut = text.parse().unwrap();
@@ -44,27 +44,27 @@ pub fn app(files: &Files, path: &str) -> String {
     value(files, File::App, path).unwrap_or_else(|| panic!("app.toml has no {path}"))
 }
 
-/// The findings of a configuration that was refused.
-pub fn refused(result: Result<Resolved, ConfigError>) -> Vec<Finding> {
+/// Returns the findings of a rejected configuration.
+pub fn rejected(result: Result<Resolved, ConfigError>) -> Vec<Finding> {
     match result {
         Err(ConfigError::Invalid(findings)) => findings,
-        other => panic!("not refused by rules: {other:?}"),
+        other => panic!("not rejected by validation: {other:?}"),
     }
 }
 
-/// The fields of errors.
+/// Returns the fields of errors.
 pub fn errors(findings: &[Finding]) -> Vec<&str> {
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
     errors.map(|finding| finding.field.as_str()).collect()
 }
 
-/// The fields of warnings.
+/// Returns the fields of warnings.
 pub fn warnings(findings: &[Finding]) -> Vec<&str> {
     let warnings = findings.iter().filter(|finding| finding.severity == Severity::Warning);
     warnings.map(|finding| finding.field.as_str()).collect()
 }
 
-/// Lines of one text that are not in the other, in both directions.
+/// Returns pairs of differing lines.
 pub fn changed<'a>(before: &'a str, after: &'a str) -> Vec<(&'a str, &'a str)> {
     assert_eq!(before.lines().count(), after.lines().count());
     before.lines().zip(after.lines()).filter(|(before, after)| before != after).collect()

@@ -1,11 +1,11 @@
-//! GEN-12: what seid would panic at is refused when a genesis is assembled.
+//! Assembly rejects everything that would make seid panic.
 
 use chain::genesis::{Genesis, GenesisError};
 use chain::gentx::GentxError;
 
 use crate::ceremony::{CHAIN, TIME, account_key, assembled, assembled_with, base, gentx, gentx_of};
 
-/// Why one node with a gentx that was changed is refused.
+/// Returns the error for a modified gentx.
 fn changed(from: &str, to: &str) -> GentxError {
     let file = gentx(3);
     let other = file.replacen(from, to, 1);
@@ -24,7 +24,7 @@ fn field(error: &GentxError) -> &'static str {
 }
 
 #[test]
-fn a_gentx_that_cannot_be_is_refused_by_what_is_wrong() {
+fn invalid_gentx_error_names_the_field() {
     assert_eq!(field(&changed(&memo(), "")), "memo");
     assert_eq!(field(&changed("\"moniker\":\"val-0\"", "\"moniker\":\"\"")), "description");
     assert_eq!(
@@ -65,7 +65,7 @@ fn memo() -> String {
 }
 
 #[test]
-fn a_gentx_that_is_none_is_refused() {
+fn malformed_gentx_is_rejected() {
     assert!(
         matches!(changed("MsgCreateValidator", "MsgDelegate"), GentxError::MessageType(kind) if kind.ends_with("MsgDelegate"))
     );
@@ -88,75 +88,84 @@ fn a_gentx_that_is_none_is_refused() {
 }
 
 #[test]
-fn nodes_that_share_a_key_are_both_named() {
-    let twice = assembled(&[("a", &gentx(3)), ("b", &gentx(4)), ("c", &gentx(3))]).unwrap_err();
+fn shared_key_error_names_both_nodes() {
+    let error = assembled(&[("a", &gentx(3)), ("b", &gentx(4)), ("c", &gentx(3))]).unwrap_err();
     assert_eq!(
-        twice.to_string(),
-        "nodes a and c have the same delegator; generate the gentx of one of them again"
+        error.to_string(),
+        "nodes a and c have the same delegator; regenerate the gentx of one of them"
     );
     let same_key = gentx_of(&account_key(5), 3, "10000000usei", CHAIN).file();
-    let twice = assembled(&[("a", &gentx(3)), ("b", &same_key)]).unwrap_err();
+    let error = assembled(&[("a", &gentx(3)), ("b", &same_key)]).unwrap_err();
     assert_eq!(
-        twice.to_string(),
-        "nodes a and b have the same consensus key; generate the gentx of one of them again"
+        error.to_string(),
+        "nodes a and b have the same consensus key; regenerate the gentx of one of them"
     );
-    let twice = assembled(&[("a", &gentx(3)), ("a", &gentx(4))]).unwrap_err();
-    assert!(matches!(twice, GenesisError::Shared { what: "name", .. }), "{twice}");
+    let error = assembled(&[("a", &gentx(3)), ("a", &gentx(4))]).unwrap_err();
+    assert!(matches!(error, GenesisError::Shared { what: "name", .. }), "{error}");
 }
 
 #[test]
-fn a_stake_that_gives_no_vote_is_refused() {
+fn stake_below_minimum_is_rejected() {
     let with = |stake: &str| {
         let file = gentx_of(&account_key(3), 3, stake, CHAIN).file();
         assembled(&[("a", &file)]).map(drop).map_err(|error| error.to_string())
     };
-    assert_eq!(with("999999usei").unwrap_err(), "node a: stakes 999999usei, and a vote costs 1000000usei");
+    assert_eq!(
+        with("999999usei").unwrap_err(),
+        "node a: stake 999999usei is below the minimum of 1000000usei"
+    );
     with("1000000usei").unwrap();
-    assert_eq!(with("10000000uatom").unwrap_err(), "node a: stakes uatom, and the chain's token is usei");
+    assert_eq!(
+        with("10000000uatom").unwrap_err(),
+        "node a: stake denomination is uatom, but the chain's bond denomination is usei"
+    );
     let error = with("1000000000001usei").unwrap_err();
-    assert!(error.starts_with("node a: stakes 1000000000001usei, and account sei1"), "{error}");
+    assert!(
+        error.starts_with("node a: stake 1000000000001usei exceeds the balance of account sei1"),
+        "{error}"
+    );
 }
 
 #[test]
-fn limits_of_the_chain_are_kept_also_when_they_are_overridden() {
+fn overridden_chain_limits_are_enforced() {
     let nodes: [(&str, &str); 2] = [("a", &gentx(3)), ("b", &gentx(4))];
     let with = |path, value| assembled_with(&nodes, &[], &[(path, value)]).map(drop).unwrap_err().to_string();
     assert_eq!(
         with("staking.params.max_validators", "1"),
-        "2 validators are more than max_validators, 1; raise staking.params.max_validators or take fewer"
+        "2 validators exceed the maximum of 1; raise staking.params.max_validators or use fewer"
     );
     assert_eq!(
         with("staking.params.min_commission_rate", "\"0.11\""),
-        "node a: keeps 0.100000000000000000 of rewards, and must keep 0.110000000000000000"
+        "node a: commission rate 0.100000000000000000 is below the minimum of 0.110000000000000000"
     );
     assert_eq!(
         with("staking.params.bond_denom", "\"uatom\""),
-        "node a: stakes usei, and the chain's token is uatom"
+        "node a: stake denomination is usei, but the chain's bond denomination is uatom"
     );
     assert_eq!(
         with("auth.params.max_memo_characters", "\"10\""),
-        "node a: has a memo of more than 10 characters"
+        "node a: memo exceeds the maximum of 10 characters"
     );
-    assert_eq!(assembled(&[]).unwrap_err(), GenesisError::Nobody);
+    assert_eq!(assembled(&[]).unwrap_err(), GenesisError::NoParticipants);
 }
 
 #[test]
-fn a_document_that_is_none_is_refused() {
+fn malformed_genesis_is_rejected() {
     let time = TIME.parse().unwrap();
     assert!(matches!(Genesis::new("", time), Err(GenesisError::ChainId(_))));
     assert!(matches!(Genesis::new(&"x".repeat(51), time), Err(GenesisError::ChainId(_))));
     Genesis::new(&"x".repeat(50), time).unwrap();
     let file = base().file();
-    let refuse = |from: &str, to: &str| {
+    let parse_error = |from: &str, to: &str| {
         let other = file.replacen(from, to, 1);
         assert_ne!(other, file, "{from}");
         Genesis::parse(other.as_bytes()).unwrap_err()
     };
     assert!(matches!(
-        refuse("\"initial_height\": \"1\"", "\"initial_height\": \"5\""),
+        parse_error("\"initial_height\": \"1\"", "\"initial_height\": \"5\""),
         GenesisError::Shape("initial_height", _)
     ));
-    assert!(matches!(refuse("\"app_state\"", "\"app\""), GenesisError::Shape("app_state", _)));
-    assert!(matches!(refuse("2026-01-02T03:04:05Z", "soon"), GenesisError::Shape("genesis_time", _)));
-    assert!(matches!(refuse("{", "["), GenesisError::Syntax(_)));
+    assert!(matches!(parse_error("\"app_state\"", "\"app\""), GenesisError::Shape("app_state", _)));
+    assert!(matches!(parse_error("2026-01-02T03:04:05Z", "soon"), GenesisError::Shape("genesis_time", _)));
+    assert!(matches!(parse_error("{", "["), GenesisError::Syntax(_)));
 }
