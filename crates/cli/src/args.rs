@@ -1,4 +1,4 @@
-//! The command line.
+//! Command-line arguments.
 
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
 
@@ -7,9 +7,9 @@ use crate::{
     kms_reporter, operator, proxy, sidecar,
 };
 
-/// Runs nodes that have privileged sidecars on Kubernetes, and tells the truth about them.
+/// Run Sei nodes with privileged sidecars on Kubernetes.
 ///
-/// One binary; the role is the subcommand.
+/// One binary for all components: choose the component with the subcommand.
 #[derive(Debug, Parser)]
 #[command(
     name = "outrigger",
@@ -19,20 +19,20 @@ use crate::{
         outrigger completion bash > /etc/bash_completion.d/outrigger\n  \
         outrigger crds | kubectl apply --server-side -f -\n  \
         outrigger operator --help\n\n\
-        Exit codes: 0 done, 1 failed (one line on standard error says why), 2 wrong usage."
+        Exit codes: 0 success, 1 failure (reason on standard error), 2 invalid usage."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// Names subcommands, says in a sentence what each is, and where its arguments are.
+/// Declares subcommands with their help and argument types.
 ///
-/// `derive(Subcommand)` would set up the arguments of all of them to read those of one: code of every role that is read
-/// into the memory of every process.
+/// `derive(Subcommand)` would build the arguments of every subcommand to parse one, which loads code of every component into
+/// the memory of every process.
 macro_rules! commands {
     ($($(#[doc = $about:literal])+ $(#[alias = $alias:literal])? $name:literal => $variant:ident($args:ty)),* $(,)?) => {
-        /// What the binary can be.
+        /// Subcommand.
         #[derive(Debug)]
         pub(crate) enum Command {
             $($(#[doc = $about])+ $variant(Box<$args>),)*
@@ -75,28 +75,28 @@ macro_rules! commands {
 }
 
 commands! {
-    /// Print a shell's completion script for this binary.
+    /// Print a shell completion script.
     "completion" => Completion(completion::Args),
-    /// Print the definitions of our kinds.
+    /// Print the CustomResourceDefinitions.
     "crds" => Crds(crds::Args),
-    /// Run the aggregator of KMS reports: conditions that a person reads.
+    /// Run the KMS health aggregator.
     "kms-aggregator" => KmsAggregator(kms_aggregator::Args),
-    /// Check KMS plugins: whether an API server could use them.
+    /// Check whether an API server can use KMS plugins.
     "kms-check" => KmsCheck(kms_check::Args),
-    /// Put KMS plugins and their reporter into the pod of an API server.
+    /// Inject KMS plugins and their health reporter into an API server pod.
     "kms-inject" => KmsInject(kms_inject::Args),
-    /// Check KMS plugins from inside a pod, and post what was found on the pod.
+    /// Check KMS plugins from inside a pod and report the result in the pod status.
     "kms-preflight" => KmsPreflight(kms_preflight::Args),
-    /// Have every KMS configuration checked before it is used.
+    /// Run the controller that checks KMS configurations before they are used.
     "kms-preflight-controller" => KmsPreflightController(kms_preflight_controller::Args),
-    /// Report the health of the KMS plugins beside an API server.
+    /// Run the KMS health reporter next to an API server.
     #[alias = "kms-health-reporter"]
     "kms-reporter" => KmsReporter(kms_reporter::Args),
-    /// Run the operator: nodes and fleets are brought to their specs, and kept there.
+    /// Run the operator, which reconciles SeiNodes and SeiNodeDeployments.
     "operator" => Operator(operator::Args),
-    /// Run the authorizing reverse proxy: a drop-in for kube-rbac-proxy.
+    /// Run the authorizing reverse proxy, a drop-in replacement for kube-rbac-proxy.
     "proxy" => Proxy(proxy::Args),
-    /// Run a node's sidecar: the API that takes tasks, and does them.
+    /// Run the node sidecar, which serves the task API.
     "sidecar" => Sidecar(sidecar::Args),
 }
 
@@ -106,24 +106,24 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_arguments_are_sound() {
+    fn argument_definitions_are_valid() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn every_subcommand_shows_an_example() {
+    fn every_subcommand_help_has_an_example() {
         let mut command = Args::command();
         command.build();
-        let mut seen = 0;
+        let mut checked = 0;
         for subcommand in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
             let help = subcommand.render_long_help().to_string();
             assert!(
                 help.contains("Examples:\n  outrigger "),
-                "{} shows none:\n{help}",
+                "{} has no example:\n{help}",
                 subcommand.get_name()
             );
-            seen += 1;
+            checked += 1;
         }
-        assert!(seen > 0, "there is no subcommand");
+        assert!(checked > 0, "no subcommands");
     }
 }

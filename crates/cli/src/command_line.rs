@@ -1,46 +1,46 @@
-//! The words of a command line. Those of the proxy follow the rules of the program that it stands in for.
+//! Raw command line. Arguments of the proxy follow the conventions of kube-rbac-proxy.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
-/// The words, as our parser takes them.
-pub(crate) struct Words {
-    pub(crate) all: Vec<OsString>,
-    /// They are for the proxy: what is wrong with them is told and ended as kube-rbac-proxy does.
-    pub(crate) are_the_proxys: bool,
+/// Normalized command line.
+pub(crate) struct CommandLine {
+    pub(crate) args: Vec<OsString>,
+    /// The subcommand is `proxy`: errors and exit codes follow kube-rbac-proxy.
+    pub(crate) is_proxy: bool,
 }
 
-impl Words {
-    /// Reads what the binary was called as, and with.
-    pub(crate) fn of(words: impl Iterator<Item = OsString>) -> Self {
-        let mut words = words.peekable();
-        let program = words.next().unwrap_or_else(|| "outrigger".into());
-        let by_name = proxy::flags::called_as_upstream(&program);
-        let are_the_proxys = by_name || words.peek().is_some_and(|word| word == "proxy");
-        if !are_the_proxys {
-            return Self { all: std::iter::once(program).chain(words).collect(), are_the_proxys };
+impl CommandLine {
+    /// Normalizes the arguments, including the program name.
+    pub(crate) fn new(args: impl Iterator<Item = OsString>) -> Self {
+        let mut raw = args.peekable();
+        let program = raw.next().unwrap_or_else(|| "outrigger".into());
+        let is_named_proxy = proxy::flags::called_as_upstream(&program);
+        let is_proxy = is_named_proxy || raw.peek().is_some_and(|arg| arg == "proxy");
+        if !is_proxy {
+            return Self { args: std::iter::once(program).chain(raw).collect(), is_proxy };
         }
-        if !by_name {
-            words.next();
+        if !is_named_proxy {
+            raw.next();
         }
-        let mut all: Vec<OsString> = vec!["outrigger".into(), "proxy".into()];
-        all.extend(proxy::flags::normalized(words));
-        Self { all, are_the_proxys }
+        let mut args: Vec<OsString> = vec!["outrigger".into(), "proxy".into()];
+        args.extend(proxy::flags::normalized(raw));
+        Self { args, is_proxy }
     }
 
-    /// Tells what is wrong with them, or shows what was asked for.
-    pub(crate) fn refuse(&self, error: &clap::Error) -> ExitCode {
-        let is_shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-        if !self.are_the_proxys || is_shown {
-            // Whoever reads our output may have seen enough.
+    /// Prints a parse error, help or version, and returns the exit code.
+    pub(crate) fn report_error(&self, error: &clap::Error) -> ExitCode {
+        let is_display = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+        if !self.is_proxy || is_display {
+            // The reader may have closed the pipe.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1));
         }
         let text = error.to_string();
-        let why = text.lines().next().unwrap_or_default();
-        eprintln!("Error: {}", why.strip_prefix("error: ").unwrap_or(why));
+        let message = text.lines().next().unwrap_or_default();
+        eprintln!("Error: {}", message.strip_prefix("error: ").unwrap_or(message));
         ExitCode::FAILURE
     }
 }
@@ -49,24 +49,24 @@ impl Words {
 mod tests {
     use super::*;
 
-    fn words(given: &[&str]) -> (Vec<String>, bool) {
-        let words = Words::of(given.iter().map(OsString::from));
-        (words.all.iter().map(|word| word.to_string_lossy().into_owned()).collect(), words.are_the_proxys)
+    fn normalize(args: &[&str]) -> (Vec<String>, bool) {
+        let line = CommandLine::new(args.iter().map(OsString::from));
+        (line.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(), line.is_proxy)
     }
 
     #[test]
-    fn the_name_of_the_binary_is_a_subcommand() {
-        let is = |given: &[&str], all: &[&str], proxys: bool| {
-            let all = all.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-            assert_eq!(words(given), (all, proxys), "{given:?}");
+    fn binary_name_selects_proxy_subcommand() {
+        let check = |args: &[&str], expected: &[&str], is_proxy: bool| {
+            let expected = expected.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+            assert_eq!(normalize(args), (expected, is_proxy), "{args:?}");
         };
-        is(
+        check(
             &["/bin/kube-rbac-proxy", "--allow_paths=/a_b"],
             &["outrigger", "proxy", "--allow-paths=/a_b"],
             true,
         );
-        is(&["outrigger", "proxy", "--v=1"], &["outrigger", "proxy", "--v=1"], true);
-        is(&["outrigger", "operator", "--a_b"], &["outrigger", "operator", "--a_b"], false);
-        is(&["outrigger"], &["outrigger"], false);
+        check(&["outrigger", "proxy", "--v=1"], &["outrigger", "proxy", "--v=1"], true);
+        check(&["outrigger", "operator", "--a_b"], &["outrigger", "operator", "--a_b"], false);
+        check(&["outrigger"], &["outrigger"], false);
     }
 }

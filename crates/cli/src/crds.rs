@@ -1,24 +1,24 @@
-//! `outrigger crds`: the definitions of our kinds.
+//! `outrigger crds`: CustomResourceDefinitions.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Print the definitions of our kinds, ready for `kubectl apply`.
+/// Print the CustomResourceDefinitions, ready for `kubectl apply`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     outrigger crds | kubectl apply --server-side -f -\n  \
     outrigger crds --output-dir deploy/crds")]
 pub(crate) struct Args {
-    /// Write one file per kind into this folder, instead of all of them to standard output.
+    /// Directory to write one file per CRD to. If empty, print all CRDs to standard output.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
 }
 
-/// Writes the definitions to standard output, or one file each.
+/// Writes the CRDs to standard output or to one file each.
 pub(crate) fn run(Args { output_dir }: Args) -> io::Result<()> {
-    let documents = documents()?;
-    let Some(folder) = output_dir else {
+    let documents = render_crds()?;
+    let Some(dir) = output_dir else {
         let mut out = io::stdout().lock();
         for (_, yaml) in documents {
             write!(out, "---\n{yaml}")?;
@@ -28,16 +28,16 @@ pub(crate) fn run(Args { output_dir }: Args) -> io::Result<()> {
     let context = |path: &PathBuf, error: io::Error| {
         io::Error::new(error.kind(), format!("writing {}: {error}", path.display()))
     };
-    fs::create_dir_all(&folder).map_err(|error| context(&folder, error))?;
+    fs::create_dir_all(&dir).map_err(|error| context(&dir, error))?;
     for (name, yaml) in documents {
-        let path = folder.join(name);
+        let path = dir.join(name);
         fs::write(&path, yaml).map_err(|error| context(&path, error))?;
     }
     Ok(())
 }
 
-/// The name of each definition's file, and its text.
-fn documents() -> io::Result<Vec<(String, String)>> {
+/// Returns file name and YAML of each CRD.
+fn render_crds() -> io::Result<Vec<(String, String)>> {
     api::crd::all()
         .iter()
         .map(|crd| {

@@ -1,16 +1,17 @@
-//! `outrigger kms-aggregator`: what reports of KMS plugins add up to.
+//! `outrigger kms-aggregator`: aggregates KMS health reports into conditions.
 
 use kms::aggregator::settings::Settings;
 
 use crate::Failure;
 
-/// Run the aggregator: reports of KMS plugins become conditions, and those of nodes that are gone are removed.
+/// Run the KMS health aggregator.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(
-    long_about = "Run the aggregator: reports of KMS plugins become conditions, and those of nodes that are gone are removed.\n\n\
-        Every setting is a flag or an environment variable. All that is wrong with them is told at once, and nothing \
-        is started then.",
+    long_about = "Run the KMS health aggregator.\n\n\
+        Aggregates the KMS plugin reports of all nodes into conditions and removes the reports of deleted nodes.\n\n\
+        Every setting is a flag or an environment variable. If settings are invalid, all errors are reported together and the \
+        process exits with code 2.",
     after_help = "Examples:\n  \
         outrigger kms-aggregator --kubeconfig ~/.kube/config --pod-namespace kms\n  \
         outrigger kms-aggregator --targets kubeapiserver,openshiftapiserver,authentication\n  \
@@ -22,11 +23,11 @@ pub(crate) struct Args {
     settings: kms::aggregator::settings::Args,
 }
 
-/// Lives as the aggregator until it is told to end.
+/// Runs the aggregator until it receives SIGTERM.
 pub(crate) fn run(Args { settings }: Args) -> Result<(), Failure> {
     let settings = Settings::try_from(settings).map_err(|problems| Failure::Usage(problems.to_string()))?;
-    let threads = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    threads.block_on(kms::aggregator::run(settings)).map_err(|error| match error {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(kms::aggregator::run(settings)).map_err(|error| match error {
         kms::aggregator::Error::Process(runtime::process::Error::Telemetry(why)) => Failure::Usage(why),
         error => Failure::Failed(error.to_string()),
     })

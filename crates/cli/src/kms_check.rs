@@ -1,4 +1,4 @@
-//! `outrigger kms-check`: everything that kube-apiserver asks of a KMS plugin, once.
+//! `outrigger kms-check`: one-time check of KMS plugins.
 
 use std::io::{self, Write};
 
@@ -6,37 +6,38 @@ use kms::check::Notation;
 
 use crate::Failure;
 
-/// Check KMS plugins: whether an API server could use them.
+/// Check whether an API server can use KMS plugins.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(
-    long_about = "Check KMS plugins: whether an API server could use them.\n\n\
-        Everything that kube-apiserver asks of a KMS v2 plugin is asked once: status, version, key id, and that what it encrypts \
-        has the size and the key that API servers accept and is decrypted again.",
+    long_about = "Check whether an API server can use KMS plugins.\n\n\
+        Sends the same requests as kube-apiserver to each KMS v2 plugin once: status, version, key ID, and an encrypt/decrypt round \
+        trip whose ciphertext must have a size and key ID that API servers accept.",
     after_help = "Examples:\n  \
         outrigger kms-check /var/run/kmsplugin/kms-1.sock\n  \
         outrigger kms-check unix:///var/run/kmsplugin/kms-2.sock unix:///var/run/kmsplugin/kms-1.sock -o json\n\n\
-        Exit codes: 0 all are good, 1 one is bad, 2 wrong usage."
+        Exit codes: 0 all plugins passed, 1 a plugin failed, 2 invalid usage."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     check: kms::check::Args,
 }
 
-/// Prints what was found.
+/// Checks the plugins and prints the results.
 pub(crate) fn run(Args { check }: Args) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let found = runtime.block_on(kms::check::run(&check));
+    let results = runtime.block_on(kms::check::run(&check));
     let text = match check.output {
-        Notation::Table => kms::check::table(&found),
-        Notation::Json => kms::check::json(&found).map_err(io::Error::other)?,
+        Notation::Table => kms::check::table(&results),
+        Notation::Json => kms::check::json(&results).map_err(io::Error::other)?,
     };
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
-    let bad: Vec<&str> = found.iter().filter(|one| !one.passed).map(|one| one.socket.as_str()).collect();
-    if bad.is_empty() {
+    let failed: Vec<&str> =
+        results.iter().filter(|result| !result.passed).map(|result| result.socket.as_str()).collect();
+    if failed.is_empty() {
         return Ok(());
     }
-    Err(Failure::Failed(format!("an API server could not use {}", bad.join(", "))))
+    Err(Failure::Failed(format!("KMS plugin check failed: {}", failed.join(", "))))
 }

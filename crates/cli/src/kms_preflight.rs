@@ -1,4 +1,4 @@
-//! `outrigger kms-preflight`: the check of a KMS configuration, from inside its pod.
+//! `outrigger kms-preflight`: checks a KMS configuration from inside its preflight pod.
 
 use std::io::{self, Write};
 
@@ -6,31 +6,31 @@ use kms::preflight::Settings;
 
 use crate::Failure;
 
-/// Check KMS plugins from inside a pod, and post what was found on the pod.
+/// Check KMS plugins from inside a pod and report the result in the pod status.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(
-    long_about = "Check KMS plugins from inside a pod, and post what was found on the pod.\n\n\
-        The preflight controller starts it; by hand, `outrigger kms-check` does the same without a cluster.",
+    long_about = "Check KMS plugins from inside a pod and report the result in the pod status.\n\n\
+        The preflight controller creates this pod. To check plugins manually, use `outrigger kms-check`, which needs no cluster.",
     after_help = "Examples:\n  \
         outrigger kms-preflight --kms-sockets unix:///var/run/kmsplugin/kms-2.sock,unix:///var/run/kmsplugin/kms-1.sock \
         --kms-call-timeout 5s --config-hash cuZm_g== --pod-name kms-preflight --pod-namespace openshift-kube-apiserver\n\n\
-        Exit codes: 0 what was found is posted, also when it is bad; 1 it could not be posted, or a flag is wrong; 2 a flag is \
-        missing or cannot be read."
+        Exit codes: 0 result reported (also if the check failed), 1 result could not be reported or a flag value is invalid, 2 a \
+        flag is missing or malformed."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     preflight: kms::preflight::Args,
 }
 
-/// Checks, posts, and prints what was found.
+/// Checks the plugins, reports and prints the result.
 pub(crate) fn run(Args { preflight }: Args) -> Result<(), Failure> {
     let settings = Settings::try_from(preflight).map_err(Failure::Failed)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let found = runtime
+    let results = runtime
         .block_on(kms::preflight::run(settings))
         .map_err(|error| Failure::Failed(error.to_string()))?;
     let mut out = io::stdout().lock();
-    out.write_all(kms::check::table(&found).as_bytes())?;
+    out.write_all(kms::check::table(&results).as_bytes())?;
     Ok(out.flush()?)
 }

@@ -1,17 +1,17 @@
-//! `outrigger kms-reporter`: says how the KMS plugins beside an API server are.
+//! `outrigger kms-reporter`: reports the health of KMS plugins.
 
 use kms::reporter::Settings;
 
 use crate::Failure;
 
-/// Report the health of the KMS plugins beside an API server.
+/// Run the KMS health reporter next to an API server.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(
-    long_about = "Report the health of the KMS plugins beside an API server.\n\n\
-        Each plugin is asked as kube-apiserver asks it, and judged as kube-apiserver judges it; all reports of a node are one \
-        write. Reports of plugins that fail are stored too. A flag that is wrong ends it with code 1 and one line; after \
-        that nothing does but a signal.",
+    long_about = "Run the KMS health reporter next to an API server.\n\n\
+        Probes each plugin with the requests and acceptance rules of kube-apiserver and publishes the reports of a node, including \
+        those of failing plugins, in one write. Exits with code 1 if a flag is invalid; after startup it runs until it receives a \
+        signal.",
     after_help = "Examples:\n  \
         outrigger kms-reporter --kms-sockets unix:///var/run/kmsplugin/kms-2.sock,unix:///var/run/kmsplugin/kms-1.sock \
         --node-name master-0\n  \
@@ -24,11 +24,11 @@ pub(crate) struct Args {
     settings: kms::reporter::Args,
 }
 
-/// Lives as the reporter until it is told to end.
+/// Runs the reporter until it receives SIGTERM.
 pub(crate) fn run(Args { settings }: Args) -> Result<(), Failure> {
     let settings =
         Settings::try_from(settings).map_err(|violation| Failure::Failed(violation.to_string()))?;
-    // One thread: it waits nearly all of its time, and every thread costs memory beside each API server.
+    // Single-threaded: it is idle most of the time, and each thread costs memory next to every API server.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(kms::reporter::run(settings)).map_err(|error| Failure::Failed(error.to_string()))
 }

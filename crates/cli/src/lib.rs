@@ -1,19 +1,20 @@
-//! Arguments of the `outrigger` binary, one thin file per subcommand.
+//! Command line of the `outrigger` binary, one module per subcommand.
 //!
 //! # Invariants
 //!
-//! | what always holds | guarded by |
+//! | invariant | tests |
 //! |---|---|
-//! | the argument structs are sound (no flag twice, every default parses) | `args::tests::the_arguments_are_sound` |
-//! | every subcommand has an example in its help | `args::tests::every_subcommand_shows_an_example` |
-//! | wrong usage ends with code 2 and names the wrong word; help and version end with 0 | `binary::wrong_usage_ends_with_two_and_names_the_word`, `binary::version_is_one_line_with_the_crate_version` |
-//! | the binary needs no shared library | `binary::it_is_static` |
-//! | `deploy/crds` is what `outrigger crds` writes, and what it prints is the same | `crds::the_files_in_deploy_are_what_the_binary_writes` |
-//! | bash completes with the script we print, and every other shell gets one | `binary::bash_completes_our_subcommands_with_the_printed_script`, `binary::every_shell_gets_a_script_that_names_our_commands` |
-//! | the manifests that are shipped install an operator under the strictest standard for pods, and one that is deleted is replaced as leader | `install::the_manifests_install_an_operator_of_which_another_takes_over` |
-//! | an operator that lacks settings says so in the message of its container | `install::an_operator_without_settings_says_what_is_missing_where_people_look` |
+//! | Argument definitions are valid: no duplicate flags, every default parses. | `args::tests::argument_definitions_are_valid` |
+//! | The help of every subcommand has an example. | `args::tests::every_subcommand_help_has_an_example` |
+//! | Invalid usage exits with code 2 and names the argument; help and version exit with 0. | `binary::invalid_usage_exits_with_2_and_names_the_argument`, `binary::version_prints_crate_version` |
+//! | The binary is statically linked. | `binary::binary_is_statically_linked` |
+//! | `deploy/crds` matches the output of `outrigger crds`. | `crds::deploy_crds_are_up_to_date` |
+//! | The bash completion script works, and every shell has a script. | `binary::bash_completion_completes_subcommands`, `binary::every_shell_has_a_completion_script` |
+//! | The shipped manifests install an operator under the restricted Pod Security Standard, and another replica takes over leadership. | `install::manifests_install_operator_with_failover` |
+//! | An operator with missing settings reports them in its container termination message. | `install::missing_settings_are_in_termination_message` |
 
 mod args;
+mod command_line;
 mod completion;
 mod crds;
 mod kms_aggregator;
@@ -26,24 +27,23 @@ mod operator;
 mod proxy;
 mod seictl;
 mod sidecar;
-mod words;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use words::Words;
+use command_line::CommandLine;
 
 use crate::args::{Args, Command};
 
-/// Reads the command line, does what it says, and returns how it went: 0 done, 1 failed, 2 wrong usage.
+/// Parses the command line, runs the subcommand and returns the exit code: 0 success, 1 failure, 2 invalid usage.
 #[must_use]
 pub fn run() -> ExitCode {
-    let words = Words::of(seictl::words(std::env::args_os()).into_iter());
-    let Args { command } = match Args::try_parse_from(&words.all) {
+    let command_line = CommandLine::new(seictl::translate(std::env::args_os()).into_iter());
+    let Args { command } = match Args::try_parse_from(&command_line.args) {
         Ok(args) => args,
-        Err(error) => return words.refuse(&error),
+        Err(error) => return command_line.report_error(&error),
     };
-    let done = match command {
+    let result = match command {
         Command::Completion(args) => completion::run(*args).map_err(Failure::from),
         Command::Crds(args) => crds::run(*args).map_err(Failure::from),
         Command::KmsAggregator(args) => kms_aggregator::run(*args),
@@ -56,31 +56,31 @@ pub fn run() -> ExitCode {
         Command::Proxy(args) => proxy::run(*args),
         Command::Sidecar(args) => sidecar::run(*args),
     };
-    let (why, code) = match done {
+    let (message, code) = match result {
         Ok(()) => return ExitCode::SUCCESS,
-        // Whoever reads our output has seen enough (`outrigger completion bash | head`).
+        // The reader closed the pipe (`outrigger completion bash | head`).
         Err(Failure::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             return ExitCode::SUCCESS;
         }
         Err(Failure::Io(error)) => (error.to_string(), ExitCode::FAILURE),
-        Err(Failure::Failed(why)) => (why, ExitCode::FAILURE),
-        Err(Failure::Usage(why)) => (why, ExitCode::from(2)),
+        Err(Failure::Failed(message)) => (message, ExitCode::FAILURE),
+        Err(Failure::Usage(message)) => (message, ExitCode::from(2)),
     };
-    if words.are_the_proxys {
-        why.lines().for_each(|line| eprintln!("Error: {line}"));
+    if command_line.is_proxy {
+        message.lines().for_each(|line| eprintln!("Error: {line}"));
     } else {
-        eprintln!("outrigger: {why}");
+        eprintln!("outrigger: {message}");
     }
     code
 }
 
-/// Why a subcommand did not do what it was asked.
+/// Error of a subcommand.
 enum Failure {
-    /// Reading or writing failed.
+    /// I/O error.
     Io(std::io::Error),
-    /// It failed: why.
+    /// Failure, exit code 1.
     Failed(String),
-    /// It was asked wrongly: how, and what to do.
+    /// Invalid usage, exit code 2.
     Usage(String),
 }
 

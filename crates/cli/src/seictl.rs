@@ -1,29 +1,29 @@
-//! The binary under the name of the program that the sidecar stands in for: `seictl serve` is `outrigger sidecar`.
+//! Compatibility with the upstream sidecar: a binary named `seictl` runs `seictl serve` as `outrigger sidecar`.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The words of a command line, in our own form. Upstream takes `--home` before `serve` as well.
-pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let given: Vec<OsString> = given.collect();
-    let program = given.first().map(Path::new).and_then(Path::file_name);
+/// Translates `seictl` arguments to `outrigger` arguments. Upstream accepts `--home` before `serve`, too.
+pub(crate) fn translate(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let args: Vec<OsString> = args.collect();
+    let program = args.first().map(Path::new).and_then(Path::file_name);
     if program.is_none_or(|program| program != "seictl") {
-        return given;
+        return args;
     }
-    let mut words: Vec<OsString> = vec!["outrigger".into(), "sidecar".into()];
-    let mut rest = given.into_iter().skip(1).peekable();
-    while let Some(word) = rest.next() {
-        if word == "serve" {
+    let mut translated: Vec<OsString> = vec!["outrigger".into(), "sidecar".into()];
+    let mut rest = args.into_iter().skip(1).peekable();
+    while let Some(arg) = rest.next() {
+        if arg == "serve" {
             break;
         }
-        let takes_value = word == "--home";
-        words.push(word);
+        let takes_value = arg == "--home";
+        translated.push(arg);
         if takes_value {
-            words.extend(rest.next());
+            translated.extend(rest.next());
         }
     }
-    words.extend(rest);
-    words
+    translated.extend(rest);
+    translated
 }
 
 #[cfg(test)]
@@ -31,8 +31,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_the_binary_is_a_subcommand() {
-        for (given, meant) in [
+    fn seictl_arguments_are_translated() {
+        for (args, expected) in [
             (&["/bin/seictl", "serve", "--port", "1"][..], &["outrigger", "sidecar", "--port", "1"][..]),
             (&["seictl", "--home", "/a", "serve"], &["outrigger", "sidecar", "--home", "/a"]),
             (&["seictl", "--home", "serve", "serve"], &["outrigger", "sidecar", "--home", "serve"]),
@@ -41,8 +41,8 @@ mod tests {
             (&["outrigger", "serve"], &["outrigger", "serve"]),
             (&[], &[]),
         ] {
-            let words = words(given.iter().map(OsString::from));
-            assert_eq!(words, meant.iter().map(OsString::from).collect::<Vec<_>>(), "{given:?}");
+            let translated = translate(args.iter().map(OsString::from));
+            assert_eq!(translated, expected.iter().map(OsString::from).collect::<Vec<_>>(), "{args:?}");
         }
     }
 }

@@ -1,11 +1,6 @@
-//! The binary as a user meets it.
+//! Tests of the built binary.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests may panic as tests may"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers may panic")]
 
 use std::process::{Command, Output, Stdio};
 
@@ -22,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn version_is_one_line_with_the_crate_version() {
+fn version_prints_crate_version() {
     let output = outrigger(&["--version"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(text(&output.stdout), format!("outrigger {}\n", env!("CARGO_PKG_VERSION")));
@@ -39,20 +34,20 @@ fn help_shows_examples_and_exit_codes() {
 }
 
 #[test]
-fn wrong_usage_ends_with_two_and_names_the_word() {
-    for (args, word) in
+fn invalid_usage_exits_with_2_and_names_the_argument() {
+    for (args, argument) in
         [(&["frobnicate"][..], "frobnicate"), (&["completion", "dos"], "dos"), (&["--colour"], "--colour")]
     {
         let output = outrigger(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(output.stdout.is_empty(), "{args:?} wrote to standard output");
-        assert!(text(&output.stderr).contains(word), "{args:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(argument), "{args:?}: {}", text(&output.stderr));
     }
-    assert_eq!(outrigger(&[]).status.code(), Some(2), "no subcommand is wrong usage");
+    assert_eq!(outrigger(&[]).status.code(), Some(2), "a missing subcommand is invalid usage");
 }
 
 #[test]
-fn bash_completes_our_subcommands_with_the_printed_script() {
+fn bash_completion_completes_subcommands() {
     let script = "source <(\"$0\" completion bash)\nCOMP_WORDS=(outrigger comp) COMP_CWORD=1\n_outrigger outrigger comp outrigger\necho \"${COMPREPLY[*]}\"";
     let output = Command::new("bash")
         .args(["-c", script, env!("CARGO_BIN_EXE_outrigger")])
@@ -62,7 +57,7 @@ fn bash_completes_our_subcommands_with_the_printed_script() {
 }
 
 #[test]
-fn every_shell_gets_a_script_that_names_our_commands() {
+fn every_shell_has_a_completion_script() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let output = outrigger(&["completion", shell]);
         assert_eq!(output.status.code(), Some(0), "{shell}");
@@ -71,7 +66,7 @@ fn every_shell_gets_a_script_that_names_our_commands() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_failure() {
+fn closed_pipe_exits_successfully() {
     let script = "set -o pipefail; \"$0\" completion zsh | true; echo $?";
     let output = Command::new("bash")
         .args(["-c", script, env!("CARGO_BIN_EXE_outrigger")])
@@ -82,8 +77,8 @@ fn a_closed_pipe_is_no_failure() {
 }
 
 #[test]
-fn it_is_static() {
-    let output = Command::new("ldd").arg(env!("CARGO_BIN_EXE_outrigger")).output().expect("ldd starts");
-    let said = text(&output.stdout) + &text(&output.stderr);
-    assert!(said.contains("statically linked") || said.contains("not a dynamic executable"), "{said}");
+fn binary_is_statically_linked() {
+    let ldd = Command::new("ldd").arg(env!("CARGO_BIN_EXE_outrigger")).output().expect("ldd starts");
+    let output = text(&ldd.stdout) + &text(&ldd.stderr);
+    assert!(output.contains("statically linked") || output.contains("not a dynamic executable"), "{output}");
 }

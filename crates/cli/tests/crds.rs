@@ -1,6 +1,6 @@
-//! The definitions of our kinds, as a user gets them.
+//! Tests of `outrigger crds`.
 
-#![allow(clippy::expect_used, reason = "helpers of tests may panic as tests may")]
+#![allow(clippy::expect_used, reason = "test helpers may panic")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,43 +19,43 @@ fn crds(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("output is UTF-8")
 }
 
-/// Names and texts of the files in a folder.
-fn files(folder: &Path) -> BTreeMap<String, String> {
-    fs::read_dir(folder)
-        .expect("the folder is there")
+/// Returns names and contents of the files in a directory.
+fn files(dir: &Path) -> BTreeMap<String, String> {
+    fs::read_dir(dir)
+        .expect("directory exists")
         .map(|entry| {
-            let path = entry.expect("the folder can be read").path();
-            let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
-            (name, fs::read_to_string(path).expect("a file can be read"))
+            let path = entry.expect("directory is readable").path();
+            let name = path.file_name().expect("file has a name").to_string_lossy().into_owned();
+            (name, fs::read_to_string(path).expect("file is readable"))
         })
         .collect()
 }
 
 #[test]
-fn the_files_in_deploy_are_what_the_binary_writes() {
-    let folder = tempfile::tempdir().expect("a folder");
-    assert_eq!(crds(&["--output-dir", &folder.path().to_string_lossy()]), "");
-    let (now, checked_in) =
-        (files(folder.path()), files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds")));
+fn deploy_crds_are_up_to_date() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    assert_eq!(crds(&["--output-dir", &dir.path().to_string_lossy()]), "");
+    let (generated, checked_in) =
+        (files(dir.path()), files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds")));
     assert_eq!(
-        now.keys().collect::<Vec<_>>(),
+        generated.keys().collect::<Vec<_>>(),
         checked_in.keys().collect::<Vec<_>>(),
-        "deploy/crds has other files; regenerate: {REGENERATE}"
+        "deploy/crds has different files; regenerate: {REGENERATE}"
     );
-    for (name, text) in &now {
+    for (name, text) in &generated {
         assert!(checked_in[name] == *text, "deploy/crds/{name} is not up to date; regenerate: {REGENERATE}");
     }
-    let printed: String = now.values().map(|text| format!("---\n{text}")).collect();
-    assert!(crds(&[]) == printed, "what is printed differs from what is written");
+    let printed: String = generated.values().map(|text| format!("---\n{text}")).collect();
+    assert!(crds(&[]) == printed, "printed CRDs differ from written CRDs");
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_named() {
+fn unwritable_directory_error_names_the_path() {
     let output = Command::new(env!("CARGO_BIN_EXE_outrigger"))
         .args(["crds", "--output-dir", "/proc/crds"])
         .output()
         .expect("the binary starts");
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.starts_with("outrigger: writing /proc/crds: "), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.starts_with("outrigger: writing /proc/crds: "), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Injected faults.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use testbed::demo::sei_nodes::{SOON, SeiNodes};
 use testbed::harness::wait;
 use testbed::{Error, Node};
 
-/// One thing that goes wrong.
+/// Injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     PodDeleted,
@@ -35,15 +35,15 @@ impl Fault {
         Self::ApiServerRestarted,
     ];
 
-    /// Makes it happen to whom chance chooses, and says to whom it did.
-    pub async fn happen(self, nodes: &SeiNodes<'_>, chance: &mut Rng) -> Result<String, Error> {
-        let node = if chance.bool() { VALIDATOR } else { FULL_NODE };
+    /// Injects the fault into a random target and returns the name of the target.
+    pub async fn inject(self, nodes: &SeiNodes<'_>, rng: &mut Rng) -> Result<String, Error> {
+        let node = if rng.bool() { VALIDATOR } else { FULL_NODE };
         let machines = nodes.platform().cluster().nodes();
-        let machine: &Node = &machines[chance.usize(..machines.len())];
+        let machine: &Node = &machines[rng.usize(..machines.len())];
         match self {
             Self::PodDeleted => {
                 let pod = object::pod(node);
-                // It may be gone already: the edit replaces it too.
+                // The edit may have replaced the pod already.
                 let delete = ["delete", "pod", &pod, "--namespace", NAMESPACE, "--wait=false"];
                 kubectl::run(nodes.plane(), &[&delete[..], &["--ignore-not-found"]].concat(), None)?;
                 Ok(node.to_owned())
@@ -59,7 +59,7 @@ impl Fault {
                 let holder = leases.get(lease::OPERATOR).await?.spec.and_then(|spec| spec.holder_identity);
                 let leader = holder.unwrap_or_default().split('_').next().unwrap_or_default().to_owned();
                 kill(&leader, "operator", || async { Ok(pods.get(&leader).await?) }).await?;
-                Ok("the leader".to_owned())
+                Ok("leader".to_owned())
             }
             Self::KubeletRestarted => {
                 machine.restart_kubelet(nodes.plane())?;
@@ -71,7 +71,7 @@ impl Fault {
             }
             Self::ApiServerRestarted => {
                 nodes.plane().restart_api_server().await?;
-                Ok("the only one".to_owned())
+                Ok("API server".to_owned())
             }
         }
     }
@@ -90,19 +90,19 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Kills a container of a pod, as soon as there is one: the edit may be replacing the pod.
-async fn kill<Fut>(whose: &str, container: &str, pod: impl Fn() -> Fut) -> Result<(), Error>
+/// Kills a container of a pod. Waits until it runs, because the edit may be replacing the pod.
+async fn kill<Fut>(owner: &str, container: &str, pod: impl Fn() -> Fut) -> Result<(), Error>
 where
     Fut: Future<Output = Result<Pod, Error>>,
 {
-    wait::until(format!("a running {container} of {whose}, to be killed"), SOON, || async {
+    wait::until(format!("running container {container} of {owner}"), SOON, || async {
         let status = pod().await?.status.unwrap_or_default();
         let all = status.init_container_statuses.into_iter().chain(status.container_statuses).flatten();
-        let runs = |one: &ContainerStatus| {
-            one.name == container && one.state.as_ref().is_some_and(|state| state.running.is_some())
+        let is_running = |status: &ContainerStatus| {
+            status.name == container && status.state.as_ref().is_some_and(|state| state.running.is_some())
         };
-        let id = all.into_iter().find(runs).and_then(|one| one.container_id);
-        let id = id.ok_or_else(|| Error::Refused("it does not run".into()))?;
+        let id = all.into_iter().find(is_running).and_then(|status| status.container_id);
+        let id = id.ok_or_else(|| Error::Refused("container is not running".into()))?;
         kill_container(&id)
     })
     .await

@@ -1,7 +1,7 @@
-//! What goes wrong in clusters, at random moments while a node is edited: everything converges, nothing is lost, nothing is done
-//! twice. `OUTRIGGER_CHAOS_ROUNDS` says how often, `OUTRIGGER_CHAOS_SEED` in which order.
+//! Injects faults at random moments while a node is edited. The nodes must converge without losing data or repeating tasks.
+//! `OUTRIGGER_CHAOS_ROUNDS` sets the number of rounds, `OUTRIGGER_CHAOS_SEED` the random seed.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(clippy::expect_used, reason = "tests may panic; clippy recognizes libtest tests only")]
 
 mod fault;
 mod rounds;
@@ -13,8 +13,6 @@ use testbed::harness::Suite;
 
 fn main() -> ExitCode {
     Suite::new("chaos")
-        .test("nodes_converge_whatever_breaks_while_they_are_edited", |cx| {
-            Box::pin(rounds::nodes_converge_whatever_breaks_while_they_are_edited(cx))
-        })
+        .test("nodes_converge_under_faults", |cx| Box::pin(rounds::nodes_converge_under_faults(cx)))
         .run()
 }

@@ -1,4 +1,4 @@
-//! Rounds of an edit and of something that goes wrong meanwhile.
+//! Rounds of one edit with one concurrent fault.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,13 +18,13 @@ use testbed::{Context, Error, TestResult};
 use crate::fault::Fault;
 use crate::table::{Row, Table};
 
-/// What goes wrong does so within this time after the edit, while a plan is under way.
-const MOMENTS: Duration = Duration::from_secs(6);
+/// A fault is injected within this time after the edit, while a plan is in progress.
+const FAULT_WINDOW: Duration = Duration::from_secs(6);
 
-/// Long enough for several looks at nodes at rest.
-const A_WHILE: Duration = Duration::from_secs(15);
+/// Long enough for several reconciles of converged nodes.
+const STEADY_STATE: Duration = Duration::from_secs(15);
 
-/// An edit of the full node, each of which takes one new pod.
+/// Edit of the full node. Each requires one new pod.
 struct Edit {
     name: &'static str,
     spec: Value,
@@ -55,123 +55,125 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// What must be the same after everything.
+/// State that faults must not change.
 #[derive(Debug, PartialEq)]
-struct Kept {
+struct Preserved {
     volumes: Vec<Option<String>>,
     block: String,
 }
 
-impl Kept {
-    async fn of(nodes: &SeiNodes<'_>, node: &str, height: u64) -> Result<Self, Error> {
+impl Preserved {
+    async fn read(nodes: &SeiNodes<'_>, node: &str, height: u64) -> Result<Self, Error> {
         let claims = nodes.api::<PersistentVolumeClaim>().list(&Default::default()).await?;
         let volumes = claims.iter().map(|claim| claim.uid()).collect();
         Ok(Self { volumes, block: nodes.rpc(node).await?.block(height).await? })
     }
 }
 
-/// Nothing that happens to a cluster at any moment of an edit keeps nodes from converging, with one new pod for the edit and the
-/// blocks of before.
-pub async fn nodes_converge_whatever_breaks_while_they_are_edited(cx: Context) -> TestResult {
+/// After a fault at any moment of an edit, the nodes converge with one new pod for the edit and the same blocks as before.
+pub async fn nodes_converge_under_faults(cx: Context) -> TestResult {
     let rounds = setting("OUTRIGGER_CHAOS_ROUNDS").unwrap_or(Fault::ALL.len() as u64);
     let seed = setting("OUTRIGGER_CHAOS_SEED").unwrap_or(1);
-    let mut chance = Rng::with_seed(seed);
-    println!("{rounds} rounds of OUTRIGGER_CHAOS_SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    println!("{rounds} rounds with OUTRIGGER_CHAOS_SEED={seed}");
     let nodes = SeiNodes::on(cx.platform().await?).await?;
     for file in ["validator/validator.yaml", "full-node/full-node.yaml", "tls/issuer.yaml"] {
         nodes.platform().apply_file(file)?;
     }
     for node in [VALIDATOR, FULL_NODE] {
-        nodes.until(node, "it runs", is_ready).await?;
+        nodes.until(node, "node to be ready", is_ready).await?;
         nodes.grows(node).await?;
     }
-    let (mut table, mut left) = (Table::default(), Vec::new());
+    let (mut table, mut remaining) = (Table::default(), Vec::new());
     for (round, edit) in (1..=rounds).zip(edits().iter().cycle()) {
-        if left.is_empty() {
-            left = Fault::ALL.to_vec();
-            chance.shuffle(&mut left);
+        if remaining.is_empty() {
+            remaining = Fault::ALL.to_vec();
+            rng.shuffle(&mut remaining);
         }
-        let Some(fault) = left.pop() else { break };
-        let row = one_round(&nodes, edit, fault, &mut chance).await;
+        let Some(fault) = remaining.pop() else { break };
+        let row = one_round(&nodes, edit, fault, &mut rng).await;
         let row = row.map_err(|error| format!("round {round}, {}, {fault}: {error}", edit.name))?;
         println!("{round:>3}  {row}");
         table.add(row);
     }
     println!("{table}");
     nodes.platform().check_alive()?;
-    tasks_were_done_once(&nodes).await?;
-    at_rest(&nodes).await
+    check_tasks_ran_once(&nodes).await?;
+    check_steady_state(&nodes).await
 }
 
-async fn one_round(nodes: &SeiNodes<'_>, edit: &Edit, fault: Fault, chance: &mut Rng) -> Result<Row, Error> {
+async fn one_round(nodes: &SeiNodes<'_>, edit: &Edit, fault: Fault, rng: &mut Rng) -> Result<Row, Error> {
     let height = nodes.height(FULL_NODE, 1).await?.min(nodes.height(VALIDATOR, 1).await?);
-    let before = Kept::of(nodes, VALIDATOR, height).await?;
+    let before = Preserved::read(nodes, VALIDATOR, height).await?;
     let (deletions, pod) = (nodes.pod_deletions(FULL_NODE)?, nodes.pod(FULL_NODE).await?.uid());
     nodes.edit(FULL_NODE, &edit.spec)?;
-    let after = MOMENTS.mul_f64(chance.f64());
-    // The moment is what chance chooses; nothing is waited for.
+    let after = FAULT_WINDOW.mul_f64(rng.f64());
+    // A random moment, not a wait for a condition.
     tokio::time::sleep(after).await;
     let begin = Instant::now();
-    let whom = fault.happen(nodes, chance).await?;
-    nodes.until(VALIDATOR, "it runs again", is_ready).await?;
-    let wanted = nodes.until(FULL_NODE, "it runs as edited", |node, status| {
+    let target = fault.inject(nodes, rng).await?;
+    nodes.until(VALIDATOR, "validator to be ready again", is_ready).await?;
+    let converged = nodes.until(FULL_NODE, "full node to match the edit", |node, status| {
         let scheme = status.current_sidecar_tls.as_ref().map_or(Scheme::Http, |tls| tls.scheme);
         is_ready(node, status) && status.current_image.as_deref() == Some(edit.image) && scheme == edit.scheme
     });
-    wanted.await?;
+    converged.await?;
     for node in [VALIDATOR, FULL_NODE] {
         let now = nodes.height(node, 1).await?;
         nodes.height(node, now + 2).await?;
     }
     let recovered = begin.elapsed();
     for node in [VALIDATOR, FULL_NODE] {
-        let now = Kept::of(nodes, node, height).await?;
+        let now = Preserved::read(nodes, node, height).await?;
         if now != before {
-            return Err(Error::Refused(format!("{node} had {before:?} and has {now:?}")));
+            return Err(Error::Refused(format!("state of {node} changed from {before:?} to {now:?}")));
         }
     }
     if nodes.pod(FULL_NODE).await?.uid() == pod {
-        return Err(Error::Refused("the full node has the pod of before the edit".into()));
+        return Err(Error::Refused("the full node still has its old pod".into()));
     }
     let cycles = nodes.pod_deletions(FULL_NODE)? - deletions;
-    // Whoever deletes the pod while the edit is under way has done that for the operator; an API server that ends may do what it
-    // does not tell.
-    let may_be_less = matches!(fault, Fault::PodDeleted | Fault::ApiServerRestarted);
-    if cycles > 1 || (cycles == 0 && !may_be_less) {
-        return Err(Error::Refused(format!("the edit took {cycles} pods")));
+    // A deleted pod may already replace the operator's own deletion. A restarted API server may perform a request without
+    // recording it in the audit log.
+    let may_be_zero = matches!(fault, Fault::PodDeleted | Fault::ApiServerRestarted);
+    if cycles > 1 || (cycles == 0 && !may_be_zero) {
+        return Err(Error::Refused(format!("the edit took {cycles} pod cycles")));
     }
-    Ok(Row { edit: edit.name, fault, whom, after, recovered, cycles })
+    Ok(Row { edit: edit.name, fault, target, after, recovered, cycles })
 }
 
-/// Nobody edited the validator: whatever died meanwhile, each of its tasks was done once, but for the one that every new sidecar
-/// needs.
-async fn tasks_were_done_once(nodes: &SeiNodes<'_>) -> TestResult {
+/// The validator was not edited: in spite of the faults, each of its tasks ran once, except `mark-ready`, which every new
+/// sidecar needs.
+async fn check_tasks_ran_once(nodes: &SeiNodes<'_>) -> TestResult {
     let host = nodes.address(VALIDATOR).await?;
     let (code, body) = Caller::operator(nodes)?.ask(host, path::TASKS, None).await?;
     assert_eq!(code, 200, "{body}");
     let tasks: Vec<Value> = serde_json::from_str(body.trim())?;
-    let mut times: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut runs_by_type: BTreeMap<&str, u64> = BTreeMap::new();
     for task in &tasks {
         let runs = task["run"].as_u64().unwrap_or(1);
-        *times.entry(task["type"].as_str().unwrap_or_default()).or_default() += runs;
+        *runs_by_type.entry(task["type"].as_str().unwrap_or_default()).or_default() += runs;
     }
-    println!("tasks of the validator, and how often each was done: {times:?}");
-    let twice = times.iter().find(|(kind, runs)| **kind != TaskType::MarkReady.as_str() && **runs != 1);
-    assert_eq!(twice, None, "{body}");
-    assert!(times.len() > 1, "{body}");
+    println!("task runs of the validator: {runs_by_type:?}");
+    let repeated =
+        runs_by_type.iter().find(|(kind, runs)| **kind != TaskType::MarkReady.as_str() && **runs != 1);
+    assert_eq!(repeated, None, "{body}");
+    assert!(runs_by_type.len() > 1, "{body}");
     Ok(())
 }
 
-/// Then the operator writes nothing but that it leads.
-async fn at_rest(nodes: &SeiNodes<'_>) -> TestResult {
+/// In steady state, the operator writes nothing except its leader election lease.
+async fn check_steady_state(nodes: &SeiNodes<'_>) -> TestResult {
     let mut log = nodes.plane().audit().reader_from_now()?;
-    wait::throughout("rest", A_WHILE, || {
+    wait::throughout("steady state", STEADY_STATE, || {
         let written = log.news();
         async {
             let written: Vec<_> = written
                 .map_err(|error| error.to_string())?
                 .into_iter()
-                .filter(|one| one.user == OPERATOR_USER && one.is_write() && one.resource != "leases")
+                .filter(|request| {
+                    request.user == OPERATOR_USER && request.is_write() && request.resource != "leases"
+                })
                 .collect();
             if written.is_empty() { Ok(()) } else { Err(format!("{written:?}")) }
         }

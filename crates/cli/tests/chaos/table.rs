@@ -1,4 +1,4 @@
-//! How long it took.
+//! Recovery times.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,31 +6,31 @@ use std::time::Duration;
 
 use crate::fault::Fault;
 
-/// One round.
+/// Result of one round.
 pub struct Row {
     pub edit: &'static str,
     pub fault: Fault,
-    pub whom: String,
-    /// The time from the edit to what went wrong.
+    pub target: String,
+    /// Time from the edit to the fault.
     pub after: Duration,
-    /// The time from there until everything was as wanted.
+    /// Time from the fault to convergence.
     pub recovered: Duration,
-    /// The pods that the operator deleted for the edit.
+    /// Pods that the operator deleted for the edit.
     pub cycles: usize,
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { edit, fault, whom, after, recovered, cycles } = self;
+        let Self { edit, fault, target, after, recovered, cycles } = self;
         let (after, recovered) = (after.as_secs_f64(), recovered.as_secs_f64());
         write!(
             f,
-            "{edit:<18} {after:>4.1} s later: {fault:<21} {whom:<13} converged after {recovered:>5.1} s, {cycles} pod cycles"
+            "{edit:<18} {after:>4.1} s later: {fault:<21} {target:<13} converged after {recovered:>5.1} s, {cycles} pod cycles"
         )
     }
 }
 
-/// The times of all rounds, by what went wrong.
+/// Recovery times by fault.
 #[derive(Default)]
 pub struct Table(BTreeMap<Fault, Vec<Duration>>);
 
@@ -42,13 +42,13 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<21} rounds  median     most", "what went wrong")?;
+        writeln!(f, "{:<21} rounds  median      max", "fault")?;
         for (fault, times) in &self.0 {
             let mut times: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
             times.sort_by(f64::total_cmp);
             let median = times.get(times.len() / 2).copied().unwrap_or_default();
-            let most = times.last().copied().unwrap_or_default();
-            writeln!(f, "{fault:<21} {:>6} {median:>5.1} s  {most:>5.1} s", times.len())?;
+            let max = times.last().copied().unwrap_or_default();
+            writeln!(f, "{fault:<21} {:>6} {median:>5.1} s  {max:>5.1} s", times.len())?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Who reaches a sidecar, and who does not.
+//! Access to the sidecar.
 
 use std::time::Instant;
 
@@ -13,44 +13,44 @@ use testbed::demo::sei_nodes::{SOON, is_ready};
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
-use crate::ground::{self, since};
+use crate::fixture::{self, since};
 
-/// Kills the sidecar from beside it. The image has bash and little else.
+/// Kills the sidecar from the seid container of its pod. The image has bash but few other tools.
 const KILL: &str = r#"
 for p in /proc/[0-9]*; do
   mapfile -d '' -t line <"$p/cmdline"
   if [ "${line[*]}" = 'seictl serve' ]; then kill -KILL "${p#/proc/}"; fi
 done 2>/dev/null"#;
 
-/// Loopback of the sidecar is seen from another pod: its own port refuses, that of the proxy answers.
-pub async fn a_sidecar_is_reached_through_its_proxy_only(cx: Context) -> TestResult {
-    let nodes = ground::with_publisher(&cx).await?;
+/// From another pod, the sidecar port refuses connections because it listens on loopback; the proxy port responds.
+pub async fn sidecar_is_reachable_through_proxy_only(cx: Context) -> TestResult {
+    let nodes = fixture::with_publisher(&cx).await?;
     let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "stranger", "namespace": NAMESPACE },
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "client", "namespace": NAMESPACE },
         "spec": { "containers": [{
-            "name": "stranger", "image": "outrigger.dev/outrigger:dev",
+            "name": "client", "image": "outrigger.dev/outrigger:dev",
             "command": ["testbed-pod", "serve", "--port=8080"],
         }] },
     });
     kubectl::apply(nodes.plane(), &pod.to_string())?;
-    let wait = ["wait", "--for=condition=Ready", "--timeout=120s", "--namespace", NAMESPACE, "pod/stranger"];
+    let wait = ["wait", "--for=condition=Ready", "--timeout=120s", "--namespace", NAMESPACE, "pod/client"];
     kubectl::run(nodes.plane(), &wait, None)?;
     let get = |port: i32, path: &str| {
         let url = format!("http://{PUBLISHER}-0.{PUBLISHER}.{NAMESPACE}.svc:{port}{path}");
-        let exec = ["exec", "--namespace", NAMESPACE, "stranger", "--", "testbed-pod", "get", &url];
+        let exec = ["exec", "--namespace", NAMESPACE, "client", "--", "testbed-pod", "get", &url];
         kubectl::run(nodes.plane(), &exec, None)
     };
     get(port::PROXY, path::HEALTHZ)?;
-    let refused = get(port::PROXY, path::STATUS).expect_err("without a token").to_string();
+    let refused = get(port::PROXY, path::STATUS).expect_err("request without a token").to_string();
     assert!(refused.contains("401"), "{refused}");
-    let refused = get(port::SIDECAR, path::HEALTHZ).expect_err("it listens to others").to_string();
+    let refused = get(port::SIDECAR, path::HEALTHZ).expect_err("request to the sidecar port").to_string();
     assert!(refused.contains("refused"), "{refused}");
     Ok(())
 }
 
-/// The right to one node's tasks is the right to that node's tasks.
-pub async fn an_account_drives_the_node_that_it_may_and_no_other(cx: Context) -> TestResult {
-    let nodes = ground::with_publisher(&cx).await?;
+/// Access to the tasks of one node does not include other nodes.
+pub async fn task_access_is_limited_to_one_node(cx: Context) -> TestResult {
+    let nodes = fixture::with_publisher(&cx).await?;
     let uploader = Caller::account(&nodes, "uploader")?;
     let task = json!({ "type": "config-validate" });
     let publisher = nodes.address(PUBLISHER).await?;
@@ -66,9 +66,9 @@ pub async fn an_account_drives_the_node_that_it_may_and_no_other(cx: Context) ->
     Ok(())
 }
 
-/// Two deaths: after the second, the kubelet waits before it starts the sidecar again.
-pub async fn a_dead_sidecar_is_502_and_is_taken_up_again(cx: Context) -> TestResult {
-    let nodes = ground::with_validator(&cx).await?;
+/// Kills the sidecar repeatedly: after the second time, the kubelet backs off before it restarts the container.
+pub async fn dead_sidecar_returns_502_and_recovers(cx: Context) -> TestResult {
+    let nodes = fixture::with_validator(&cx).await?;
     let before = nodes.pod(VALIDATOR).await?;
     let pod = format!("{VALIDATOR}-0");
     let exec = ["exec", "--namespace", NAMESPACE, &pod, "-c", container::SEID, "--", "bash", "-c", KILL];
@@ -82,16 +82,21 @@ pub async fn a_dead_sidecar_is_502_and_is_taken_up_again(cx: Context) -> TestRes
         }
     })
     .await?;
-    nodes.until(VALIDATOR, "it is ready again", is_ready).await?;
-    println!("a dead sidecar: ready again {} after its death", since(begin));
+    nodes.until(VALIDATOR, "validator to be ready again", is_ready).await?;
+    println!("killed sidecar: ready again after {}", since(begin));
     let after = nodes.pod(VALIDATOR).await?;
-    assert_eq!(seid_started(&before), seid_started(&after), "seid went on");
+    assert_eq!(seid_start(&before), seid_start(&after), "seid kept running");
     nodes.grows(VALIDATOR).await?;
     Ok(())
 }
 
-fn seid_started(pod: &Pod) -> Option<String> {
-    let status =
-        pod.status.as_ref()?.container_statuses.as_ref()?.iter().find(|one| one.name == container::SEID)?;
+fn seid_start(pod: &Pod) -> Option<String> {
+    let status = pod
+        .status
+        .as_ref()?
+        .container_statuses
+        .as_ref()?
+        .iter()
+        .find(|status| status.name == container::SEID)?;
     Some(format!("{:?} {:?}", pod.metadata.uid, status.state.as_ref()?.running.as_ref()?.started_at))
 }

@@ -1,4 +1,4 @@
-//! The operator, installed with kubectl.
+//! Operator installation with kubectl.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -12,14 +12,14 @@ use testbed::demo::sei_nodes::SOON;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
-/// The pod that leads. Its name is the beginning of what it calls itself.
-async fn leader(leases: &Api<Lease>, unlike: &str) -> Result<String, Error> {
-    wait::until("an operator that leads", SOON, || async {
+/// Returns the leader pod, waiting until it differs from `previous`. The lease holder identity starts with the pod name.
+async fn leader(leases: &Api<Lease>, previous: &str) -> Result<String, Error> {
+    wait::until("a leader", SOON, || async {
         let lease = leases.get(api::names::lease::OPERATOR).await.map_err(|error| error.to_string())?;
         let holder = lease.spec.unwrap_or_default().holder_identity.unwrap_or_default();
         let pod = holder.split('_').next().unwrap_or_default();
-        if pod.is_empty() || pod == unlike {
-            Err(format!("it is held by {holder:?}"))
+        if pod.is_empty() || pod == previous {
+            Err(format!("lease is held by {holder:?}"))
         } else {
             Ok(pod.to_owned())
         }
@@ -27,8 +27,8 @@ async fn leader(leases: &Api<Lease>, unlike: &str) -> Result<String, Error> {
     .await
 }
 
-/// The namespace enforces the strictest of the standards, so that pods that run there keep to it.
-pub async fn the_manifests_install_an_operator_of_which_another_takes_over(cx: Context) -> TestResult {
+/// The namespace enforces the restricted Pod Security Standard.
+pub async fn manifests_install_operator_with_failover(cx: Context) -> TestResult {
     let platform = cx.platform().await?;
     let plane = platform.plane();
     let client = plane.client().await?;
@@ -47,11 +47,11 @@ pub async fn the_manifests_install_an_operator_of_which_another_takes_over(cx: C
     assert_ne!(first, second);
     assert_eq!(OPERATOR, (NAMESPACE, ACCOUNT));
     assert_eq!(OPERATOR_USER, format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}"));
-    let requests = plane.audit().requests(|one| one.user == OPERATOR_USER)?;
-    assert!(requests.iter().any(|one| one.resource == "seinodes"), "it watches nodes");
-    let refused: Vec<_> = requests.iter().filter(|one| one.code == 403).collect();
-    assert!(refused.is_empty(), "{refused:?}");
-    // Named after the namespace: one name for all of them would take the rights of the first away with the second.
+    let requests = plane.audit().requests(|request| request.user == OPERATOR_USER)?;
+    assert!(requests.iter().any(|request| request.resource == "seinodes"), "the operator must watch nodes");
+    let forbidden: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
+    assert!(forbidden.is_empty(), "{forbidden:?}");
+    // The name contains the namespace: with a shared name, a second namespace would take over the binding of the first.
     let binding = [
         "get",
         "clusterrolebinding",
@@ -59,19 +59,19 @@ pub async fn the_manifests_install_an_operator_of_which_another_takes_over(cx: C
         "--output=jsonpath={.subjects[*].namespace}",
     ];
     assert_eq!(kubectl::run(plane, &binding, None)?, "sei");
-    // Applied once more, nothing changes.
+    // Applying again is a no-op.
     let before = deployments.get(ACCOUNT).await?.metadata.generation;
     platform.install()?;
     assert_eq!(deployments.get(ACCOUNT).await?.metadata.generation, before);
     Ok(())
 }
 
-/// `kubectl describe pod` shows the message of a container that has ended.
-pub async fn an_operator_without_settings_says_what_is_missing_where_people_look(cx: Context) -> TestResult {
+/// `kubectl describe pod` shows the termination message.
+pub async fn missing_settings_are_in_termination_message(cx: Context) -> TestResult {
     let plane = cx.platform().await?.plane();
     let ns = plane.namespace(cx.name()).await?;
     let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "forgetful", "namespace": ns },
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "unconfigured", "namespace": ns },
         "spec": { "restartPolicy": "Never", "containers": [{
             "name": "operator", "image": "outrigger.dev/outrigger:dev", "args": ["operator"],
             "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -79,12 +79,14 @@ pub async fn an_operator_without_settings_says_what_is_missing_where_people_look
     });
     kubectl::apply(plane, &pod.to_string())?;
     let pods: Api<Pod> = Api::namespaced(plane.client().await?, &ns);
-    let (code, message) = wait::until("its end", SOON, || async {
+    let (code, message) = wait::until("the container to terminate", SOON, || async {
         let status =
-            pods.get("forgetful").await.map_err(|error| error.to_string())?.status.unwrap_or_default();
+            pods.get("unconfigured").await.map_err(|error| error.to_string())?.status.unwrap_or_default();
         let container = status.container_statuses.unwrap_or_default().into_iter().next();
-        let ended = container.and_then(|one| one.state?.terminated);
-        ended.map(|ended| (ended.exit_code, ended.message.unwrap_or_default())).ok_or("it runs".to_owned())
+        let terminated = container.and_then(|status| status.state?.terminated);
+        terminated
+            .map(|state| (state.exit_code, state.message.unwrap_or_default()))
+            .ok_or("still running".to_owned())
     })
     .await?;
     assert_eq!(code, 2, "{message}");

@@ -1,9 +1,9 @@
-//! Everything together, in real pods: our image, installed with the manifests that are shipped.
+//! End-to-end tests in real pods: the released image, installed with the shipped manifests.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(clippy::expect_used, reason = "tests may panic; clippy recognizes libtest tests only")]
 
 mod access;
-mod ground;
+mod fixture;
 mod install;
 mod nodes;
 mod snapshots;
@@ -22,20 +22,20 @@ macro_rules! suite {
 
 fn main() -> ExitCode {
     suite![
-        install::the_manifests_install_an_operator_of_which_another_takes_over,
-        install::an_operator_without_settings_says_what_is_missing_where_people_look,
-        nodes::a_validator_makes_blocks,
-        nodes::a_full_node_follows,
-        nodes::an_image_that_cannot_be_pulled_is_named_and_mended_by_the_next_edit,
-        nodes::a_setting_that_seid_cannot_start_with_is_told_in_its_words_and_mended_by_the_next_edit,
-        access::a_sidecar_is_reached_through_its_proxy_only,
-        access::an_account_drives_the_node_that_it_may_and_no_other,
-        access::a_dead_sidecar_is_502_and_is_taken_up_again,
-        snapshots::a_node_begins_with_a_snapshot_that_another_has_uploaded,
-        takeover::a_node_of_the_operator_before_us_is_taken_over_without_a_pod_cycle,
-        tls::tls_is_switched_on_renewed_swapped_and_switched_off,
+        install::manifests_install_operator_with_failover,
+        install::missing_settings_are_in_termination_message,
+        nodes::validator_produces_blocks,
+        nodes::full_node_follows_chain,
+        nodes::unpullable_image_is_reported_and_recovers,
+        nodes::seid_startup_error_is_reported_and_recovers,
+        access::sidecar_is_reachable_through_proxy_only,
+        access::task_access_is_limited_to_one_node,
+        access::dead_sidecar_returns_502_and_recovers,
+        snapshots::node_restores_uploaded_snapshot,
+        takeover::legacy_node_is_adopted_without_pod_cycle,
+        tls::tls_is_enabled_renewed_switched_and_disabled,
     ]
-    // Most of each is waiting.
+    // Tests mostly wait.
     .at_once(16)
     .run()
 }

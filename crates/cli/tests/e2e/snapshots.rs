@@ -1,4 +1,4 @@
-//! A snapshot that a real seid made, and a node that begins with it.
+//! Snapshot upload and restore with a real seid.
 
 use std::time::Instant;
 
@@ -9,36 +9,35 @@ use testbed::demo::platform::{PUBLISHER, RESTORED, VALIDATOR, manifest};
 use testbed::demo::sei_nodes::is_ready;
 use testbed::{Context, TestResult};
 
-use crate::ground::{self, since};
+use crate::fixture::{self, since};
 
-/// How far the Job goes on from the snapshot.
-const FURTHER: u64 = 10;
+/// Blocks that the bootstrap Job syncs after the snapshot.
+const BLOCKS_AFTER_SNAPSHOT: u64 = 10;
 
-/// The Job, then the node.
-pub async fn a_node_begins_with_a_snapshot_that_another_has_uploaded(cx: Context) -> TestResult {
-    let nodes = ground::with_publisher(&cx).await?;
-    // The newest but one is uploaded: the newest may still be written.
+/// The bootstrap Job restores the snapshot, then the node starts.
+pub async fn node_restores_uploaded_snapshot(cx: Context) -> TestResult {
+    let nodes = fixture::with_publisher(&cx).await?;
+    // The second latest snapshot is uploaded, because the latest may still be incomplete.
     nodes.height(PUBLISHER, 45).await?;
     let begin = Instant::now();
     let uploader = Caller::account(&nodes, "uploader")?;
     let uploaded = uploader.have_done(&nodes, PUBLISHER, "snapshot-upload-once", &json!({})).await?;
-    let height = uploaded["height"].as_u64().ok_or_else(|| format!("nothing was uploaded: {uploaded}"))?;
-    println!("a snapshot of block {height} was uploaded in {}", since(begin));
+    let height =
+        uploaded["height"].as_u64().ok_or_else(|| format!("no snapshot was uploaded: {uploaded}"))?;
+    println!("snapshot at height {height}: uploaded in {}", since(begin));
     let text = manifest("snapshots/restored.yaml")?;
-    let restored = text.replace("targetHeight: 1000", &format!("targetHeight: {}", height + FURTHER));
-    assert_ne!(text, restored, "the example names a height");
+    let restored =
+        text.replace("targetHeight: 1000", &format!("targetHeight: {}", height + BLOCKS_AFTER_SNAPSHOT));
+    assert_ne!(text, restored, "the example has no targetHeight");
     let begin = Instant::now();
     kubectl::apply(nodes.plane(), &restored)?;
-    nodes.until(RESTORED, "it runs", is_ready).await?;
+    nodes.until(RESTORED, "restored node to be ready", is_ready).await?;
     let running = since(begin);
     let now = nodes.grows(RESTORED).await?;
-    println!(
-        "a node from a snapshot: Running {running} after kubectl apply, at {now} {} after it",
-        since(begin)
-    );
+    println!("restored node: Running {running} after kubectl apply, at height {now} after {}", since(begin));
     let rpc = nodes.rpc(RESTORED).await?;
-    assert_eq!(rpc.block(now).await?, nodes.rpc(VALIDATOR).await?.block(now).await?, "the same block {now}");
+    assert_eq!(rpc.block(now).await?, nodes.rpc(VALIDATOR).await?.block(now).await?, "block {now} differs");
     let earliest = rpc.earliest_height().await?;
-    assert!(earliest >= height, "its blocks begin at {earliest}, and the snapshot is of {height}");
+    assert!(earliest >= height, "earliest block is {earliest}, below the snapshot at {height}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A node that the operator before us has made.
+//! Adoption of a node created by the upstream controller.
 
 use std::time::{Duration, Instant};
 
@@ -16,29 +16,30 @@ use testbed::harness::wait;
 use testbed::process::{Process, Program};
 use testbed::{Context, Error, TestResult};
 
-use crate::ground::{self, since};
+use crate::fixture::{self, since};
 
-/// Where the operator of the platform does not look.
-const BEFORE: &str = "before";
+/// Namespace that the platform's operator does not watch.
+const LEGACY_NAMESPACE: &str = "legacy";
 
-const NODE: &str = "heirloom";
+const NODE: &str = "legacy-node";
 
-/// Long enough for several looks at a node at rest.
-const A_WHILE: Duration = Duration::from_secs(10);
+/// Long enough for several reconciles of a converged node.
+const STEADY_STATE: Duration = Duration::from_secs(10);
 
-/// What a namespace for nodes has, and somebody who may give them tasks.
-fn namespace() -> String {
-    let account = |name: &str| json!({ "kind": "ServiceAccount", "name": name, "namespace": BEFORE });
+/// Returns the manifests of a namespace for nodes and of a service account that may submit tasks.
+fn namespace_manifests() -> String {
+    let account =
+        |name: &str| json!({ "kind": "ServiceAccount", "name": name, "namespace": LEGACY_NAMESPACE });
     let group = "rbac.authorization.k8s.io";
     let role = |kind: &str, name: &str| json!({ "apiGroup": group, "kind": kind, "name": name });
-    let named = |name: &str| json!({ "name": name, "namespace": BEFORE });
+    let named = |name: &str| json!({ "name": name, "namespace": LEGACY_NAMESPACE });
     let tasks = json!({ "apiGroups": ["sei.io"], "resources": ["seinodetasks"], "verbs": ["create", "get"] });
     let items = [
-        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": BEFORE } }),
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": LEGACY_NAMESPACE } }),
         json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": named("seid-node") }),
         json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": named("operator") }),
         json!({
-            "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": { "name": "before" },
+            "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": { "name": "legacy" },
             "roleRef": role("ClusterRole", "system:auth-delegator"), "subjects": [account("seid-node")],
         }),
         json!({
@@ -48,17 +49,17 @@ fn namespace() -> String {
             "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": named("operator"),
             "roleRef": role("Role", "operator"), "subjects": [account("operator")],
         }),
-        platform::object_store_credentials(BEFORE),
+        platform::object_store_credentials(LEGACY_NAMESPACE),
     ];
     json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
 }
 
-/// Does what the operator before us does until a node runs.
-async fn make(nodes: &SeiNodes<'_>) -> Result<(), Error> {
+/// Creates a running node the way the upstream controller does.
+async fn create_legacy_node(nodes: &SeiNodes<'_>) -> Result<(), Error> {
     let peers = json!({ "sei.io/chain": CHAIN, "sei.io/role": VALIDATOR });
     let node = json!({
         "apiVersion": "sei.io/v1alpha1", "kind": "SeiNode",
-        "metadata": { "name": NODE, "namespace": BEFORE, "finalizers": [finalizer::NODE] },
+        "metadata": { "name": NODE, "namespace": LEGACY_NAMESPACE, "finalizers": [finalizer::NODE] },
         "spec": {
             "chainId": CHAIN, "image": SEID, "fullNode": {},
             "peers": [{ "label": { "namespace": NAMESPACE, "selector": peers } }],
@@ -67,10 +68,11 @@ async fn make(nodes: &SeiNodes<'_>) -> Result<(), Error> {
     kubectl::apply(nodes.plane(), &node.to_string())?;
     let objects = nodes.api::<SeiNode>();
     let uid = objects.get(NODE).await?.uid().unwrap_or_default();
-    let manifests = platform::with_stand_ins(include_str!("before.yaml")).replace("NODE_UID", &uid);
+    let manifests = platform::with_stand_ins(include_str!("legacy-node.yaml")).replace("NODE_UID", &uid);
     let manager = format!("--field-manager={}", manager::NODE);
     kubectl::run(nodes.plane(), &["apply", "--server-side", &manager, "--filename", "-"], Some(&manifests))?;
-    let operator = Caller::with_token(nodes, &["create", "token", "operator", "--namespace", BEFORE])?;
+    let operator =
+        Caller::with_token(nodes, &["create", "token", "operator", "--namespace", LEGACY_NAMESPACE])?;
     let validator = format!("{VALIDATOR}-0.{VALIDATOR}.{NAMESPACE}.svc.cluster.local");
     let sources = json!({ "sources": [{ "type": "dnsEndpoints", "endpoints": [validator] }] });
     for (task, params) in [
@@ -88,18 +90,18 @@ async fn make(nodes: &SeiNodes<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Our operator for that namespace, with the rights that are shipped. Proxies from before ask for no audience.
-fn operator(cx: &Context, nodes: &SeiNodes<'_>) -> Result<Process, Error> {
+/// Starts our operator for that namespace with the shipped RBAC. The proxy of a legacy node requires no token audience.
+fn start_operator(cx: &Context, nodes: &SeiNodes<'_>) -> Result<Process, Error> {
     let (site, plane) = (nodes.plane().site(), nodes.plane());
     let token = kubectl::run(
         plane,
         &["create", "token", operator::install::ACCOUNT, "--namespace", operator::install::NAMESPACE],
         None,
     )?;
-    let file = site.dir().join("token-of-the-operator");
+    let file = site.dir().join("operator-token");
     std::fs::write(&file, token.trim())
         .map_err(|source| Error::Io { what: format!("writing a token for {}", cx.name()), source })?;
-    let mut program = Program::new("operator-of-before", binaries::path("outrigger")?).arg("operator");
+    let mut program = Program::new("legacy-namespace-operator", binaries::path("outrigger")?).arg("operator");
     for (name, value) in platform::settings()? {
         if !name.contains("TOKEN") {
             program = program.env(name, value);
@@ -108,37 +110,37 @@ fn operator(cx: &Context, nodes: &SeiNodes<'_>) -> Result<Process, Error> {
     program
         .flag("kubeconfig", plane.user(platform::OPERATOR_USER, None)?.write_kubeconfig(site.dir())?)
         .flag("sidecar-token-file", &file)
-        .flag("watch-namespaces", BEFORE)
-        .flag("pod-namespace", BEFORE)
+        .flag("watch-namespaces", LEGACY_NAMESPACE)
+        .flag("pod-namespace", LEGACY_NAMESPACE)
         .flag("leader-elect", "false")
         .flag("metrics-bind-address", "0")
         .flag("health-probe-bind-address", "0")
         .start(site)
 }
 
-/// Its pod stays until its spec changes.
-pub async fn a_node_of_the_operator_before_us_is_taken_over_without_a_pod_cycle(cx: Context) -> TestResult {
-    let nodes = ground::with_validator(&cx).await?.of_namespace(BEFORE);
-    kubectl::apply(nodes.plane(), &namespace())?;
-    make(&nodes).await?;
+/// The pod is kept until the spec changes.
+pub async fn legacy_node_is_adopted_without_pod_cycle(cx: Context) -> TestResult {
+    let nodes = fixture::with_validator(&cx).await?.of_namespace(LEGACY_NAMESPACE);
+    kubectl::apply(nodes.plane(), &namespace_manifests())?;
+    create_legacy_node(&nodes).await?;
     let height = nodes.grows(NODE).await?;
     let pod = nodes.pod(NODE).await?.uid();
     let begin = Instant::now();
-    let operator = operator(&cx, &nodes)?;
-    nodes.until(NODE, "it is taken over", is_ready).await?;
-    println!("a node of the operator before us at {height}: taken over after {}", since(begin));
+    let operator = start_operator(&cx, &nodes)?;
+    nodes.until(NODE, "node to be adopted", is_ready).await?;
+    println!("legacy node at height {height}: adopted after {}", since(begin));
     let pods: Api<k8s_openapi::api::core::v1::Pod> = nodes.api();
-    wait::throughout("the same pod", A_WHILE, || async {
+    wait::throughout("unchanged pod", STEADY_STATE, || async {
         let now = pods.get(&format!("{NODE}-0")).await.map_err(|error| error.to_string())?;
-        if now.uid() == pod { Ok(()) } else { Err("it is another one".to_owned()) }
+        if now.uid() == pod { Ok(()) } else { Err("pod was replaced".to_owned()) }
     })
     .await?;
     assert_eq!(nodes.pod_deletions(NODE)?, 0);
     nodes.edit(NODE, &json!({ "image": SEID_AGAIN }))?;
-    let node = nodes.until(NODE, "the edit", is_ready).await?;
+    let node = nodes.until(NODE, "edit to be applied", is_ready).await?;
     assert_eq!(node.status.and_then(|status| status.current_image).as_deref(), Some(SEID_AGAIN));
     assert_eq!(nodes.pod_deletions(NODE)?, 1);
-    assert!(nodes.grows(NODE).await? > height, "it goes on where it was");
+    assert!(nodes.grows(NODE).await? > height, "the node must continue at its height");
     operator.check_alive()?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! TLS of a running node, with real certificates.
+//! TLS of a running node with certificates issued by cert-manager.
 
 use std::process::Child;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -16,16 +16,16 @@ use testbed::demo::sei_nodes::{SOON, SeiNodes, is_ready};
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
-use crate::ground::{self, since};
+use crate::fixture::{self, since};
 
-/// The certificate of the full node.
+/// Certificate of the full node.
 const CERTIFICATE: &str = "full-node-sidecar-tls";
 
-/// The most seconds from the start of a pod to an answer of its sidecar, on a busy machine.
-const PROMPTLY: i64 = 20;
+/// Maximum number of seconds from pod start to the first response of its sidecar, generous for busy machines.
+const MAX_DELAY_SECONDS: i64 = 20;
 
-/// What is said of a sidecar that gets no processor for a moment: no certificate is at fault.
-const STARVING: &str = "no answer within 2 s";
+/// Message for a sidecar that is starved of CPU, which is unrelated to certificates.
+const CPU_STARVATION: &str = "no answer within 2 s";
 
 fn issuer(name: &str) -> Value {
     json!({ "sidecar": { "tls": { "issuerName": name, "issuerKind": "Issuer", "secretName": null } } })
@@ -36,179 +36,178 @@ async fn certificate(nodes: &SeiNodes<'_>) -> Result<Vec<u8>, Error> {
     Ok(secret.data.unwrap_or_default().get("tls.crt").map(|bytes| bytes.0.clone()).unwrap_or_default())
 }
 
-/// Edits, waits until the node is as wanted, and says how many pods it took.
-async fn cycles(nodes: &SeiNodes<'_>, what: &str, edit: &Value, scheme: Scheme) -> Result<usize, Error> {
+/// Edits the node, waits until it is in sync and returns the number of pod cycles.
+async fn apply_edit(nodes: &SeiNodes<'_>, what: &str, edit: &Value, scheme: Scheme) -> Result<usize, Error> {
     let before = nodes.pod_deletions(FULL_NODE)?;
     let begin = Instant::now();
     nodes.edit(FULL_NODE, edit)?;
     let node = nodes.until(FULL_NODE, what, is_ready).await?;
-    let seen = node.status.and_then(|status| status.current_sidecar_tls).map(|tls| tls.scheme);
-    assert_eq!(seen, Some(scheme), "{what}");
+    let observed = node.status.and_then(|status| status.current_sidecar_tls).map(|tls| tls.scheme);
+    assert_eq!(observed, Some(scheme), "{what}");
     let cycles = nodes.pod_deletions(FULL_NODE)? - before;
-    let answered = answered(nodes).await?;
-    let late = answered - started(&nodes.pod(FULL_NODE).await?)?;
-    println!(
-        "{what}: {cycles} pod cycles, {}; the operator was answered {late} s after the pod had started",
-        since(begin)
-    );
-    assert!(late <= PROMPTLY, "{what}: the operator's calls failed for longer than the pod's restart");
+    let delay = sidecar_ready_since(nodes).await? - last_container_start(&nodes.pod(FULL_NODE).await?)?;
+    println!("{what}: {cycles} pod cycles, {}; sidecar ready {delay} s after pod start", since(begin));
+    assert!(delay <= MAX_DELAY_SECONDS, "{what}: sidecar requests failed for longer than the pod restart");
     Ok(cycles)
 }
 
-/// When the operator's calls of the sidecar began to be answered, in seconds.
-async fn answered(nodes: &SeiNodes<'_>) -> Result<i64, Error> {
+/// Returns the Unix time at which the SidecarReady condition became true.
+async fn sidecar_ready_since(nodes: &SeiNodes<'_>) -> Result<i64, Error> {
     let node = nodes.api::<SeiNode>().get(FULL_NODE).await?;
     let conditions = node.status.unwrap_or_default().conditions;
-    let ready = conditions.into_iter().find(|one| one.type_ == "SidecarReady" && one.status == "True");
-    let since = ready.map(|one| one.last_transition_time.0.as_second());
-    since.ok_or_else(|| Error::Refused("its sidecar is not ready".into()))
+    let ready = conditions
+        .into_iter()
+        .find(|condition| condition.type_ == "SidecarReady" && condition.status == "True");
+    let since = ready.map(|condition| condition.last_transition_time.0.as_second());
+    since.ok_or_else(|| Error::Refused("sidecar is not ready".into()))
 }
 
-/// When the last container of a pod started.
-fn started(pod: &Pod) -> Result<i64, Error> {
+/// Returns the Unix time at which the last container of a pod started.
+fn last_container_start(pod: &Pod) -> Result<i64, Error> {
     let status = pod.status.clone().unwrap_or_default();
     let all = status.init_container_statuses.into_iter().chain(status.container_statuses).flatten();
-    let times = all.filter_map(|one| Some(one.state?.running?.started_at?.0.as_second()));
-    times.max().ok_or_else(|| Error::Refused("nothing of the pod runs".into()))
+    let times = all.filter_map(|status| Some(status.state?.running?.started_at?.0.as_second()));
+    times.max().ok_or_else(|| Error::Refused("pod has no running container".into()))
 }
 
-/// Renews the certificate, waits until the new one is served, and sees that it is by the same pod.
-async fn renewal(nodes: &SeiNodes<'_>, what: &str, begin: &[&str]) -> TestResult {
+/// Renews the certificate with a kubectl command, waits until the proxy serves it and checks that the pod is unchanged.
+async fn renew(nodes: &SeiNodes<'_>, what: &str, command: &[&str]) -> TestResult {
     let (before, pod) = (certificate(nodes).await?, nodes.pod(FULL_NODE).await?.uid());
-    let began = Instant::now();
-    kubectl::run(nodes.plane(), begin, None)?;
+    let begin = Instant::now();
+    kubectl::run(nodes.plane(), command, None)?;
     wait::until("a new certificate", SOON, || async {
         match certificate(nodes).await? {
             now if now != before && !now.is_empty() => Ok(()),
-            _ => Err(Error::Refused("it is the old one".into())),
+            _ => Err(Error::Refused("certificate is unchanged".into())),
         }
     })
     .await?;
-    wait::until("the proxy to serve it", SOON, || async {
+    wait::until("the proxy to serve the new certificate", SOON, || async {
         let is_served = nodes.serves(FULL_NODE, &certificate(nodes).await?).await?;
-        if is_served { Ok(()) } else { Err(Error::Refused("it still serves the old one".into())) }
+        if is_served { Ok(()) } else { Err(Error::Refused("proxy still serves the old certificate".into())) }
     })
     .await?;
-    nodes.until(FULL_NODE, "the renewed certificate", is_ready).await?;
-    assert_eq!(nodes.pod(FULL_NODE).await?.uid(), pod, "{what}: the same pod");
-    println!("{what}: 0 pod cycles, {}", since(began));
+    nodes.until(FULL_NODE, "node to be ready with the renewed certificate", is_ready).await?;
+    assert_eq!(nodes.pod(FULL_NODE).await?.uid(), pod, "{what}: pod was replaced");
+    println!("{what}: 0 pod cycles, {}", since(begin));
     Ok(())
 }
 
-/// What is said of the sidecar, change by change, until it is asked for.
-struct Diary {
-    watching: Child,
+/// Records every change of the SidecarReady condition with `kubectl get --watch`.
+struct ConditionLog {
+    watch: Child,
     file: NamedTempFile,
 }
 
-impl Diary {
-    fn begin(nodes: &SeiNodes<'_>) -> Result<Self, Error> {
-        const SAID: &str = "jsonpath={.status.conditions[?(@.type==\"SidecarReady\")].status} {.status.conditions[?(@.type==\"SidecarReady\")].message}{\"\\n\"}";
-        let io = |source| Error::Io { what: "watching with kubectl".into(), source };
+impl ConditionLog {
+    fn start(nodes: &SeiNodes<'_>) -> Result<Self, Error> {
+        const OUTPUT: &str = "jsonpath={.status.conditions[?(@.type==\"SidecarReady\")].status} {.status.conditions[?(@.type==\"SidecarReady\")].message}{\"\\n\"}";
+        let io = |source| Error::Io { what: "kubectl watch".into(), source };
         let file = NamedTempFile::new().map_err(io)?;
         let mut kubectl = nodes.plane().kubectl()?;
-        kubectl.args(["get", "seinode", FULL_NODE, "--namespace", NAMESPACE, "--watch", "--output", SAID]);
-        let watching = kubectl.stdout(file.reopen().map_err(io)?).spawn().map_err(io)?;
-        Ok(Self { watching, file })
+        kubectl.args(["get", "seinode", FULL_NODE, "--namespace", NAMESPACE, "--watch", "--output", OUTPUT]);
+        let watch = kubectl.stdout(file.reopen().map_err(io)?).spawn().map_err(io)?;
+        Ok(Self { watch, file })
     }
 
-    fn said(&self) -> Result<String, Error> {
-        let io = |source| Error::Io { what: "reading what kubectl has seen".into(), source };
+    fn read(&self) -> Result<String, Error> {
+        let io = |source| Error::Io { what: "reading the kubectl watch output".into(), source };
         std::fs::read_to_string(self.file.path()).map_err(io)
     }
 }
 
-impl Drop for Diary {
+impl Drop for ConditionLog {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.watching.kill();
-        let _ = self.watching.wait();
+        // It may have exited already.
+        let _ = self.watch.kill();
+        let _ = self.watch.wait();
     }
 }
 
-/// A renewal as it is ordinary: no call of the operator fails, but while kubelet restarts the proxy.
-async fn ordinary_renewal(nodes: &SeiNodes<'_>, what: &str) -> TestResult {
-    let diary = Diary::begin(nodes)?;
+/// Regular renewal: no request of the operator fails, except while the kubelet restarts the proxy.
+async fn regular_renewal(nodes: &SeiNodes<'_>, what: &str) -> TestResult {
+    let log = ConditionLog::start(nodes)?;
     wait::until("kubectl to watch", SOON, || async {
-        let said = diary.said()?;
-        if said.starts_with("True ") { Ok(()) } else { Err(Error::Refused(said)) }
+        let content = log.read()?;
+        if content.starts_with("True ") { Ok(()) } else { Err(Error::Refused(content)) }
     })
     .await?;
-    let restarts = ended_by_kubelet(&nodes.pod(FULL_NODE).await?);
-    // What `cmctl renew` does.
+    let restarts = kubelet_restarts(&nodes.pod(FULL_NODE).await?);
+    // Same as `cmctl renew`.
     let issuing =
         json!({ "type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "by hand" });
     let patch = json!([{ "op": "add", "path": "/status/conditions/-", "value": issuing }]).to_string();
-    let renew = ["patch", "certificate", CERTIFICATE, "--namespace", NAMESPACE, "--subresource=status"];
-    renewal(nodes, what, &[&renew[..], &["--type=json", "--patch", &patch]].concat()).await?;
+    let patch_command =
+        ["patch", "certificate", CERTIFICATE, "--namespace", NAMESPACE, "--subresource=status"];
+    renew(nodes, what, &[&patch_command[..], &["--type=json", "--patch", &patch]].concat()).await?;
     let mut failed: Vec<String> =
-        diary.said()?.lines().filter(|line| !line.starts_with("True ")).map(str::to_owned).collect();
+        log.read()?.lines().filter(|line| !line.starts_with("True ")).map(str::to_owned).collect();
     let pod = nodes.pod(FULL_NODE).await?;
-    println!("{what}: failed calls: {failed:?}");
+    println!("{what}: failed requests: {failed:?}");
     let all = failed.len();
-    failed.retain(|line| !line.contains(STARVING));
-    // One is a machine that was short of processors; more is a proxy that hangs.
-    assert!(all - failed.len() <= 1, "{what}: the sidecar did not answer again and again");
-    let restarted = ended_by_kubelet(&pod) > restarts;
-    assert!(failed.is_empty() || restarted, "{what}: calls of the operator failed: {failed:?}");
-    if restarted { answered_after_restart(nodes, what, &pod).await } else { Ok(()) }
+    failed.retain(|line| !line.contains(CPU_STARVATION));
+    // One timeout is CPU starvation; more indicate a hanging proxy.
+    assert!(all - failed.len() <= 1, "{what}: repeated sidecar timeouts");
+    let restarted = kubelet_restarts(&pod) > restarts;
+    assert!(failed.is_empty() || restarted, "{what}: requests of the operator failed: {failed:?}");
+    if restarted { check_ready_after_restart(nodes, what, &pod).await } else { Ok(()) }
 }
 
-/// Sees that calls failed for no longer than kubelet took to start the proxy anew.
-async fn answered_after_restart(nodes: &SeiNodes<'_>, what: &str, pod: &Pod) -> TestResult {
-    let late = answered(nodes).await? - started(pod)?;
-    println!("{what}: kubelet ended the proxy meanwhile; the operator was answered {late} s after its start");
-    assert!(late <= PROMPTLY, "{what}: calls failed for longer than the restart");
+/// Checks that requests failed only while the kubelet restarted the proxy.
+async fn check_ready_after_restart(nodes: &SeiNodes<'_>, what: &str, pod: &Pod) -> TestResult {
+    let delay = sidecar_ready_since(nodes).await? - last_container_start(pod)?;
+    println!("{what}: the kubelet restarted the proxy; sidecar ready {delay} s after its start");
+    assert!(delay <= MAX_DELAY_SECONDS, "{what}: requests failed for longer than the restart");
     Ok(())
 }
 
-/// How often the proxy of a pod was started again because kubelet had ended it, as it does on a starving machine. One that ended
-/// otherwise than well is not among them.
-fn ended_by_kubelet(pod: &Pod) -> i32 {
+/// Returns the restart count of the proxy if its last exit code is 0, as after a failed liveness probe on a starved machine.
+/// Crashes do not count.
+fn kubelet_restarts(pod: &Pod) -> i32 {
     let status = pod.status.clone().unwrap_or_default();
     let mut all = status.init_container_statuses.into_iter().chain(status.container_statuses).flatten();
-    let proxy = all.find(|one| one.name == container::PROXY);
+    let proxy = all.find(|status| status.name == container::PROXY);
     proxy.map_or(0, |proxy| {
-        let last = proxy.last_state.and_then(|state| state.terminated).map(|ended| ended.exit_code);
+        let last = proxy.last_state.and_then(|state| state.terminated).map(|terminated| terminated.exit_code);
         if last == Some(0) { proxy.restart_count } else { 0 }
     })
 }
 
-/// Seconds since 1970.
-fn seconds() -> Result<i64, Error> {
+/// Returns the Unix time in seconds.
+fn unix_seconds() -> Result<i64, Error> {
     let now =
         SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| Error::Refused(error.to_string()))?;
     Ok(i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// A renewal as impatient people make one: while there is no Secret, nobody can be known by it.
+/// Renewal by deleting the Secret. Until it is recreated, the operator has no CA to verify the sidecar with.
 async fn renewal_by_deletion(nodes: &SeiNodes<'_>, what: &str) -> TestResult {
-    let (begin, restarts) = (seconds()?, ended_by_kubelet(&nodes.pod(FULL_NODE).await?));
-    renewal(nodes, what, &["delete", "secret", CERTIFICATE, "--namespace", NAMESPACE]).await?;
+    let (begin, restarts) = (unix_seconds()?, kubelet_restarts(&nodes.pod(FULL_NODE).await?));
+    renew(nodes, what, &["delete", "secret", CERTIFICATE, "--namespace", NAMESPACE]).await?;
     let pod = nodes.pod(FULL_NODE).await?;
-    if ended_by_kubelet(&pod) > restarts {
-        return answered_after_restart(nodes, what, &pod).await;
+    if kubelet_restarts(&pod) > restarts {
+        return check_ready_after_restart(nodes, what, &pod).await;
     }
-    let late = answered(nodes).await? - begin;
-    assert!(late <= PROMPTLY, "{what}: the operator was answered {late} s after the deletion");
+    let delay = sidecar_ready_since(nodes).await? - begin;
+    assert!(delay <= MAX_DELAY_SECONDS, "{what}: sidecar ready only {delay} s after the deletion");
     Ok(())
 }
 
-/// On, renewed, by another issuer, off: 1, 0, 1 and 1 pod cycles. One issuer has an authority, the other one has none.
-pub async fn tls_is_switched_on_renewed_swapped_and_switched_off(cx: Context) -> TestResult {
-    let (nodes, _turn) = ground::with_full_node(&cx).await?;
+/// Enable, renew, switch the issuer, disable: 1, 0, 1 and 1 pod cycles. One issuer is self-signed, the other has a CA.
+pub async fn tls_is_enabled_renewed_switched_and_disabled(cx: Context) -> TestResult {
+    let (nodes, _turn) = fixture::with_full_node(&cx).await?;
     kubectl::apply(nodes.plane(), &manifest("tls/issuer.yaml")?)?;
-    assert_eq!(cycles(&nodes, "TLS on", &issuer("itself"), Scheme::Https).await?, 1);
-    ordinary_renewal(&nodes, "a renewed certificate, signed by itself").await?;
-    renewal_by_deletion(&nodes, "a certificate whose Secret was deleted").await?;
+    assert_eq!(apply_edit(&nodes, "TLS on", &issuer("self-signed"), Scheme::Https).await?, 1);
+    regular_renewal(&nodes, "renewed self-signed certificate").await?;
+    renewal_by_deletion(&nodes, "certificate with deleted Secret").await?;
 
     let before = certificate(&nodes).await?;
-    assert_eq!(cycles(&nodes, "another issuer", &issuer("sidecars"), Scheme::Https).await?, 1);
+    assert_eq!(apply_edit(&nodes, "another issuer", &issuer("sidecars"), Scheme::Https).await?, 1);
     assert_ne!(certificate(&nodes).await?, before);
-    ordinary_renewal(&nodes, "a renewed certificate of an authority").await?;
+    regular_renewal(&nodes, "renewed CA-issued certificate").await?;
 
     let off = json!({ "sidecar": { "tls": null } });
-    assert_eq!(cycles(&nodes, "TLS off", &off, Scheme::Http).await?, 1);
+    assert_eq!(apply_edit(&nodes, "TLS off", &off, Scheme::Http).await?, 1);
     nodes.grows(FULL_NODE).await?;
     Ok(())
 }
