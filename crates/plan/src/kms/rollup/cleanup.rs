@@ -1,5 +1,5 @@
-//! Entries that nobody needs any more. One goes only when it is both unexpected and long silent: a reporter that lives keeps
-//! its entry, so that the two never fight.
+//! Removal of obsolete reports. A report is removed only if it is unexpected and has not changed for a long time, so that the
+//! aggregator never competes with a live reporter.
 
 use std::time::Duration;
 
@@ -7,29 +7,30 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::freshness::INSTANT;
 use super::input::{Expected, Form, Now, Report, Reports, Rules};
-use super::memory::{Memory, Seen};
-use super::subject::newest;
+use super::plugin_state::newest;
+use super::state::{Memory, ObservedEntry};
 
-/// An entry that is to go. It names what is meant so closely that another that has come in its place stays.
+/// Report to remove, identified precisely enough that a newer report in its place is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Removal {
-    /// The condition of a node.
+    /// Condition of a node.
     Condition {
-        /// The node.
+        /// Node.
         node: String,
     },
-    /// A typed entry.
+    /// Typed report.
     Typed {
-        /// The node.
+        /// Node.
         node: String,
-        /// Number of the key.
+        /// Key number.
         key: String,
-        /// When the plugin was looked at.
+        /// Probe time.
         checked: Timestamp,
     },
 }
 
-/// Entries that are to go. Only our own clock tells how long an entry has been silent: a reporter whose clock is wrong lives.
+/// Returns the reports to remove. Only the local clock measures how long a report has not changed, because a reporter with a wrong
+/// clock may be alive.
 pub(super) fn removals(
     rules: &Rules,
     reports: &Reports,
@@ -38,20 +39,20 @@ pub(super) fn removals(
     now: Now,
     due: &mut Vec<Duration>,
 ) -> Vec<Removal> {
-    let mut over = |interval, seen: Option<&Seen>| {
+    let mut is_expired = |interval, entry: Option<&ObservedEntry>| {
         let limit = rules.stale_after(interval);
-        // Where no plugin is left there is nothing to mistake it for.
+        // Without any plugin, a shorter time is safe.
         let limit = if expected.kms { limit.saturating_mul(2) } else { limit };
-        let end = seen.map_or(Duration::MAX, |seen| seen.heard.saturating_add(limit));
-        let over = now.steady > end;
-        if !over {
+        let end = entry.map_or(Duration::MAX, |entry| entry.last_change.saturating_add(limit));
+        let expired = now.steady > end;
+        if !expired {
             due.push(end.saturating_add(INSTANT));
         }
-        over
+        expired
     };
     let mut removals = Vec::new();
     for report in reports.readable.iter().filter(|report| report.form == Form::Typed) {
-        if !is_needed(report, reports, expected) && over(report.interval, memory.seen(report)) {
+        if !is_needed(report, reports, expected) && is_expired(report.interval, memory.entry(report)) {
             removals.push(Removal::Typed {
                 node: report.node.clone(),
                 key: report.key.clone(),
@@ -59,19 +60,20 @@ pub(super) fn removals(
             });
         }
     }
-    for node in conditions(reports) {
+    for node in nodes_with_condition(reports) {
         let mut of_node =
             reports.readable.iter().filter(|one| one.form == Form::Condition && one.node == node).peekable();
-        let gone = if of_node.peek().is_some() {
-            // They stand in one condition, and go together or not at all.
-            of_node.all(|one| !is_needed(one, reports, expected) && over(one.interval, memory.seen(one)))
+        let obsolete = if of_node.peek().is_some() {
+            // All reports of the condition are removed together or not at all.
+            of_node
+                .all(|one| !is_needed(one, reports, expected) && is_expired(one.interval, memory.entry(one)))
         } else {
             let unreadable =
                 reports.unreadable.iter().find(|one| one.form == Form::Condition && one.node == node);
             let is_expected = expected.kms && expected.nodes.iter().any(|one| one.name == node);
-            !is_expected && over(None, unreadable.and_then(|one| memory.seen_unreadable(one)))
+            !is_expected && is_expired(None, unreadable.and_then(|one| memory.entry_of_malformed(one)))
         };
-        if gone {
+        if obsolete {
             removals.push(Removal::Condition { node: node.to_owned() });
         }
     }
@@ -79,7 +81,7 @@ pub(super) fn removals(
     removals
 }
 
-/// Whether a plugin is judged by an entry: it is expected, and no newer entry of another form tells of it.
+/// Reports whether a report is in use: it is expected and not superseded by a newer report in another format.
 fn is_needed(report: &Report, reports: &Reports, expected: &Expected) -> bool {
     let is_expected = expected.kms
         && expected
@@ -89,8 +91,8 @@ fn is_needed(report: &Report, reports: &Reports, expected: &Expected) -> bool {
     is_expected && newest(reports, &report.node, &report.key).is_some_and(|newest| newest.form == report.form)
 }
 
-/// Nodes that have a condition.
-fn conditions(reports: &Reports) -> Vec<&str> {
+/// Returns the nodes that have a condition.
+fn nodes_with_condition(reports: &Reports) -> Vec<&str> {
     let readable =
         reports.readable.iter().filter(|one| one.form == Form::Condition).map(|one| one.node.as_str());
     let unreadable =

@@ -1,4 +1,4 @@
-//! The rollup: the first row that fits gives the reason, and the message tells everything.
+//! Conditions: the first matching rule determines the reason, and the message lists every problem.
 
 use api::condition::{
     self, Change, KMSPluginsAvailable, KMSPluginsDegraded, KMSPluginsProgressing, KMSRemoteKeyConverged,
@@ -8,10 +8,10 @@ use api::kms::KeyRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::input::Rules;
-use super::subject::{State, Subject};
+use super::plugin_state::{State, Subject};
 use super::{Verdict, message};
 
-/// The types of the conditions that are ours.
+/// Condition types managed by the aggregator.
 pub const TYPES: [&str; 4] = [
     KMSPluginsDegraded::CONDITION,
     KMSPluginsAvailable::CONDITION,
@@ -19,8 +19,7 @@ pub const TYPES: [&str; 4] = [
     KMSRemoteKeyConverged::CONDITION,
 ];
 
-/// Our conditions as a verdict has them, from those that stand: what has not changed stays as it is, with its time. With
-/// them, those whose status changed.
+/// Updates the stored conditions. Unchanged conditions keep their transition time. Also returns the types whose status changed.
 #[must_use]
 pub fn record(
     verdict: Option<&Verdict>,
@@ -28,11 +27,11 @@ pub fn record(
     generation: i64,
     now: &Time,
 ) -> (Vec<Condition>, Vec<&'static str>) {
-    let ours = |condition: &&Condition| TYPES.contains(&condition.type_.as_str());
-    let mut conditions: Vec<Condition> = stored.iter().filter(ours).cloned().collect();
+    let is_managed = |condition: &&Condition| TYPES.contains(&condition.type_.as_str());
+    let mut conditions: Vec<Condition> = stored.iter().filter(is_managed).cloned().collect();
     let Some(Verdict { degraded, available, progressing, converged }) = verdict else {
-        let gone = TYPES.into_iter().filter(|name| conditions.iter().any(|one| one.type_ == *name));
-        return (Vec::new(), gone.collect());
+        let removed = TYPES.into_iter().filter(|name| conditions.iter().any(|one| one.type_ == *name));
+        return (Vec::new(), removed.collect());
     };
     let all = &mut conditions;
     let changes = [
@@ -41,54 +40,54 @@ pub fn record(
         condition::set(all, progressing.0, &progressing.1, generation, now),
         condition::set(all, converged.0, &converged.1, generation, now),
     ];
-    let moved = TYPES.into_iter().zip(changes).filter(|(_, change)| *change == Change::Status);
-    (conditions, moved.map(|(name, _)| name).collect())
+    let changed = TYPES.into_iter().zip(changes).filter(|(_, change)| *change == Change::Status);
+    (conditions, changed.map(|(name, _)| name).collect())
 }
 
-/// Whether a plugin is sick. What is bad comes before what is unknown, and that before what is good: a dead reporter hides no
-/// sick plugin elsewhere, and alone does not say that a plugin is sick.
-pub(super) fn degraded(rules: &Rules, subjects: &[Subject]) -> (KMSPluginsDegraded, String) {
+/// Computes the degraded condition. Unhealthy takes precedence over unknown, and unknown over healthy: a stopped reporter does not
+/// hide an unhealthy plugin elsewhere and alone does not make a plugin unhealthy.
+pub(super) fn degraded(rules: &Rules, plugins: &[Subject]) -> (KMSPluginsDegraded, String) {
     use KMSPluginsDegraded as Why;
-    let any = |fits: &dyn Fn(&Subject) -> bool| subjects.iter().any(fits);
+    let any = |fits: &dyn Fn(&Subject) -> bool| plugins.iter().any(fits);
     let is = |role, state| any(&|one: &Subject| one.role == role && one.state == state);
-    let seen = |state| any(&|one: &Subject| one.state == state);
-    let read_sick = any(&|one: &Subject| one.role == KeyRole::Read && one.state.is_sick());
+    let has = |state| any(&|one: &Subject| one.state == state);
+    let read_failing = any(&|one: &Subject| one.role == KeyRole::Read && one.state.is_failing());
     let counts = |one: &Subject| one.role == KeyRole::Write || rules.read_degrades;
     let reason = if is(KeyRole::Write, State::Unhealthy) {
         Why::PluginUnhealthy
     } else if is(KeyRole::Write, State::Error) {
         Why::PluginError
-    } else if rules.read_degrades && read_sick {
+    } else if rules.read_degrades && read_failing {
         Why::ReadPluginUnhealthy
     } else if any(&|one: &Subject| one.flapping && counts(one)) {
         Why::PluginFlapping
-    } else if seen(State::Stale) {
+    } else if has(State::Stale) {
         Why::ReporterStale
-    } else if seen(State::Malformed) {
+    } else if has(State::Malformed) {
         Why::ReportMalformed
-    } else if seen(State::NeverReported) {
+    } else if has(State::NeverReported) {
         Why::ReporterMissing
-    } else if seen(State::ClockSkew) {
+    } else if has(State::ClockSkew) {
         Why::ReporterClockSkew
-    } else if seen(State::NotYetObserved) || subjects.is_empty() {
+    } else if has(State::NotYetObserved) || plugins.is_empty() {
         Why::NotYetObserved
     } else {
         Why::AsExpected
     };
-    (reason, message::of(subjects))
+    (reason, message::format_message(plugins))
 }
 
-/// Whether new data can be encrypted. What is unknown does not count against it.
-pub(super) fn available(subjects: &[Subject]) -> (KMSPluginsAvailable, String) {
-    let writers: Vec<&Subject> = subjects.iter().filter(|one| one.role == KeyRole::Write).collect();
-    let sick = writers.iter().filter(|one| one.state.is_sick()).count();
-    if !writers.is_empty() && sick == writers.len() {
-        let message = format!("the plugin that encrypts is sick on {sick} of {} nodes", writers.len());
+/// Computes the available condition. Unknown plugins do not count as unavailable.
+pub(super) fn available(plugins: &[Subject]) -> (KMSPluginsAvailable, String) {
+    let writers: Vec<&Subject> = plugins.iter().filter(|one| one.role == KeyRole::Write).collect();
+    let unhealthy = writers.iter().filter(|one| one.state.is_failing()).count();
+    if !writers.is_empty() && unhealthy == writers.len() {
+        let message = format!("the write plugin is unhealthy on {unhealthy} of {} nodes", writers.len());
         return (KMSPluginsAvailable::WritePluginDown, message);
     }
-    let message = match sick {
-        0 => "no plugin that encrypts is known to be sick".to_owned(),
-        sick => format!("the plugin that encrypts is sick on {sick} of {} nodes", writers.len()),
+    let message = match unhealthy {
+        0 => "no write plugin is known to be unhealthy".to_owned(),
+        unhealthy => format!("the write plugin is unhealthy on {unhealthy} of {} nodes", writers.len()),
     };
     (KMSPluginsAvailable::AsExpected, message)
 }

@@ -1,29 +1,29 @@
-//! Whether a report is fresh. A node's clock is not trusted: who changes his report is alive. Only of what was never seen to
-//! change do clocks have to tell.
+//! Freshness of reports. Node clocks are not trusted: a reporter that changes its report is alive. Clocks count only for a report
+//! that has not been observed to change.
 
 use std::time::Duration;
 
 use super::input::{Now, Report, Rules};
-use super::memory::Seen;
+use super::state::ObservedEntry;
 
-/// How fresh a report is.
+/// Freshness of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// Its reporter lives; until then, if nothing more is heard.
+    /// The reporter is alive. Without further changes the report becomes stale at `until`.
     Fresh { until: Duration },
-    /// Its reporter has stopped.
+    /// The reporter has stopped.
     Stale,
-    /// It comes from the future, and was not seen to change: it would look fresh for ever.
+    /// The probe time is in the future and was not observed to change: by its clock the report would stay fresh for too long.
     Ahead,
 }
 
-/// How fresh a report is. One that does not change is stale after several intervals, by our own clock; one that stood there
-/// when we began to look may have been stale long before.
-pub(super) fn of(report: &Report, seen: &Seen, rules: &Rules, now: Now) -> Freshness {
+/// Evaluates the freshness of a report. By the local clock, a report is stale if it has not changed for several intervals. A report
+/// that existed before this process started may already have been stale.
+pub(super) fn evaluate(report: &Report, entry: &ObservedEntry, rules: &Rules, now: Now) -> Freshness {
     let limit = rules.stale_after(report.interval);
-    let silent = now.steady.saturating_sub(seen.heard);
-    let until = seen.heard.saturating_add(limit).saturating_add(INSTANT);
-    if seen.progressed {
+    let silent = now.steady.saturating_sub(entry.last_change);
+    let until = entry.last_change.saturating_add(limit).saturating_add(INSTANT);
+    if entry.has_changed {
         return if silent > limit { Freshness::Stale } else { Freshness::Fresh { until } };
     }
     let age = now.wall.as_nanosecond() - report.checked.as_nanosecond();
@@ -37,5 +37,5 @@ pub(super) fn of(report: &Report, seen: &Seen, rules: &Rules, now: Now) -> Fresh
     }
 }
 
-/// What is late only after a moment is late an instant later.
+/// Added to deadlines that are exclusive.
 pub(super) const INSTANT: Duration = Duration::from_millis(1);

@@ -1,109 +1,109 @@
-//! What a decision is made from.
+//! Inputs of the rollup.
 
 use std::time::Duration;
 
 use api::kms::{ExpectedKey, HealthStatus};
 use k8s_openapi::jiff::Timestamp;
 
-/// The time by two clocks.
+/// Readings of the monotonic clock and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Since some moment that stays the same. It never jumps: what is late is late by this clock.
+    /// Monotonic time since a fixed moment. All deadlines use it.
     pub steady: Duration,
-    /// By the calendar, which people read and which jumps.
+    /// Wall-clock time for messages. It may jump.
     pub wall: Timestamp,
 }
 
-/// How a report is published.
+/// Format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
-    /// Form A: one condition for each node.
+    /// One condition per node.
     Condition,
-    /// Form B: a list of typed entries.
+    /// List of typed entries.
     Typed,
 }
 
-/// One plugin's report as it stands on an object.
+/// Report of one plugin in an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// How it is published.
+    /// Format.
     pub form: Form,
-    /// The node.
+    /// Node.
     pub node: String,
-    /// Number of the key.
+    /// Key number.
     pub key: String,
-    /// How the plugin is.
+    /// Plugin status.
     pub status: HealthStatus,
-    /// When it was looked at, by the node's clock.
+    /// Probe time by the clock of the node.
     pub checked: Timestamp,
-    /// Id of the key in the KMS.
+    /// ID of the KMS key.
     pub remote_key_id: Option<String>,
-    /// What the plugin, or the way to it, said.
+    /// Error detail.
     pub detail: Option<String>,
-    /// Time between two looks, where the report says it.
+    /// Maximum time until the next report, if the report contains it.
     pub interval: Option<Duration>,
 }
 
-/// Something that stands in place of a node's reports and cannot be read.
+/// Malformed report of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// How it is published.
+    /// Format.
     pub form: Form,
-    /// The node.
+    /// Node.
     pub node: String,
-    /// What stands there.
+    /// Raw content.
     pub text: String,
-    /// Why it cannot be read.
+    /// Parse error.
     pub why: String,
 }
 
-/// The reports of an object.
+/// Reports in an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reports {
-    /// Those that can be read.
+    /// Valid reports.
     pub readable: Vec<Report>,
-    /// Those that cannot.
+    /// Malformed reports.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A node that is expected to report.
+/// Node that is expected to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedNode {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whether its API server runs: before that no report is missed.
+    /// Whether its API server is running. Reports are not missed before that.
     pub running: bool,
-    /// The plugins that it has. Nodes may differ while API servers are rolled out.
+    /// Deployed plugins. Nodes may differ during a rollout.
     pub keys: Vec<ExpectedKey>,
 }
 
-/// Who is expected to report.
+/// Expected reporters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     /// Whether any plugin is deployed.
     pub kms: bool,
-    /// The nodes.
+    /// Nodes.
     pub nodes: Vec<ExpectedNode>,
 }
 
-/// How strictly reports are judged.
+/// Evaluation rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Time between two reports of one node, where they do not say it themselves.
+    /// Report interval, unless a report contains its own.
     pub interval: Duration,
-    /// How far a node's clock may be off, where only clocks can tell whether a report is fresh.
+    /// Tolerated clock skew of nodes, where freshness depends on clocks.
     pub margin: Duration,
-    /// Whether a sick plugin that only decrypts makes the cluster degraded; else it is only told.
+    /// Whether an unhealthy read-only plugin makes the cluster degraded. If false, it is only listed in the message.
     pub read_degrades: bool,
 }
 
-/// A report that has not changed for so many intervals is stale: one or two that were lost do no harm.
+/// Number of intervals without a change after which a report is stale. Tolerates a few lost writes.
 const STALE_AFTER: u32 = 4;
 
 impl Rules {
-    /// The time after which a report that does not change is stale.
-    pub(super) fn stale_after(&self, said: Option<Duration>) -> Duration {
-        said.unwrap_or(self.interval).saturating_mul(STALE_AFTER)
+    /// Returns the time after which an unchanged report is stale.
+    pub(super) fn stale_after(&self, reported: Option<Duration>) -> Duration {
+        reported.unwrap_or(self.interval).saturating_mul(STALE_AFTER)
     }
 }
 

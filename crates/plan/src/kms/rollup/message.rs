@@ -1,30 +1,30 @@
-//! What people are told of sick plugins: a line with counts, and a line for each that is not good. Times in it stay as long as
-//! what they are about stays: a message that differed at every look would make every look a write.
+//! Message of the degraded condition: one line with counts and one line per problem. Times in it are stable, because a message that
+//! changes with every reconcile would cause a write each time.
 
 use api::condition::{KMSPluginsDegraded, Reason as _};
 use api::kms::{DETAIL_LIMIT, KeyRole, MESSAGE_BUDGET, clean};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 
-use super::subject::{State, Subject};
+use super::plugin_state::{State, Subject};
 
-/// So many nodes of a line are named.
-const MOST_NAMED: usize = 5;
+/// Maximum number of nodes listed per line.
+const MAX_LISTED: usize = 5;
 
-/// Room for the last line, which says how many are left out.
+/// Space reserved for the last line with the number of omitted lines.
 const LAST_LINE: usize = 32;
 
-/// The message about all plugins.
-pub(super) fn of(subjects: &[Subject]) -> String {
-    let count = |fits: fn(&Subject) -> bool| subjects.iter().filter(|one| fits(one)).count();
+/// Formats the message for all plugins.
+pub(super) fn format_message(plugins: &[Subject]) -> String {
+    let count = |fits: fn(&Subject) -> bool| plugins.iter().filter(|one| fits(one)).count();
     let mut message = format!(
         "{}/{} plugins healthy, {} stale, {} missing",
         count(|one| one.state == State::Healthy && !one.flapping),
-        subjects.len(),
+        plugins.len(),
         count(|one| one.state == State::Stale),
         count(|one| matches!(one.state, State::NeverReported | State::NotYetObserved)),
     );
-    let lines = lines(subjects);
+    let lines = format_lines(plugins);
     for (index, line) in lines.iter().enumerate() {
         if message.len() + 1 + line.len() + LAST_LINE >= MESSAGE_BUDGET {
             message.push_str(&format!("\nand {} more", lines.len() - index));
@@ -36,22 +36,22 @@ pub(super) fn of(subjects: &[Subject]) -> String {
     message
 }
 
-/// A line for each plugin that is not good; one for all nodes that say the same.
-fn lines(subjects: &[Subject]) -> Vec<String> {
+/// Formats one line per problem. Nodes with the same problem share a line.
+fn format_lines(plugins: &[Subject]) -> Vec<String> {
     let mut folded: Vec<(Vec<&Subject>, &'static str, String, String)> = Vec::new();
-    for subject in subjects.iter().filter(|one| one.state != State::Healthy || one.flapping) {
-        let class = class(subject);
-        let (cause, detail) = cause(subject);
-        let same = folded.iter_mut().find(|(all, of, why, said)| {
+    for plugin in plugins.iter().filter(|one| one.state != State::Healthy || one.flapping) {
+        let class = display_state(plugin);
+        let (cause, detail) = split_cause(plugin);
+        let same = folded.iter_mut().find(|(all, other_class, other_cause, other_detail)| {
             let first = all.first();
-            *of == class
-                && *why == cause
-                && *said == detail
-                && first.is_some_and(|first| first.key == subject.key && first.role == subject.role)
+            *other_class == class
+                && *other_cause == cause
+                && *other_detail == detail
+                && first.is_some_and(|first| first.key == plugin.key && first.role == plugin.role)
         });
         match same {
-            Some((all, ..)) => all.push(subject),
-            None => folded.push((vec![subject], class, cause, detail)),
+            Some((all, ..)) => all.push(plugin),
+            None => folded.push((vec![plugin], class, cause, detail)),
         }
     }
     let line = |(all, class, cause, detail): &(Vec<&Subject>, &str, String, String)| {
@@ -61,53 +61,53 @@ fn lines(subjects: &[Subject]) -> Vec<String> {
             KeyRole::Write => "write",
             KeyRole::Read => "read",
         };
-        let said = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+        let suffix = if detail.is_empty() { String::new() } else { format!(": {detail}") };
         Some(format!(
-            "{} keyID={} role={role} {class} since {since} cause={cause}{said}",
-            names(all),
+            "{} keyID={} role={role} {class} since {since} cause={cause}{suffix}",
+            format_nodes(all),
             first.key
         ))
     };
     folded.iter().filter_map(line).collect()
 }
 
-/// One node, or how many and which.
-fn names(all: &[&Subject]) -> String {
+/// Formats one node name, or the number of nodes and their names.
+fn format_nodes(all: &[&Subject]) -> String {
     if let [one] = all {
         return one.node.clone();
     }
-    let named: Vec<&str> = all.iter().take(MOST_NAMED).map(|one| one.node.as_str()).collect();
-    let more = match all.len().saturating_sub(MOST_NAMED) {
+    let named: Vec<&str> = all.iter().take(MAX_LISTED).map(|one| one.node.as_str()).collect();
+    let more = match all.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     format!("{} nodes: {}{more}", all.len(), named.join(", "))
 }
 
-fn class(subject: &Subject) -> &'static str {
-    if subject.flapping && subject.state == State::Healthy { "Flapping" } else { subject.state.as_str() }
+fn display_state(plugin: &Subject) -> &'static str {
+    if plugin.flapping && plugin.state == State::Healthy { "Flapping" } else { plugin.state.as_str() }
 }
 
-/// Why, in one word, and what was said. Our reporters begin what they say with the word.
-fn cause(subject: &Subject) -> (String, String) {
-    let said = clean(subject.detail.as_deref().unwrap_or_default(), DETAIL_LIMIT);
+/// Splits a detail into cause and text. Outrigger's reporters start the detail with the cause.
+fn split_cause(plugin: &Subject) -> (String, String) {
+    let text = clean(plugin.detail.as_deref().unwrap_or_default(), DETAIL_LIMIT);
     let none = String::new();
-    match subject.state {
+    match plugin.state {
         State::Healthy => ("PluginFlapping".into(), none),
-        State::Unhealthy | State::Error => match said.split_once(": ").filter(|(word, _)| is_cause(word)) {
+        State::Unhealthy | State::Error => match text.split_once(": ").filter(|(word, _)| is_cause(word)) {
             Some((word, rest)) => (word.to_owned(), rest.to_owned()),
-            None if is_cause(&said) => (said, none),
-            None => ("Unspecified".into(), said),
+            None if is_cause(&text) => (text, none),
+            None => ("Unspecified".into(), text),
         },
         State::Stale => ("ReporterStale".into(), none),
-        State::Malformed => ("ReportMalformed".into(), said),
+        State::Malformed => ("ReportMalformed".into(), text),
         State::ClockSkew => ("ReporterClockSkew".into(), none),
         State::NeverReported => ("ReporterMissing".into(), none),
         State::NotYetObserved => ("NotYetObserved".into(), none),
     }
 }
 
-/// A word of a closed list, like `SocketMissing` or `RpcError(Unavailable)`.
+/// Reports whether a word looks like a cause, such as `SocketMissing` or `RpcError(Unavailable)`.
 fn is_cause(word: &str) -> bool {
     let (name, argument) = match word.strip_suffix(')').and_then(|word| word.split_once('(')) {
         Some((name, argument)) => (name, argument),
@@ -121,40 +121,40 @@ fn is_cause(word: &str) -> bool {
     camel(name) && camel(argument) && name.chars().any(|c| c.is_ascii_lowercase())
 }
 
-/// What an earlier message said of a plugin.
+/// Plugin state parsed from a stored message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Recalled {
+pub(super) struct StoredState {
     nodes: Vec<String>,
-    /// Whether nodes are meant that the line does not name.
+    /// Whether the line covers nodes that it does not name.
     and_more: bool,
     key: String,
     pub(super) state: State,
     pub(super) since: Timestamp,
 }
 
-impl Recalled {
-    pub(super) fn is_about(&self, node: &str, key: &str) -> bool {
+impl StoredState {
+    pub(super) fn matches(&self, node: &str, key: &str) -> bool {
         self.key == key && (self.and_more || self.nodes.iter().any(|one| one == node))
     }
 }
 
-/// Reads the message that stands: a process that begins to look knows from it since when things are as they are.
-pub(super) fn recall(stored: &[Condition]) -> Vec<Recalled> {
+/// Parses the stored message, from which a restarted process learns since when each plugin has been in its state.
+pub(super) fn parse_stored(stored: &[Condition]) -> Vec<StoredState> {
     let condition = stored.iter().find(|one| one.type_ == KMSPluginsDegraded::CONDITION);
     let lines = condition.map(|one| one.message.lines().skip(1)).into_iter().flatten();
-    lines.filter_map(recall_line).collect()
+    lines.filter_map(parse_line).collect()
 }
 
-fn recall_line(line: &str) -> Option<Recalled> {
-    let (who, rest) = line.split_once(" keyID=")?;
-    let mut words = rest.split(' ');
-    let key = words.next()?.to_owned();
-    let (_role, class, _since) = (words.next()?, words.next()?, words.next()?);
-    let since = words.next()?.parse().ok()?;
+fn parse_line(line: &str) -> Option<StoredState> {
+    let (nodes, rest) = line.split_once(" keyID=")?;
+    let mut fields = rest.split(' ');
+    let key = fields.next()?.to_owned();
+    let (_role, class, _since) = (fields.next()?, fields.next()?, fields.next()?);
+    let since = fields.next()?.parse().ok()?;
     let state = State::ALL.into_iter().find(|state| state.as_str() == class)?;
-    let names = who.split_once(" nodes: ").map_or(who, |(_, names)| names);
+    let names = nodes.split_once(" nodes: ").map_or(nodes, |(_, names)| names);
     let (names, more) = names.rsplit_once(" and ").map_or((names, false), |(names, _)| (names, true));
-    Some(Recalled {
+    Some(StoredState {
         nodes: names.split(", ").map(str::to_owned).collect(),
         and_more: more,
         key,

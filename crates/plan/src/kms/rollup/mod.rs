@@ -1,17 +1,17 @@
-//! What the reports of all nodes add up to. `decide` is given the reports as they stand, who is expected to report, what was
-//! remembered of earlier looks, and the time; it gives conditions, entries to remove, and when to look again.
+//! Aggregates the reports of all nodes. `decide` takes the current reports, the expected reporters, the state of earlier reconciles
+//! and the time, and returns conditions, reports to remove and the time of the next reconcile.
 //!
-//! What is remembered follows from reports alone, and is lost without harm.
+//! The state derives from reports only, so losing it in a restart is harmless.
 
 mod agreement;
 mod cleanup;
 mod conditions;
 mod freshness;
 mod input;
-mod memory;
 mod message;
+mod plugin_state;
 mod progress;
-mod subject;
+mod state;
 
 #[cfg(test)]
 mod tests;
@@ -24,39 +24,39 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub use self::cleanup::Removal;
 pub use self::conditions::{TYPES, record};
 pub use self::input::{Expected, ExpectedNode, Form, Now, Report, Reports, Rules, Unreadable};
-pub use self::memory::Memory;
-pub use self::subject::{State, Subject};
+pub use self::plugin_state::{State, Subject};
+pub use self::state::Memory;
 
-/// What is to be done, and when to look again.
+/// Result of one reconcile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// What follows from the reports; nothing where no plugin is deployed: conditions of it are taken away then.
+    /// Conditions; `None` if no plugin is deployed, in which case the conditions are removed.
     pub verdict: Option<Verdict>,
-    /// Entries that nobody needs and nobody writes any more.
+    /// Obsolete reports to remove.
     pub removals: Vec<Removal>,
-    /// What the next look has to know.
+    /// State for the next reconcile.
     pub memory: Memory,
-    /// The moment of the steady clock from which on the same reports may mean something else.
+    /// Monotonic time at which the same reports may lead to a different result.
     pub look_at: Option<Duration>,
-    /// Each plugin that is expected to be reported, and how it is.
+    /// State of each expected plugin.
     pub subjects: Vec<Subject>,
 }
 
-/// The conditions, each with its reason and what it says to people.
+/// Conditions with reason and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether a plugin is sick.
+    /// Whether a plugin is unhealthy.
     pub degraded: (KMSPluginsDegraded, String),
     /// Whether new data can be encrypted.
     pub available: (KMSPluginsAvailable, String),
-    /// Whether nodes are moving to another key.
+    /// Whether nodes are switching to another key.
     pub progressing: (KMSPluginsProgressing, String),
-    /// Whether all nodes encrypt with one key of the KMS.
+    /// Whether all nodes encrypt with the same KMS key.
     pub converged: (KMSRemoteKeyConverged, String),
 }
 
-/// Decides. `stored` are the conditions as they stand: from them it is known since when things are as they are, also by a
-/// process that has just begun to look.
+/// Computes conditions and removals. `stored` are the current conditions, from which a restarted process learns since when each plugin
+/// has been in its state.
 #[must_use]
 pub fn decide(
     rules: &Rules,
@@ -66,10 +66,11 @@ pub fn decide(
     mut memory: Memory,
     now: Now,
 ) -> Decision {
-    memory.look(reports, now);
-    let mut due = memory.flaps_end();
-    let recalled = if memory.has_looked() { Vec::new() } else { message::recall(stored) };
-    let subjects = subject::evaluate(rules, reports, expected, &recalled, &mut memory, now, &mut due);
+    memory.observe(reports, now);
+    let mut due = memory.flapping_deadlines();
+    let stored_states = if memory.has_observed() { Vec::new() } else { message::parse_stored(stored) };
+    let subjects =
+        plugin_state::evaluate(rules, reports, expected, &stored_states, &mut memory, now, &mut due);
     let removals = cleanup::removals(rules, reports, expected, &memory, now, &mut due);
     let verdict = if expected.kms {
         Some(Verdict {
@@ -82,7 +83,7 @@ pub fn decide(
         memory.agreed = None;
         None
     };
-    memory.looked();
+    memory.mark_observed();
     let look_at = due.into_iter().filter(|at| *at > now.steady).min();
     Decision { verdict, removals, memory, look_at, subjects }
 }

@@ -1,106 +1,117 @@
-//! T-G14: whether nodes agree on a key of the KMS.
+//! Convergence of nodes on one KMS key.
 
 use api::kms::HealthStatus;
 
-use super::world::{WRITE, World};
+use super::simulation::{Simulation, WRITE};
 
 const NODES: [&str; 3] = ["a", "b", "c"];
 
-fn after(world: &mut World, seconds: i64, ids: [&str; 3]) -> (String, String) {
+fn after(simulation: &mut Simulation, seconds: i64, ids: [&str; 3]) -> (String, String) {
     for _ in 0..seconds / 30 {
         for (node, id) in NODES.into_iter().zip(ids) {
-            world.uses(node, id);
+            simulation.report_key_id(node, id);
         }
-        world.look();
-        world.pass(30);
+        simulation.reconcile();
+        simulation.advance(30);
     }
-    let (status, reason) = world.stands("KMSRemoteKeyConverged");
+    let (status, reason) = simulation.condition("KMSRemoteKeyConverged");
     (status.into(), reason.into())
 }
 
-fn said(status: &str, reason: &str) -> (String, String) {
+fn expected(status: &str, reason: &str) -> (String, String) {
     (status.into(), reason.into())
 }
 
-fn message(world: &World) -> String {
-    world.stored.iter().find(|one| one.type_ == "KMSRemoteKeyConverged").unwrap().message.clone()
+fn message(simulation: &Simulation) -> String {
+    simulation.stored.iter().find(|one| one.type_ == "KMSRemoteKeyConverged").unwrap().message.clone()
 }
 
 #[test]
-fn one_key_is_relied_on_after_five_minutes() {
-    let mut world = World::of(&NODES);
-    assert_eq!(after(&mut world, 300, ["x", "x", "x"]), said("False", "Settling"));
-    assert_eq!(after(&mut world, 30, ["x", "x", "x"]), said("True", "Converged"));
-    assert!(message(&world).starts_with("all 3 nodes use sha256:2d711642b726 since "), "{}", message(&world));
+fn key_converges_after_five_minutes() {
+    let mut simulation = Simulation::new(&NODES);
+    assert_eq!(after(&mut simulation, 300, ["x", "x", "x"]), expected("False", "Settling"));
+    assert_eq!(after(&mut simulation, 30, ["x", "x", "x"]), expected("True", "Converged"));
+    assert!(
+        message(&simulation).starts_with("all 3 nodes use sha256:2d711642b726 since "),
+        "{}",
+        message(&simulation)
+    );
 }
 
 #[test]
-fn one_that_differs_is_told_with_its_key_and_begins_the_wait_anew() {
-    let mut world = World::of(&NODES);
-    after(&mut world, 330, ["x", "x", "x"]);
-    assert_eq!(after(&mut world, 30, ["x", "y", "x"]), said("False", "Diverged"));
-    assert_eq!(message(&world), "sha256:2d711642b726 on a, c; sha256:a1fce4363854 on b");
-    assert_eq!(after(&mut world, 300, ["x", "x", "x"]), said("False", "Settling"));
-    assert_eq!(after(&mut world, 30, ["x", "x", "x"]), said("True", "Converged"));
+fn divergent_node_is_listed_and_restarts_settling() {
+    let mut simulation = Simulation::new(&NODES);
+    after(&mut simulation, 330, ["x", "x", "x"]);
+    assert_eq!(after(&mut simulation, 30, ["x", "y", "x"]), expected("False", "Diverged"));
+    assert_eq!(message(&simulation), "sha256:2d711642b726 on a, c; sha256:a1fce4363854 on b");
+    assert_eq!(after(&mut simulation, 300, ["x", "x", "x"]), expected("False", "Settling"));
+    assert_eq!(after(&mut simulation, 30, ["x", "x", "x"]), expected("True", "Converged"));
 }
 
-/// A rotation in the KMS: nodes notice one after the other.
+/// After a rotation in the KMS, nodes switch one after the other.
 #[test]
-fn a_rotation_diverges_and_settles_on_the_new_key() {
-    let mut world = World::of(&NODES);
-    after(&mut world, 330, ["x", "x", "x"]);
-    assert_eq!(after(&mut world, 60, ["y", "x", "x"]), said("False", "Diverged"));
-    assert_eq!(after(&mut world, 60, ["y", "y", "x"]), said("False", "Diverged"));
-    assert_eq!(after(&mut world, 60, ["y", "y", "y"]), said("False", "Settling"));
-    assert_eq!(after(&mut world, 270, ["y", "y", "y"]), said("True", "Converged"));
-    // All at once is another key too, although nobody ever differed.
-    assert_eq!(after(&mut world, 30, ["z", "z", "z"]), said("False", "Settling"));
-}
-
-#[test]
-fn what_is_missing_sick_or_empty_is_no_agreement() {
-    let mut world = World::of(&NODES);
-    assert_eq!(after(&mut world, 600, ["", "", ""]), said("False", "Incomplete"), "all empty");
-    assert_eq!(after(&mut world, 600, ["x", "unknown", "x"]), said("False", "Incomplete"), "a placeholder");
-    assert_eq!(after(&mut world, 600, ["unknown", "unknown", "unknown"]), said("False", "Incomplete"));
-    let mut world = World::of(&NODES);
-    world.uses("a", "x");
-    world.uses("b", "x");
-    world.look();
-    assert_eq!(world.stands("KMSRemoteKeyConverged"), ("False", "Incomplete"), "one is missing");
-    assert_eq!(message(&world), "no key is known on c");
-    let mut world = World::of(&NODES);
-    after(&mut world, 330, ["x", "x", "x"]);
-    world.say("b", WRITE, HealthStatus::Unhealthy);
-    world.look();
-    assert_eq!(world.stands("KMSRemoteKeyConverged"), ("False", "Incomplete"), "one is sick");
+fn rotation_diverges_and_settles_on_new_key() {
+    let mut simulation = Simulation::new(&NODES);
+    after(&mut simulation, 330, ["x", "x", "x"]);
+    assert_eq!(after(&mut simulation, 60, ["y", "x", "x"]), expected("False", "Diverged"));
+    assert_eq!(after(&mut simulation, 60, ["y", "y", "x"]), expected("False", "Diverged"));
+    assert_eq!(after(&mut simulation, 60, ["y", "y", "y"]), expected("False", "Settling"));
+    assert_eq!(after(&mut simulation, 270, ["y", "y", "y"]), expected("True", "Converged"));
+    // A simultaneous switch of all nodes restarts settling, too.
+    assert_eq!(after(&mut simulation, 30, ["z", "z", "z"]), expected("False", "Settling"));
 }
 
 #[test]
-fn stale_data_is_never_agreement() {
-    let mut world = World::of(&NODES);
-    after(&mut world, 330, ["x", "x", "x"]);
-    world.pass(100);
-    world.uses("a", "x");
-    world.uses("b", "x");
-    world.look();
-    assert_eq!(world.stands("KMSRemoteKeyConverged"), ("Unknown", "ReportsStale"));
-    world.uses("c", "x");
-    world.look();
-    assert_eq!(world.stands("KMSRemoteKeyConverged"), ("False", "Settling"));
+fn missing_unhealthy_or_empty_is_not_converged() {
+    let mut simulation = Simulation::new(&NODES);
+    assert_eq!(after(&mut simulation, 600, ["", "", ""]), expected("False", "Incomplete"), "all empty");
+    assert_eq!(
+        after(&mut simulation, 600, ["x", "unknown", "x"]),
+        expected("False", "Incomplete"),
+        "placeholder"
+    );
+    assert_eq!(
+        after(&mut simulation, 600, ["unknown", "unknown", "unknown"]),
+        expected("False", "Incomplete")
+    );
+    let mut simulation = Simulation::new(&NODES);
+    simulation.report_key_id("a", "x");
+    simulation.report_key_id("b", "x");
+    simulation.reconcile();
+    assert_eq!(simulation.condition("KMSRemoteKeyConverged"), ("False", "Incomplete"), "missing report");
+    assert_eq!(message(&simulation), "remote key ID unknown on c");
+    let mut simulation = Simulation::new(&NODES);
+    after(&mut simulation, 330, ["x", "x", "x"]);
+    simulation.report_status("b", WRITE, HealthStatus::Unhealthy);
+    simulation.reconcile();
+    assert_eq!(simulation.condition("KMSRemoteKeyConverged"), ("False", "Incomplete"), "unhealthy plugin");
 }
 
 #[test]
-fn a_restart_keeps_what_was_relied_on_and_does_not_shorten_a_wait() {
-    let mut world = World::of(&NODES);
-    after(&mut world, 240, ["x", "x", "x"]);
-    world.restart();
-    assert_eq!(after(&mut world, 270, ["x", "x", "x"]), said("False", "Settling"));
-    assert_eq!(after(&mut world, 60, ["x", "x", "x"]), said("True", "Converged"));
-    let stored = world.stored.clone();
-    world.restart();
-    after(&mut world, 60, ["x", "x", "x"]);
-    assert_eq!(world.stored, stored);
-    world.restart();
-    assert_eq!(after(&mut world, 60, ["y", "y", "y"]), said("False", "Settling"), "another key");
+fn stale_reports_are_not_converged() {
+    let mut simulation = Simulation::new(&NODES);
+    after(&mut simulation, 330, ["x", "x", "x"]);
+    simulation.advance(100);
+    simulation.report_key_id("a", "x");
+    simulation.report_key_id("b", "x");
+    simulation.reconcile();
+    assert_eq!(simulation.condition("KMSRemoteKeyConverged"), ("Unknown", "ReportsStale"));
+    simulation.report_key_id("c", "x");
+    simulation.reconcile();
+    assert_eq!(simulation.condition("KMSRemoteKeyConverged"), ("False", "Settling"));
+}
+
+#[test]
+fn restart_keeps_convergence_and_settle_time() {
+    let mut simulation = Simulation::new(&NODES);
+    after(&mut simulation, 240, ["x", "x", "x"]);
+    simulation.restart();
+    assert_eq!(after(&mut simulation, 270, ["x", "x", "x"]), expected("False", "Settling"));
+    assert_eq!(after(&mut simulation, 60, ["x", "x", "x"]), expected("True", "Converged"));
+    let stored = simulation.stored.clone();
+    simulation.restart();
+    after(&mut simulation, 60, ["x", "x", "x"]);
+    assert_eq!(simulation.stored, stored);
+    simulation.restart();
+    assert_eq!(after(&mut simulation, 60, ["y", "y", "y"]), expected("False", "Settling"), "different key");
 }

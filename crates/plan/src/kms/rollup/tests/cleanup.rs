@@ -1,134 +1,136 @@
-//! T-G8, T-G9, T-G11: which entries go, and which never do.
+//! Removal of obsolete reports.
 
 use api::kms::HealthStatus;
 
-use super::world::{READ, WRITE, World};
+use super::simulation::{READ, Simulation, WRITE};
 use crate::kms::rollup::{Form, Removal};
 
-fn gone(world: &mut World) -> Vec<String> {
-    let made = world.look();
+fn reconcile_and_remove(simulation: &mut Simulation) -> Vec<String> {
+    let decision = simulation.reconcile();
     let name = |removal: &Removal| match removal {
         Removal::Condition { node } => format!("condition {node}"),
         Removal::Typed { node, key, .. } => format!("{node} {key}"),
     };
-    let names = made.removals.iter().map(name).collect();
-    world.remove(&made.removals);
+    let names = decision.removals.iter().map(name).collect();
+    simulation.remove(&decision.removals);
     names
 }
 
-/// T-G9: a node that is removed.
 #[test]
-fn an_entry_of_a_node_that_is_gone_goes_after_eight_silent_intervals() {
-    let mut world = World::of(&["a", "b"]);
-    world.well_for(60);
-    world.well("b");
-    world.look();
-    world.expected.nodes.retain(|node| node.name == "a");
-    let made = world.look();
-    assert!(made.removals.is_empty() && made.look_at.is_some());
+fn report_of_deleted_node_is_removed_after_eight_intervals() {
+    let mut simulation = Simulation::new(&["a", "b"]);
+    simulation.run_healthy(60);
+    simulation.report_healthy("b");
+    simulation.reconcile();
+    simulation.expected.nodes.retain(|node| node.name == "a");
+    let decision = simulation.reconcile();
+    assert!(decision.removals.is_empty() && decision.look_at.is_some());
     for passed in [120, 120] {
-        world.pass(passed);
-        world.well("a");
-        assert_eq!(gone(&mut world), Vec::<String>::new());
+        simulation.advance(passed);
+        simulation.report_healthy("a");
+        assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
     }
-    world.pass(1);
-    assert_eq!(gone(&mut world), ["b 1", "b 2"]);
-    assert_eq!(gone(&mut world), Vec::<String>::new());
-    assert_eq!(world.reports.readable.len(), 2);
+    simulation.advance(1);
+    assert_eq!(reconcile_and_remove(&mut simulation), ["b 1", "b 2"]);
+    assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
+    assert_eq!(simulation.reports.readable.len(), 2);
 }
 
-/// T-G9: a node that is replaced under its name, and nodes that come and go.
+/// Covers nodes that are replaced under the same name.
 #[test]
-fn who_comes_back_keeps_his_entry() {
-    let mut world = World::of(&["a", "b"]);
-    world.well_for(60);
-    world.expected.nodes.retain(|node| node.name == "a");
-    world.pass(200);
-    assert_eq!(gone(&mut world), Vec::<String>::new());
-    world.expect("b");
-    world.well("b");
-    world.look();
-    world.pass(300);
-    world.well("a");
-    assert_eq!(gone(&mut world), Vec::<String>::new(), "it is silent, but expected");
-    assert_eq!(world.degraded().1, "ReporterStale");
+fn report_of_returning_node_is_kept() {
+    let mut simulation = Simulation::new(&["a", "b"]);
+    simulation.run_healthy(60);
+    simulation.expected.nodes.retain(|node| node.name == "a");
+    simulation.advance(200);
+    assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
+    simulation.expect("b");
+    simulation.report_healthy("b");
+    simulation.reconcile();
+    simulation.advance(300);
+    simulation.report_healthy("a");
+    assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new(), "stale but expected");
+    assert_eq!(simulation.degraded().1, "ReporterStale");
 }
 
-/// T-G11: a reporter that lives is never fought, whatever is expected and whatever its clock says.
+/// Independent of expectations and of the node clock.
 #[test]
-fn a_live_entry_never_goes() {
+fn live_report_is_never_removed() {
     for off in [0, -86_400, 86_400] {
-        let mut world = World::of(&["a"]);
-        world.clocks.insert("b".into(), off);
+        let mut simulation = Simulation::new(&["a"]);
+        simulation.clocks.insert("b".into(), off);
         for _ in 0..200 {
-            world.well("a");
-            world.well("b");
-            world.say("a", "7", HealthStatus::Error);
-            assert_eq!(gone(&mut world), Vec::<String>::new());
-            world.pass(30);
+            simulation.report_healthy("a");
+            simulation.report_healthy("b");
+            simulation.report_status("a", "7", HealthStatus::Error);
+            assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
+            simulation.advance(30);
         }
-        world.expected.kms = false;
+        simulation.expected.kms = false;
         for _ in 0..200 {
-            world.well("a");
-            assert!(gone(&mut world).iter().all(|name| !name.starts_with("a 1") && !name.starts_with("a 2")));
-            world.pass(30);
+            simulation.report_healthy("a");
+            assert!(
+                reconcile_and_remove(&mut simulation)
+                    .iter()
+                    .all(|name| !name.starts_with("a 1") && !name.starts_with("a 2"))
+            );
+            simulation.advance(30);
         }
     }
 }
 
-/// T-G11: a process that begins to look has not seen anybody silent yet.
+/// A restarted process cannot know yet whether a report still changes.
 #[test]
-fn a_restart_removes_nothing_at_once_however_old_an_entry_looks() {
-    let mut world = World::of(&["a"]);
-    world.clocks.insert("b".into(), -86_400);
-    world.well("b");
-    assert_eq!(gone(&mut world), Vec::<String>::new());
-    world.pass(240);
-    assert_eq!(gone(&mut world), Vec::<String>::new());
-    world.pass(1);
-    assert_eq!(gone(&mut world), ["b 1", "b 2"]);
+fn restart_removes_nothing_immediately() {
+    let mut simulation = Simulation::new(&["a"]);
+    simulation.clocks.insert("b".into(), -86_400);
+    simulation.report_healthy("b");
+    assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
+    simulation.advance(240);
+    assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
+    simulation.advance(1);
+    assert_eq!(reconcile_and_remove(&mut simulation), ["b 1", "b 2"]);
 }
 
 #[test]
-fn an_entry_of_a_key_that_is_no_longer_deployed_goes() {
-    let mut world = World::of(&["a"]);
-    world.well_for(60);
-    world.node("a").keys.retain(|key| key.key_id == WRITE);
+fn report_of_undeployed_key_is_removed() {
+    let mut simulation = Simulation::new(&["a"]);
+    simulation.run_healthy(60);
+    simulation.node("a").keys.retain(|key| key.key_id == WRITE);
     for _ in 0..8 {
-        world.say("a", WRITE, HealthStatus::Healthy);
-        assert_eq!(gone(&mut world), Vec::<String>::new());
-        world.pass(30);
+        simulation.report_status("a", WRITE, HealthStatus::Healthy);
+        assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
+        simulation.advance(30);
     }
-    assert_eq!(gone(&mut world), ["a 1"]);
-}
-
-/// T-G8.
-#[test]
-fn without_kms_an_entry_goes_as_soon_as_it_is_stale() {
-    let mut world = World::of(&["a"]);
-    world.well("a");
-    world.report(Form::Condition, "b", WRITE, HealthStatus::Healthy, None);
-    world.garble("c");
-    world.look();
-    world.expected = crate::kms::rollup::Expected::default();
-    world.pass(120);
-    assert_eq!(gone(&mut world), Vec::<String>::new());
-    world.pass(1);
-    assert_eq!(gone(&mut world), ["condition b", "condition c", "a 1", "a 2"]);
+    assert_eq!(reconcile_and_remove(&mut simulation), ["a 1"]);
 }
 
 #[test]
-fn a_condition_goes_when_nothing_in_it_is_needed() {
-    let mut world = World::of(&["a"]);
+fn without_kms_stale_reports_are_removed() {
+    let mut simulation = Simulation::new(&["a"]);
+    simulation.report_healthy("a");
+    simulation.report(Form::Condition, "b", WRITE, HealthStatus::Healthy, None);
+    simulation.report_malformed("c");
+    simulation.reconcile();
+    simulation.expected = crate::kms::rollup::Expected::default();
+    simulation.advance(120);
+    assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
+    simulation.advance(1);
+    assert_eq!(reconcile_and_remove(&mut simulation), ["condition b", "condition c", "a 1", "a 2"]);
+}
+
+#[test]
+fn condition_is_removed_when_unused() {
+    let mut simulation = Simulation::new(&["a"]);
     for key in [WRITE, READ] {
-        world.report(Form::Condition, "a", key, HealthStatus::Healthy, None);
+        simulation.report(Form::Condition, "a", key, HealthStatus::Healthy, None);
     }
-    world.look();
-    world.node("a").keys.retain(|key| key.key_id == WRITE);
-    world.pass(1000);
-    assert_eq!(gone(&mut world), Vec::<String>::new(), "one of its keys is expected");
-    // The reporter was told to publish in the other form.
-    world.say("a", WRITE, HealthStatus::Healthy);
-    assert_eq!(gone(&mut world), ["condition a"]);
-    assert_eq!(world.degraded().1, "AsExpected");
+    simulation.reconcile();
+    simulation.node("a").keys.retain(|key| key.key_id == WRITE);
+    simulation.advance(1000);
+    assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new(), "one key is still expected");
+    // The reporter switched to the other format.
+    simulation.report_status("a", WRITE, HealthStatus::Healthy);
+    assert_eq!(reconcile_and_remove(&mut simulation), ["condition a"]);
+    assert_eq!(simulation.degraded().1, "AsExpected");
 }

@@ -1,8 +1,8 @@
-//! The rollup over a simulated clock.
+//! Rollup tests with a simulated clock.
 
 mod agreement;
 mod cleanup;
-mod rows;
-mod text;
+mod degraded;
+mod message;
+mod simulation;
 mod time;
-mod world;

@@ -1,4 +1,4 @@
-//! Each plugin that is expected to be reported, and how it is.
+//! State of each expected plugin.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::freshness::{self, Freshness, INSTANT};
 use super::input::{Expected, ExpectedNode, Now, Report, Reports, Rules};
-use super::memory::Memory;
-use super::message::Recalled;
+use super::message::StoredState;
+use super::state::Memory;
 
-/// How a plugin is, as far as it is known.
+/// State of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// It is well.
+    /// Healthy.
     Healthy,
-    /// It answers, and an API server would not use it.
+    /// Responds, but an API server would not use it.
     Unhealthy,
-    /// It gives no answer.
+    /// Does not respond.
     Error,
-    /// Its reporter has stopped.
+    /// The reporter has stopped.
     Stale,
-    /// Its report cannot be read.
+    /// The report is malformed.
     Malformed,
-    /// Its report comes from the future.
+    /// The probe time is in the future.
     ClockSkew,
-    /// It was never reported, and should have been long ago.
+    /// Never reported, deadline exceeded.
     NeverReported,
-    /// It was not reported yet.
+    /// Not reported yet.
     NotYetObserved,
 }
 
 impl State {
-    /// All of them.
+    /// Every state.
     pub const ALL: [Self; 8] = [
         Self::Healthy,
         Self::Unhealthy,
@@ -44,7 +44,7 @@ impl State {
         Self::NotYetObserved,
     ];
 
-    /// In one word.
+    /// Returns the name in messages and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -59,44 +59,45 @@ impl State {
         }
     }
 
-    /// Whether a fresh report says that the plugin is sick.
-    pub(super) fn is_sick(self) -> bool {
+    /// Reports whether a fresh report says that the plugin is unhealthy.
+    pub(super) fn is_failing(self) -> bool {
         matches!(self, Self::Unhealthy | Self::Error)
     }
 
-    /// Whether nothing is known of the plugin although something should be.
+    /// Reports whether the state is unknown although a report is expected.
     pub(super) fn is_unknown(self) -> bool {
         matches!(self, Self::Stale | Self::Malformed | Self::ClockSkew | Self::NeverReported)
     }
 }
 
-/// A plugin that is expected to be reported.
+/// Expected plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// The node.
+    /// Node.
     pub node: String,
-    /// Number of the key.
+    /// Key number.
     pub key: String,
-    /// Whether new data is encrypted with the key.
+    /// Whether the key encrypts new data.
     pub role: KeyRole,
-    /// How it is.
+    /// State.
     pub state: State,
-    /// Since when. It never moves while the state stays.
+    /// Start of the state. It does not change while the state is unchanged.
     pub since: Timestamp,
-    /// Whether it goes from well to sick and back.
+    /// Whether the status is flapping.
     pub flapping: bool,
-    /// Id of the key in the KMS, of a plugin that is well.
+    /// ID of the KMS key of a healthy plugin.
     pub remote_key_id: Option<String>,
-    /// What was said.
+    /// Error detail.
     pub detail: Option<String>,
 }
 
-/// How each expected plugin is, by node and then by key, the newest first. `due` is told when that may change by itself.
+/// Evaluates each expected plugin, sorted by node and key, latest key first. Adds to `due` the times at which a state may change
+/// without new reports.
 pub(super) fn evaluate(
     rules: &Rules,
     reports: &Reports,
     expected: &Expected,
-    recalled: &[Recalled],
+    stored_states: &[StoredState],
     memory: &mut Memory,
     now: Now,
     due: &mut Vec<Duration>,
@@ -105,21 +106,21 @@ pub(super) fn evaluate(
     for node in &expected.nodes {
         for key in &node.keys {
             let found = newest(reports, &node.name, &key.key_id);
-            let known = recalled.iter().find(|known| known.is_about(&node.name, &key.key_id));
+            let known = stored_states.iter().find(|known| known.matches(&node.name, &key.key_id));
             let (state, detail) = match found {
-                Some(report) => judged(report, rules, memory, now, due),
+                Some(report) => evaluate_report(report, rules, memory, now, due),
                 None => match reports.unreadable.iter().find(|one| one.node == node.name) {
                     Some(unreadable) => (State::Malformed, Some(unreadable.why.clone())),
-                    None => (missing(node, &key.key_id, rules, known, memory, now, due), None),
+                    None => (evaluate_missing(node, &key.key_id, rules, known, memory, now, due), None),
                 },
             };
-            let place = (node.name.clone(), key.key_id.clone());
+            let plugin = (node.name.clone(), key.key_id.clone());
             if state != State::NeverReported && state != State::NotYetObserved {
-                memory.awaited.remove(&place);
+                memory.awaited.remove(&plugin);
             }
-            let flapping = found.and_then(|report| memory.seen(report)).and_then(|seen| seen.flapping);
-            let began = began(state, found, known, memory.states.get(&place), now);
-            memory.states.insert(place, (state, began));
+            let flapping = found.and_then(|report| memory.entry(report)).and_then(|entry| entry.flapping);
+            let since = state_start(state, found, known, memory.states.get(&plugin), now);
+            memory.states.insert(plugin, (state, since));
             let id =
                 found.filter(|_| state == State::Healthy).and_then(|report| report.remote_key_id.clone());
             subjects.push(Subject {
@@ -127,33 +128,33 @@ pub(super) fn evaluate(
                 key: key.key_id.clone(),
                 role: key.role,
                 state,
-                since: flapping.unwrap_or(began),
+                since: flapping.unwrap_or(since),
                 flapping: flapping.is_some(),
-                // A placeholder is no key: two nodes that know none do not agree.
+                // A placeholder is not a key ID: two nodes without a key ID do not agree.
                 remote_key_id: id.filter(|id| !id.is_empty() && id != UNKNOWN_KEY_ID),
                 detail,
             });
         }
     }
-    subjects.sort_by(|a, b| a.node.cmp(&b.node).then_with(|| number(&b.key).cmp(&number(&a.key))));
-    let there = |node: &str, key: &str| subjects.iter().any(|one| one.node == node && one.key == key);
-    memory.states.retain(|(node, key), _| there(node, key));
-    memory.awaited.retain(|(node, key), _| there(node, key));
+    subjects.sort_by(|a, b| a.node.cmp(&b.node).then_with(|| sort_key(&b.key).cmp(&sort_key(&a.key))));
+    let is_expected = |node: &str, key: &str| subjects.iter().any(|one| one.node == node && one.key == key);
+    memory.states.retain(|(node, key), _| is_expected(node, key));
+    memory.awaited.retain(|(node, key), _| is_expected(node, key));
     subjects
 }
 
-/// Keys are numbered; what is no number comes last.
-fn number(key: &str) -> (Option<u64>, &str) {
+/// Returns the sort key of a key number. Non-numeric keys sort last.
+fn sort_key(key: &str) -> (Option<u64>, &str) {
     (key.parse().ok(), key)
 }
 
-/// The newest of a plugin's reports: a reporter that was told to publish in another form leaves its old one behind.
+/// Returns the latest report of a plugin. A reporter that switched the format leaves its old report behind.
 pub(super) fn newest<'a>(reports: &'a Reports, node: &str, key: &str) -> Option<&'a Report> {
     let all = reports.readable.iter().filter(|report| report.node == node && report.key == key);
     all.max_by_key(|report| (report.checked, report.form))
 }
 
-fn judged(
+fn evaluate_report(
     report: &Report,
     rules: &Rules,
     memory: &Memory,
@@ -161,9 +162,9 @@ fn judged(
     due: &mut Vec<Duration>,
 ) -> (State, Option<String>) {
     let detail = || report.detail.clone();
-    // Every report was noted before.
-    let Some(seen) = memory.seen(report) else { return (State::NotYetObserved, None) };
-    match freshness::of(report, seen, rules, now) {
+    // Every report has been observed before.
+    let Some(entry) = memory.entry(report) else { return (State::NotYetObserved, None) };
+    match freshness::evaluate(report, entry, rules, now) {
         Freshness::Stale => (State::Stale, None),
         Freshness::Ahead => (State::ClockSkew, None),
         Freshness::Fresh { until } => {
@@ -177,44 +178,44 @@ fn judged(
     }
 }
 
-/// A plugin that nobody reports: that is missed only some time after its API server came up.
-fn missing(
+/// Evaluates a plugin without a report, which counts as missing only some time after its API server started.
+fn evaluate_missing(
     node: &ExpectedNode,
     key: &str,
     rules: &Rules,
-    known: Option<&Recalled>,
+    known: Option<&StoredState>,
     memory: &mut Memory,
     now: Now,
     due: &mut Vec<Duration>,
 ) -> State {
-    let place = (node.name.clone(), key.to_owned());
+    let plugin = (node.name.clone(), key.to_owned());
     if !node.running {
-        memory.awaited.remove(&place);
+        memory.awaited.remove(&plugin);
         return State::NotYetObserved;
     }
-    let patience = rules.stale_after(None);
-    // A process that begins to look does not give another deadline to what was past it.
-    let past = known.is_some_and(|known| known.state == State::NeverReported);
-    if past {
+    let deadline = rules.stale_after(None);
+    // A restarted process does not grant a new deadline.
+    let was_missing = known.is_some_and(|known| known.state == State::NeverReported);
+    if was_missing {
         return State::NeverReported;
     }
-    if memory.states.get(&place).is_some_and(|(state, _)| *state == State::NeverReported) {
+    if memory.states.get(&plugin).is_some_and(|(state, _)| *state == State::NeverReported) {
         return State::NeverReported;
     }
-    let since = *memory.awaited.entry(place).or_insert(now.steady);
-    if now.steady.saturating_sub(since) > patience {
+    let since = *memory.awaited.entry(plugin).or_insert(now.steady);
+    if now.steady.saturating_sub(since) > deadline {
         return State::NeverReported;
     }
-    due.push(since.saturating_add(patience).saturating_add(INSTANT));
+    due.push(since.saturating_add(deadline).saturating_add(INSTANT));
     State::NotYetObserved
 }
 
-/// Since when a plugin is as it is: as long as it stays so the time stays, also from one process to the next. A time that moved
-/// with every look would make every look a write.
-fn began(
+/// Returns the start of the state. It is stable while the state is unchanged, also across restarts, because a time that changes with
+/// every reconcile would cause a write each time.
+fn state_start(
     state: State,
     report: Option<&Report>,
-    known: Option<&Recalled>,
+    known: Option<&StoredState>,
     before: Option<&(State, Timestamp)>,
     now: Now,
 ) -> Timestamp {
@@ -225,13 +226,13 @@ fn began(
     }
     match (state, report) {
         (State::Healthy | State::Unhealthy | State::Error | State::Stale, Some(report)) => {
-            whole(report.checked)
+            whole_seconds(report.checked)
         }
-        _ => whole(now.wall),
+        _ => whole_seconds(now.wall),
     }
 }
 
-/// Without fractions of a second, as times are written.
-fn whole(time: Timestamp) -> Timestamp {
+/// Truncates to whole seconds, the precision of stored times.
+fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

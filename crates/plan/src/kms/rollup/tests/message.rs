@@ -1,21 +1,21 @@
-//! T-G6: what is said, and that it fits.
+//! Content and size of messages.
 
 use api::kms::{HealthStatus, MESSAGE_BUDGET};
 
-use super::world::{READ, WRITE, World};
+use super::simulation::{READ, Simulation, WRITE};
 use crate::kms::rollup::Form;
 
 #[test]
-fn each_line_has_node_key_role_class_time_cause_and_detail() {
-    let mut world = World::of(&["b", "a"]);
-    world.look();
-    world.well("a");
-    world.say("b", WRITE, HealthStatus::Healthy);
-    world.say("b", READ, HealthStatus::Error);
-    world.report(Form::Typed, "a", WRITE, HealthStatus::Unhealthy, Some("the key\nis disabled"));
-    world.look();
+fn line_contains_all_fields() {
+    let mut simulation = Simulation::new(&["b", "a"]);
+    simulation.reconcile();
+    simulation.report_healthy("a");
+    simulation.report_status("b", WRITE, HealthStatus::Healthy);
+    simulation.report_status("b", READ, HealthStatus::Error);
+    simulation.report(Form::Typed, "a", WRITE, HealthStatus::Unhealthy, Some("the key\nis disabled"));
+    simulation.reconcile();
     assert_eq!(
-        world.message(),
+        simulation.message(),
         "2/4 plugins healthy, 0 stale, 0 missing\n\
          a keyID=2 role=write Unhealthy since 2027-01-15T08:00:00Z cause=Unspecified: the key is disabled\n\
          b keyID=1 role=read Error since 2027-01-15T08:00:00Z cause=Timeout: no answer within 5s"
@@ -23,42 +23,42 @@ fn each_line_has_node_key_role_class_time_cause_and_detail() {
 }
 
 #[test]
-fn nodes_that_say_the_same_share_a_line_with_the_earliest_time() {
+fn nodes_with_same_problem_share_a_line() {
     let nodes = ["a", "b", "c", "d", "e", "f", "g"];
-    let mut world = World::of(&nodes);
-    world.look();
+    let mut simulation = Simulation::new(&nodes);
+    simulation.reconcile();
     for node in nodes {
-        world.well(node);
-        world.say(node, WRITE, HealthStatus::Error);
-        world.look();
-        world.pass(1);
+        simulation.report_healthy(node);
+        simulation.report_status(node, WRITE, HealthStatus::Error);
+        simulation.reconcile();
+        simulation.advance(1);
     }
-    let line = world.message().lines().nth(1).unwrap();
+    let line = simulation.message().lines().nth(1).unwrap();
     assert_eq!(
         line,
         "7 nodes: a, b, c, d, e and 2 more keyID=2 role=write Error since 2027-01-15T08:00:00Z cause=Timeout: no answer within 5s"
     );
-    let stored = world.stored.clone();
-    world.restart();
-    world.look();
-    assert_eq!(world.stored, stored, "also nodes that are not named keep their time");
+    let stored = simulation.stored.clone();
+    simulation.restart();
+    simulation.reconcile();
+    assert_eq!(simulation.stored, stored, "unnamed nodes keep their time, too");
 }
 
-/// T-G6: 60 nodes with three keys, each of which says a kilobyte of its own.
+/// 60 nodes with three keys and a detail of about one kilobyte each.
 #[test]
-fn any_number_of_long_details_fits_and_the_rest_is_counted() {
+fn long_message_is_truncated_with_count() {
     let names: Vec<String> = (0..60).map(|n| format!("{n:02}-{}", "n".repeat(240))).collect();
-    let mut world = World::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut simulation = Simulation::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
     for (index, node) in names.iter().enumerate() {
         let third = api::kms::ExpectedKey { key_id: "3".into(), role: api::kms::KeyRole::Read };
-        world.node(node).keys.push(third);
+        simulation.node(node).keys.push(third);
         for key in ["1", "2", "3"] {
             let detail = format!("{index} {key} {}", "鍵".repeat(1020));
-            world.report(Form::Typed, node, key, HealthStatus::Error, Some(&detail));
+            simulation.report(Form::Typed, node, key, HealthStatus::Error, Some(&detail));
         }
     }
-    world.look();
-    let message = world.message();
+    simulation.reconcile();
+    let message = simulation.message();
     assert!(message.len() < MESSAGE_BUDGET, "{} bytes", message.len());
     assert!(message.starts_with("0/180 plugins healthy, 0 stale, 0 missing\n"));
     let (whole, last) = message.rsplit_once('\n').unwrap();
@@ -68,8 +68,8 @@ fn any_number_of_long_details_fits_and_the_rest_is_counted() {
 }
 
 #[test]
-fn a_cause_is_a_word_and_not_whatever_stands_before_a_colon() {
-    let mut world = World::of(&["a"]);
+fn cause_is_parsed_strictly() {
+    let mut simulation = Simulation::new(&["a"]);
     for (detail, expected) in [
         (
             "SocketMissing: /var/run/kmsplugin/kms-2.sock",
@@ -81,9 +81,9 @@ fn a_cause_is_a_word_and_not_whatever_stands_before_a_colon() {
         ("ERR: x", "cause=Unspecified: ERR: x"),
         ("", "cause=Unspecified"),
     ] {
-        world.report(Form::Typed, "a", WRITE, HealthStatus::Error, Some(detail));
-        world.look();
-        let line = world.message().lines().nth(1).unwrap();
+        simulation.report(Form::Typed, "a", WRITE, HealthStatus::Error, Some(detail));
+        simulation.reconcile();
+        let line = simulation.message().lines().nth(1).unwrap();
         assert!(line.ends_with(expected), "{line}");
     }
 }
