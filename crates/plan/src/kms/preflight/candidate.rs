@@ -1,4 +1,4 @@
-//! The encryption configuration as it would be with another KMS: the new plugin encrypts, those that are there still decrypt.
+//! Candidate encryption configuration: the new plugin encrypts, existing plugins still decrypt.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use crate::kms::plugin::{Need, Refusal, Source, of_kms};
 use crate::kms::providers;
 use crate::kms::secret_layout::{Content, PluginData, Reference};
 
-/// The content of the secret with which a configuration is tried. `kms` is what stands under `spec.encryption.kms`, `current` what
-/// API servers use now.
+/// Builds the Secret content to check a configuration with. `kms` is the value of `spec.encryption.kms`, `current` the content that
+/// API servers use.
 pub fn candidate(
     kms: &Value,
     current: Option<&Content>,
@@ -21,7 +21,7 @@ pub fn candidate(
     };
     let known = current.into_iter().flat_map(|content| content.plugins.keys().copied());
     let newest = known.chain(deployed.iter().map(|provider| provider.key_id)).max().unwrap_or(0);
-    let key_id = newest.checked_add(1).ok_or_else(|| Refusal("no number is left for another key".into()))?;
+    let key_id = newest.checked_add(1).ok_or_else(|| Refusal("key numbers are exhausted".into()))?;
     let mut plugin = PluginData { config: Some(envelope(kms)), ..PluginData::default() };
     for need in kind.needs(&config)? {
         let values = match need.source {

@@ -1,9 +1,9 @@
-//! Whether a KMS configuration may be used: it is tried in a pod before a key is made for it. Two parties agree by a hash: one
-//! asks for a configuration to be checked, the other says what it has proved.
+//! Preflight check of a KMS configuration: pods try it before a key is created for it. The operator requests a check by the hash of
+//! the configuration, and the controller stores the result for that hash.
 
 mod candidate;
 mod nodes;
-mod seen;
+mod pod;
 mod workload;
 
 use std::time::Duration;
@@ -12,115 +12,115 @@ use k8s_openapi::jiff::Timestamp;
 
 pub use self::candidate::candidate;
 pub use self::nodes::usable;
-pub use self::seen::{Reported, SeenPod};
+pub use self::pod::{Reported, SeenPod};
 pub use self::workload::{Place, Workload, pods, role, role_binding, service_account};
 
-/// How long a pod may take until it has a result.
+/// Time within which a pod must report a result.
 pub const START_WITHIN: Duration = Duration::from_secs(180);
 
-/// How soon to look again while something is awaited.
+/// Requeue delay while waiting.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// The usual waits before a configuration that failed is tried again: an outage of the KMS ends without anybody changing the
-/// configuration. The last one is that of all later tries.
+/// Default delays before a failed configuration is checked again, because a KMS outage ends without a configuration change. The last
+/// delay applies to all further attempts.
 pub const RETRY_AFTER: [Duration; 3] =
     [Duration::from_secs(60), Duration::from_secs(5 * 60), Duration::from_secs(15 * 60)];
 
-/// A configuration that is to be checked.
+/// Configuration to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Its hash, as the operator's resource has it.
+    /// Hash in the operator resource.
     pub hash: String,
-    /// Its fingerprint, which is not met by chance. Absent: there is no pod whose fingerprint could be compared.
+    /// Collision-resistant fingerprint. `None`: there is no pod to compare it with.
     pub fingerprint: Option<String>,
 }
 
-/// A result as it is stored.
+/// Stored result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// Whether the check succeeded.
     pub succeeded: bool,
-    /// What was checked.
+    /// Hash of the checked configuration.
     pub hash: String,
 }
 
-/// Everything that is known.
+/// Observed state.
 #[derive(Clone, Debug)]
 pub struct Situation<'a> {
-    /// What is to be checked; nothing if no check is required.
+    /// Configuration to check; `None` if no check is required.
     pub wanted: Option<&'a Wanted>,
-    /// The result that is stored.
+    /// Stored result.
     pub stored: Option<&'a Stored>,
-    /// The pods of the check.
+    /// Pods of the check.
     pub pods: &'a [SeenPod],
-    /// The value by which another try is asked for.
+    /// Value of the retry annotation.
     pub retry: Option<&'a str>,
-    /// The value for which a try was last made, by this process.
+    /// Value of the retry annotation that this process last handled.
     pub honoured: Option<&'a str>,
-    /// The try that was decided on, and whose pods are not made yet: those before it had to go first.
+    /// Attempt whose pods are not created yet, because the pods of the previous attempt had to be deleted first.
     pub begun: Option<u32>,
-    /// Since when a failure is known that no pod tells the time of.
+    /// Time at which a failure was first observed, if no pod has its time.
     pub failed_since: Option<Timestamp>,
-    /// Waits before each further try of what has failed; the last one is that of all later tries.
+    /// Delays before each retry; the last one applies to all further attempts.
     pub retry_after: &'a [Duration],
-    /// The time.
+    /// Current time.
     pub now: Timestamp,
 }
 
-/// What to do.
+/// Action on the pods of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Nothing.
+    /// No action.
     Nothing,
-    /// Remove pods and Secret.
+    /// Delete pods and Secret.
     CleanUp,
-    /// Make the pods, as this try.
+    /// Create the pods of an attempt.
     Deploy {
-        /// Which one, from 1.
+        /// Attempt number, starting at 1.
         attempt: u32,
     },
 }
 
-/// What is wrong: a reason and a message.
+/// Reason and message of a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// One word.
+    /// CamelCase reason.
     pub reason: String,
-    /// For people.
+    /// Message.
     pub message: String,
 }
 
-/// A result that is to be stored.
+/// Result to store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proved {
     /// Whether the check succeeded.
     pub succeeded: bool,
-    /// Id of the key in the KMS, if the plugin gave one.
+    /// ID of the KMS key, if the plugin returned one.
     pub remote_key_id: Option<String>,
 }
 
-/// What follows.
+/// Decision of one reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What to do.
+    /// Action.
     pub act: Act,
-    /// What to store for the wanted hash.
+    /// Result to store for the hash.
     pub prove: Option<Proved>,
-    /// What is wrong.
+    /// Problem to report in the degraded condition.
     pub degraded: Option<Trouble>,
-    /// What is awaited.
+    /// Message of the progressing condition.
     pub progressing: Option<String>,
-    /// When to look again at the latest.
+    /// Requeue delay.
     pub again: Option<Duration>,
 }
 
 impl Decision {
-    fn rest() -> Self {
+    fn idle() -> Self {
         Self { act: Act::Nothing, prove: None, degraded: None, progressing: None, again: None }
     }
 
     fn act(act: Act) -> Self {
-        Self { act, ..Self::rest() }
+        Self { act, ..Self::idle() }
     }
 
     fn waiting(act: Act, what: impl Into<String>) -> Self {
@@ -128,10 +128,10 @@ impl Decision {
     }
 }
 
-/// Decides. The hash counts before anything else that a pod tells: what became of another configuration says nothing of this one.
+/// Decides what to do next. Pods are matched by hash first, because the result of another configuration is irrelevant.
 #[must_use]
-pub fn decide(situation: &Situation<'_>) -> Decision {
-    let Situation { wanted, stored, pods, .. } = situation;
+pub fn decide(input: &Situation<'_>) -> Decision {
+    let Situation { wanted, stored, pods, .. } = input;
     let clean_up = || if pods.is_empty() { Act::Nothing } else { Act::CleanUp };
     let Some(wanted) = wanted else { return Decision::act(clean_up()) };
     let stored = stored.filter(|stored| stored.hash == wanted.hash);
@@ -139,63 +139,69 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         return Decision::act(clean_up());
     }
     if pods.iter().any(|pod| pod.is_leaving) {
-        return Decision::waiting(Act::Nothing, "waiting for the pods of an earlier check to end");
+        return Decision::waiting(Act::Nothing, "waiting for the pods of a previous check to terminate");
     }
     if pods.iter().any(|pod| !pod.checks(wanted)) {
-        return Decision::waiting(Act::CleanUp, "the configuration has changed: the check begins anew");
+        return Decision::waiting(Act::CleanUp, "the configuration changed: restarting the check");
     }
     if pods.is_empty() {
-        return match (stored, situation.begun) {
+        return match (stored, input.begun) {
             (_, Some(attempt)) => Decision::waiting(Act::Deploy { attempt }, "starting the check"),
-            (Some(_), None) => failed_without_pod(situation),
+            (Some(_), None) => failed_without_pod(input),
             (None, None) => Decision::waiting(Act::Deploy { attempt: 1 }, "starting the check"),
         };
     }
     if pods.iter().any(|pod| pod.of > pods.len()) && failures(pods).is_empty() {
-        // Not all were made, or somebody took one away: what the others find says nothing of its node.
+        // A pod was not created or was deleted. The other pods do not cover its node.
         let attempt = pods.iter().map(|pod| pod.attempt).max().unwrap_or(1);
-        return Decision::waiting(Act::Deploy { attempt }, "a pod of the check is missing: it begins anew");
+        return Decision::waiting(
+            Act::Deploy { attempt },
+            "a pod of the check is missing: restarting the check",
+        );
     }
-    judged(situation, stored.is_some())
+    evaluate_pods(input, stored.is_some())
 }
 
-/// A failure is stored, and nothing else of it is known any more.
-fn failed_without_pod(situation: &Situation<'_>) -> Decision {
-    let since = situation.failed_since.unwrap_or(situation.now);
-    let pause = pause(situation, u32::MAX);
-    let wait = left(since, pause, situation.now);
-    if asked(situation, None) || wait.is_zero() {
-        return Decision::waiting(Act::Deploy { attempt: 1 }, "trying the configuration again");
+/// Decides after a stored failure whose pods no longer exist.
+fn failed_without_pod(input: &Situation<'_>) -> Decision {
+    let since = input.failed_since.unwrap_or(input.now);
+    let delay = retry_delay(input, u32::MAX);
+    let wait = remaining(since, delay, input.now);
+    if retry_requested(input, None) || wait.is_zero() {
+        return Decision::waiting(Act::Deploy { attempt: 1 }, "retrying the check");
     }
-    let message = format!("the check of this configuration failed; it is tried again after {pause:?}");
+    let message = format!("the check of this configuration failed; next attempt after {delay:?}");
     Decision {
-        degraded: Some(trouble("PreflightCheckFailed", message)),
+        degraded: Some(problem("PreflightCheckFailed", message)),
         again: Some(wait),
-        ..Decision::rest()
+        ..Decision::idle()
     }
 }
 
-/// What pods have found to be bad, with the pods.
+/// Returns the pods that reported a failure, with their messages.
 fn failures(pods: &[SeenPod]) -> Vec<(&SeenPod, String)> {
     let failed = |pod: &SeenPod| match &pod.result {
-        Some(Reported { succeeded: false, message, .. }) => Some(pod.says(message)),
+        Some(Reported { succeeded: false, message, .. }) => Some(pod.with_node(message)),
         _ => None,
     };
     pods.iter().filter_map(|pod| Some((pod, failed(pod)?))).collect()
 }
 
-/// Judges pods that check what is wanted. What they posted counts before how they ended.
-fn judged(situation: &Situation<'_>, is_stored: bool) -> Decision {
-    let pods = situation.pods;
+/// Evaluates the pods of the current configuration. A reported result takes precedence over the exit status.
+fn evaluate_pods(input: &Situation<'_>, is_stored: bool) -> Decision {
+    let pods = input.pods;
     let failures = failures(pods);
     if let Some((first, _)) = failures.first() {
         let id = failures.iter().find_map(|(pod, _)| pod.remote_key_id.clone());
         let prove = (!is_stored).then_some(Proved { succeeded: false, remote_key_id: id });
         let all: Vec<&str> = failures.iter().map(|(_, why)| why.as_str()).collect();
-        return Decision { prove, ..tried(situation, first, "PreflightCheckFailed", &all.join("; ")) };
+        return Decision {
+            prove,
+            ..after_failed_attempt(input, first, "PreflightCheckFailed", &all.join("; "))
+        };
     }
     if let Some((pod, end)) = pods.iter().find_map(|pod| pod.ended_without_result().map(|end| (pod, end))) {
-        return tried(situation, pod, &end.reason, &pod.says(&end.message));
+        return after_failed_attempt(input, pod, &end.reason, &pod.with_node(&end.message));
     }
     if pods.iter().all(|pod| pod.result.is_some()) {
         let remote_key_id = pods.iter().find_map(|pod| pod.remote_key_id.clone());
@@ -204,48 +210,48 @@ fn judged(situation: &Situation<'_>, is_stored: bool) -> Decision {
     }
     let waiting = Decision::waiting(Act::Nothing, "waiting for the result of the check");
     let late = pods.iter().filter(|pod| pod.result.is_none()).find_map(|pod| {
-        let Trouble { reason, message } = pod.late(situation.now)?;
-        Some(Trouble { reason, message: pod.says(&message) })
+        let Trouble { reason, message } = pod.late(input.now)?;
+        Some(Trouble { reason, message: pod.with_node(&message) })
     });
     Decision { degraded: late, ..waiting }
 }
 
-/// A try that has failed. The pods are kept for people to look at until the next one begins.
-fn tried(situation: &Situation<'_>, pod: &SeenPod, reason: &str, why: &str) -> Decision {
-    let pause = pause(situation, pod.attempt);
-    let since = pod.ended_at().or(situation.failed_since).unwrap_or(situation.now);
-    let wait = left(since, pause, situation.now);
+/// Decides after a failed attempt. Its pods are kept for inspection until the next attempt.
+fn after_failed_attempt(input: &Situation<'_>, pod: &SeenPod, reason: &str, why: &str) -> Decision {
+    let delay = retry_delay(input, pod.attempt);
+    let since = pod.ended_at().or(input.failed_since).unwrap_or(input.now);
+    let wait = remaining(since, delay, input.now);
     let next = pod.attempt.saturating_add(1);
-    // Not when the next one is due: a message that changed at every look would be written at every look.
-    let message = format!("{why} (try {}; the next one after {pause:?})", pod.attempt);
-    let degraded = Some(trouble(reason, message));
-    if wait.is_zero() || asked(situation, Some(pod)) {
+    // The delay, not the remaining time: a message that changes with every reconcile would cause a write each time.
+    let message = format!("{why} (attempt {}; next attempt after {delay:?})", pod.attempt);
+    let degraded = Some(problem(reason, message));
+    if wait.is_zero() || retry_requested(input, Some(pod)) {
         let act = Act::Deploy { attempt: next };
-        return Decision { degraded, ..Decision::waiting(act, "trying the configuration again") };
+        return Decision { degraded, ..Decision::waiting(act, "retrying the check") };
     }
-    Decision { degraded, again: Some(wait), ..Decision::rest() }
+    Decision { degraded, again: Some(wait), ..Decision::idle() }
 }
 
-/// How long to wait after a try.
-fn pause(situation: &Situation<'_>, attempt: u32) -> Duration {
-    let place = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-    let waits = situation.retry_after;
-    waits.get(place).or(waits.last()).copied().unwrap_or(RETRY_AFTER[RETRY_AFTER.len() - 1])
+/// Returns the delay after an attempt.
+fn retry_delay(input: &Situation<'_>, attempt: u32) -> Duration {
+    let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
+    let delays = input.retry_after;
+    delays.get(index).or(delays.last()).copied().unwrap_or(RETRY_AFTER[RETRY_AFTER.len() - 1])
 }
 
-/// Whether somebody asks for another try than those that were made.
-fn asked(situation: &Situation<'_>, pod: Option<&SeenPod>) -> bool {
-    let Some(value) = situation.retry.filter(|value| !value.is_empty()) else { return false };
-    let made = pod.map_or(situation.honoured, |pod| pod.retry.as_deref());
-    made != Some(value)
+/// Reports whether the retry annotation requests another attempt.
+fn retry_requested(input: &Situation<'_>, pod: Option<&SeenPod>) -> bool {
+    let Some(value) = input.retry.filter(|value| !value.is_empty()) else { return false };
+    let handled = pod.map_or(input.honoured, |pod| pod.retry.as_deref());
+    handled != Some(value)
 }
 
-fn left(since: Timestamp, pause: Duration, now: Timestamp) -> Duration {
-    let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-    pause.saturating_sub(passed)
+fn remaining(since: Timestamp, delay: Duration, now: Timestamp) -> Duration {
+    let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    delay.saturating_sub(elapsed)
 }
 
-fn trouble(reason: &str, message: String) -> Trouble {
+fn problem(reason: &str, message: String) -> Trouble {
     Trouble { reason: reason.into(), message }
 }
 

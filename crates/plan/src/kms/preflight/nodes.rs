@@ -1,9 +1,8 @@
-//! The nodes that a configuration is checked from.
+//! Nodes that run preflight pods.
 
 use k8s_openapi::api::core::v1::Node;
 
-/// Names of those that a pod can run on now, in order: one that is broken or being emptied would keep every configuration from
-/// being used.
+/// Returns the sorted names of schedulable nodes. A broken or drained node would otherwise block every configuration.
 #[must_use]
 pub fn usable(nodes: &[Node]) -> Vec<String> {
     let mut names: Vec<String> =
@@ -14,9 +13,10 @@ pub fn usable(nodes: &[Node]) -> Vec<String> {
 
 fn is_usable(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let ready = conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True");
-    let closed = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
-    ready && !closed && node.metadata.deletion_timestamp.is_none()
+    let is_ready =
+        conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    is_ready && !is_cordoned && node.metadata.deletion_timestamp.is_none()
 }
 
 #[cfg(test)]
@@ -26,11 +26,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_that_are_broken_closed_or_leaving_are_left_out() {
-        let node = |name: &str, ready: &str, closed: bool, leaves: Option<&str>| -> Node {
+    fn unready_cordoned_and_deleted_nodes_are_excluded() {
+        let node = |name: &str, ready: &str, cordoned: bool, deleted: Option<&str>| -> Node {
             serde_json::from_value(json!({
-                "metadata": { "name": name, "deletionTimestamp": leaves },
-                "spec": { "unschedulable": closed },
+                "metadata": { "name": name, "deletionTimestamp": deleted },
+                "spec": { "unschedulable": cordoned },
                 "status": { "conditions": [{ "type": "Ready", "status": ready }] },
             }))
             .unwrap()
@@ -39,8 +39,8 @@ mod tests {
             node("b", "True", false, None),
             node("a", "True", false, None),
             node("broken", "Unknown", false, None),
-            node("closed", "True", true, None),
-            node("leaves", "True", false, Some("2026-05-18T10:00:00Z")),
+            node("cordoned", "True", true, None),
+            node("deleted", "True", false, Some("2026-05-18T10:00:00Z")),
         ];
         assert_eq!(usable(&all), ["a", "b"]);
     }

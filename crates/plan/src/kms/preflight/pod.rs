@@ -1,4 +1,4 @@
-//! What is seen of a pod that checks a configuration.
+//! Observed state of a preflight pod.
 
 use std::time::Duration;
 
@@ -8,54 +8,54 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{START_WITHIN, Trouble, Wanted};
 
-/// What is seen of a pod.
+/// Observed preflight pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenPod {
-    /// The hash of what it checks.
+    /// Hash of the configuration it checks.
     pub hash: Option<String>,
-    /// The fingerprint of what it checks.
+    /// Fingerprint of the configuration it checks.
     pub fingerprint: Option<String>,
-    /// Which try it is, from 1.
+    /// Attempt number, starting at 1.
     pub attempt: u32,
-    /// How many pods make this try.
+    /// Number of pods of this attempt.
     pub of: usize,
-    /// The node it runs on, if it is one of several.
+    /// Node it is pinned to, if there is one pod per node.
     pub node: Option<String>,
-    /// The value by which this try was asked for.
+    /// Retry annotation that requested this attempt.
     pub retry: Option<String>,
-    /// Whether it is being deleted.
+    /// Whether it has a deletion timestamp.
     pub is_leaving: bool,
-    /// Its phase.
+    /// Phase.
     pub phase: String,
-    /// Since when it should be running.
+    /// Start, scheduling or creation time.
     pub begun: Option<Timestamp>,
-    /// When its last container ended.
+    /// Time at which its last container terminated.
     pub finished: Option<Timestamp>,
-    /// What it has found.
+    /// Reported result.
     pub result: Option<Reported>,
-    /// The hash that it posted with its result.
+    /// Hash reported with the result.
     pub posted_hash: Option<String>,
-    /// The id of the key in the KMS that it posted.
+    /// Reported ID of the KMS key.
     pub remote_key_id: Option<String>,
-    /// What it waits for.
+    /// Waiting container.
     pub waiting: Option<Trouble>,
-    /// How it ended, if in error.
+    /// Failed container or pod.
     pub ended: Option<Trouble>,
 }
 
-/// A result that a pod posted.
+/// Result reported by a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reported {
     /// Whether the check succeeded.
     pub succeeded: bool,
-    /// Why not.
+    /// Failure message.
     pub message: String,
-    /// When it was posted.
+    /// Time of the report.
     pub at: Option<Timestamp>,
 }
 
 impl SeenPod {
-    /// Looks at a pod.
+    /// Reads the state of a pod.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
         let annotation =
@@ -79,7 +79,7 @@ impl SeenPod {
             fingerprint: annotation(names::FINGERPRINT_ANNOTATION),
             attempt: annotation(names::ATTEMPT_ANNOTATION).and_then(|text| text.parse().ok()).unwrap_or(1),
             of: annotation(names::PODS_ANNOTATION).and_then(|text| text.parse().ok()).unwrap_or(1),
-            node: wanted_node(pod),
+            node: pinned_node(pod),
             retry: annotation(names::RETRY_ANNOTATION),
             is_leaving: pod.metadata.deletion_timestamp.is_some(),
             phase: status.phase.clone().unwrap_or_default(),
@@ -93,19 +93,19 @@ impl SeenPod {
         }
     }
 
-    /// What is said of it, with its node.
-    pub(super) fn says(&self, what: &str) -> String {
-        self.node.as_ref().map_or_else(|| what.to_owned(), |node| format!("node {node}: {what}"))
+    /// Prefixes a message with the node of the pod.
+    pub(super) fn with_node(&self, message: &str) -> String {
+        self.node.as_ref().map_or_else(|| message.to_owned(), |node| format!("node {node}: {message}"))
     }
 
-    /// Whether it checks what is wanted, and nothing that only looks like it.
+    /// Reports whether the pod checks this configuration, by hash and fingerprint.
     pub(super) fn checks(&self, wanted: &Wanted) -> bool {
         self.hash.as_ref() == Some(&wanted.hash)
             && self.posted_hash.as_ref().is_none_or(|posted| *posted == wanted.hash)
             && wanted.fingerprint.as_ref().is_none_or(|wanted| self.fingerprint.as_ref() == Some(wanted))
     }
 
-    /// How it ended, if it ended and said nothing.
+    /// Returns the problem of a pod that terminated without a result.
     pub(super) fn ended_without_result(&self) -> Option<Trouble> {
         if self.result.is_some() {
             return None;
@@ -115,60 +115,61 @@ impl SeenPod {
         match self.phase.as_str() {
             "Failed" => Some(self.ended.clone().unwrap_or_else(|| unknown("Unknown", "the pod failed"))),
             "Succeeded" => {
-                Some(unknown("PodCompletedWithoutResult", "the pod ended without saying what it found"))
+                Some(unknown("PodCompletedWithoutResult", "the pod completed without reporting a result"))
             }
             _ => None,
         }
     }
 
-    /// When it was over with it.
+    /// Returns the time of the result or termination.
     pub(super) fn ended_at(&self) -> Option<Timestamp> {
         self.result.as_ref().and_then(|result| result.at).or(self.finished)
     }
 
-    /// What it waits for, if that takes too long.
+    /// Returns the problem of a pod without a result after [`START_WITHIN`].
     pub(super) fn late(&self, now: Timestamp) -> Option<Trouble> {
-        let passed = Duration::try_from(now.duration_since(self.begun?)).unwrap_or_default();
-        if passed <= START_WITHIN {
+        let elapsed = Duration::try_from(now.duration_since(self.begun?)).unwrap_or_default();
+        if elapsed <= START_WITHIN {
             return None;
         }
         let unknown = Trouble {
             reason: "PreflightTimeout".into(),
-            message: format!("the pod has no result after {} s", START_WITHIN.as_secs()),
+            message: format!("the pod reported no result within {} s", START_WITHIN.as_secs()),
         };
         Some(self.waiting.clone().unwrap_or(unknown))
     }
 }
 
-/// The node that a pod was made for.
-fn wanted_node(pod: &Pod) -> Option<String> {
+/// Returns the node that a pod is pinned to.
+fn pinned_node(pod: &Pod) -> Option<String> {
     let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
     let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
     terms.first()?.match_fields.as_ref()?.first()?.values.as_ref()?.first().cloned()
 }
 
-/// Containers in the order in which they start. Plugins are init containers: what keeps them from starting keeps all others
-/// waiting, which would only tell that they wait.
+/// Iterates over containers in start order. Plugins are init containers: if one does not start, the others only report that they
+/// are waiting.
 fn containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
     let init = status.init_container_statuses.iter().flatten();
     init.chain(status.container_statuses.iter().flatten())
 }
 
 fn waiting(status: &PodStatus) -> Option<Trouble> {
-    containers(status).find_map(|one| {
-        let waiting = one.state.as_ref()?.waiting.as_ref()?;
+    containers(status).find_map(|status| {
+        let waiting = status.state.as_ref()?.waiting.as_ref()?;
         let reason = waiting.reason.clone().filter(|reason| !reason.is_empty())?;
         let why = waiting.message.clone().unwrap_or_else(|| reason.clone());
-        Some(Trouble { reason, message: format!("container {} waits: {why}", one.name) })
+        Some(Trouble { reason, message: format!("container {} is waiting: {why}", status.name) })
     })
 }
 
 fn ended(status: &PodStatus) -> Option<Trouble> {
-    let container = containers(status).find_map(|one| {
-        let ended = one.state.as_ref()?.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
-        let reason = ended.reason.clone().filter(|reason| !reason.is_empty()).unwrap_or("Error".into());
-        let said = ended.message.as_deref().map(|said| format!(": {}", said.trim())).unwrap_or_default();
-        let message = format!("container {} ended with {}{said}", one.name, ended.exit_code);
+    let container = containers(status).find_map(|status| {
+        let terminated = status.state.as_ref()?.terminated.as_ref().filter(|state| state.exit_code != 0)?;
+        let reason = terminated.reason.clone().filter(|reason| !reason.is_empty()).unwrap_or("Error".into());
+        let detail =
+            terminated.message.as_deref().map(|text| format!(": {}", text.trim())).unwrap_or_default();
+        let message = format!("container {} exited with code {}{detail}", status.name, terminated.exit_code);
         Some(Trouble { reason, message })
     });
     let pod = || {
@@ -180,9 +181,9 @@ fn ended(status: &PodStatus) -> Option<Trouble> {
 }
 
 fn finished(status: &PodStatus) -> Option<Timestamp> {
-    let ends = containers(status).filter_map(|one| {
-        let ended = one.state.as_ref()?.terminated.as_ref()?;
-        Some(ended.finished_at.as_ref()?.0)
+    let ends = containers(status).filter_map(|status| {
+        let terminated = status.state.as_ref()?.terminated.as_ref()?;
+        Some(terminated.finished_at.as_ref()?.0)
     });
     ends.max()
 }

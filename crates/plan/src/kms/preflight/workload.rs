@@ -1,4 +1,4 @@
-//! The objects that check a configuration: a pod with the plugins and the checker, and what it may do.
+//! Preflight objects: a pod with the plugins and the checker, its ServiceAccount and RBAC.
 
 use api::names::kms::preflight as names;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -11,60 +11,60 @@ use crate::kms::inject::{Beside, Options, inject};
 use crate::kms::plugin::{Files, Refusal};
 use crate::kms::secret_layout::Content;
 
-/// Longest name of a pod.
-const LONGEST_NAME: usize = 253;
+/// Maximum length of a pod name.
+const MAX_NAME_LENGTH: usize = 253;
 
-/// Where the check runs.
+/// Settings of preflight pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The namespace: that of the API servers.
+    /// Namespace of the API servers.
     pub namespace: String,
-    /// The image of the checker.
+    /// Image of the checker.
     pub image: String,
-    /// The checker's program and subcommand.
+    /// Command of the checker.
     pub command: Vec<String>,
-    /// Whether the pod is in the network of its node, as static pods are.
+    /// Whether the pod uses the host network, like static pods.
     pub host_network: bool,
-    /// The label of nodes that it may run on; none for all.
+    /// Label of eligible nodes; `None` for all nodes.
     pub node_label: Option<String>,
-    /// Deadline of each call of a plugin, as a flag.
+    /// Timeout of each plugin call, in flag syntax.
     pub call_timeout: String,
 }
 
-/// What is checked.
+/// Configuration to check.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
-    /// The content of the secret.
+    /// Secret content.
     pub content: &'a Content,
-    /// Its hash.
+    /// Hash.
     pub hash: &'a str,
-    /// Its fingerprint.
+    /// Fingerprint.
     pub fingerprint: &'a str,
-    /// Which try it is.
+    /// Attempt number.
     pub attempt: u32,
-    /// The value by which it was asked for.
+    /// Retry annotation that requested the attempt.
     pub retry: Option<&'a str>,
 }
 
-/// The pods: one on each of these nodes, since the way to the KMS is another from each; where there is no node to name, one that
-/// waits for any.
-pub fn pods(place: &Place, workload: &Workload<'_>, nodes: &[String]) -> Result<Vec<Pod>, Refusal> {
+/// Renders one pod per node, because the network path to the KMS differs between nodes. Without nodes, renders one pod that can be
+/// scheduled anywhere.
+pub fn pods(config: &Place, workload: &Workload<'_>, nodes: &[String]) -> Result<Vec<Pod>, Refusal> {
     if nodes.is_empty() {
-        return Ok(vec![pod(place, workload, None, 1)?]);
+        return Ok(vec![pod(config, workload, None, 1)?]);
     }
-    nodes.iter().map(|node| pod(place, workload, Some(node), nodes.len())).collect()
+    nodes.iter().map(|node| pod(config, workload, Some(node), nodes.len())).collect()
 }
 
-fn pod(place: &Place, workload: &Workload<'_>, node: Option<&str>, of: usize) -> Result<Pod, Refusal> {
+fn pod(config: &Place, workload: &Workload<'_>, node: Option<&str>, of: usize) -> Result<Pod, Refusal> {
     let Workload { content, hash, fingerprint, attempt, retry } = workload;
     let options = Options {
         container: names::CONTAINER.into(),
         files: Files::Secret(names::SECRET.into()),
         beside: Beside::Checker,
     };
-    let mut spec = inject(&spec(place, hash), content, &options)?;
+    let mut spec = inject(&pod_spec(config, hash), content, &options)?;
     if let Some(node) = node {
-        // Not by `nodeName`, which would put it also on a node that has no room for it, or that nothing may come to.
+        // Not `nodeName`, which bypasses the scheduler and ignores capacity and taints.
         let field = json!({ "key": "metadata.name", "operator": "In", "values": [node] });
         let terms = json!([{ "matchFields": [field] }]);
         spec["affinity"] = json!({ "nodeAffinity": {
@@ -81,22 +81,22 @@ fn pod(place: &Place, workload: &Workload<'_>, node: Option<&str>, of: usize) ->
         annotations[names::RETRY_ANNOTATION] = json!(retry);
     }
     let labels = json!({ names::APP_LABEL: names::APP });
-    let meta = json!({ "namespace": place.namespace, "name": node.map_or_else(|| names::NAME.to_owned(), name), "labels": labels, "annotations": annotations });
-    typed(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec }))
+    let meta = json!({ "namespace": config.namespace, "name": node.map_or_else(|| names::NAME.to_owned(), name), "labels": labels, "annotations": annotations });
+    deserialize(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec }))
 }
 
-/// The name of the pod on a node; of nodes whose names are too long to be part of it, a digest.
+/// Returns the pod name for a node. Long node names are replaced by a digest.
 #[must_use]
 pub fn name(node: &str) -> String {
     let name = format!("{}-{node}", names::NAME);
-    if name.len() <= LONGEST_NAME {
+    if name.len() <= MAX_NAME_LENGTH {
         return name;
     }
     let digest: String = Sha256::digest(node).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{}-{digest}", names::NAME)
 }
 
-fn spec(place: &Place, hash: &str) -> Value {
+fn pod_spec(config: &Place, hash: &str) -> Value {
     let field = |path: &str| json!({ "fieldRef": { "apiVersion": "v1", "fieldPath": path } });
     let master = "node-role.kubernetes.io/master";
     let control_plane = "node-role.kubernetes.io/control-plane";
@@ -105,18 +105,18 @@ fn spec(place: &Place, hash: &str) -> Value {
         "restartPolicy": "Never",
         "serviceAccountName": names::NAME,
         "priorityClassName": "system-cluster-critical",
-        "hostNetwork": place.host_network,
+        "hostNetwork": config.host_network,
         "tolerations": [tolerate(master), tolerate(control_plane)],
         "terminationGracePeriodSeconds": 5,
-        // Nothing waits for the pod to be ready; they tell what it is going to post.
+        // Readiness is not used; the gates document the conditions that the pod reports.
         "readinessGates": [{ "conditionType": names::RESULT }, { "conditionType": names::CONFIG_HASH }],
         "containers": [{
             "name": names::CONTAINER,
-            "image": place.image,
+            "image": config.image,
             "imagePullPolicy": "IfNotPresent",
-            "command": place.command,
+            "command": config.command,
             "args": [
-                format!("--kms-call-timeout={}", place.call_timeout),
+                format!("--kms-call-timeout={}", config.call_timeout),
                 "--config-hash=$(CONFIG_HASH)",
                 "--pod-name=$(POD_NAME)",
                 "--pod-namespace=$(POD_NAMESPACE)",
@@ -132,24 +132,24 @@ fn spec(place: &Place, hash: &str) -> Value {
                 "allowPrivilegeEscalation": false,
                 "capabilities": { "drop": ["ALL"] },
                 "readOnlyRootFilesystem": true,
-                // As plugins are: the user of our own image may open nobody's sockets.
+                // Same user as the plugins: the user of the Outrigger image cannot open their sockets.
                 "runAsUser": 0,
                 "seccompProfile": { "type": "RuntimeDefault" },
             },
         }],
     });
-    if let Some(label) = &place.node_label {
+    if let Some(label) = &config.node_label {
         spec["nodeSelector"] = json!({ label: "" });
     }
     spec
 }
 
-/// The checker's identity.
+/// Renders the ServiceAccount of the checker.
 pub fn service_account(namespace: &str) -> Result<ServiceAccount, Refusal> {
-    typed(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(namespace) }))
+    deserialize(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(namespace) }))
 }
 
-/// What the checker may do: say what it has found, on the pods of the check.
+/// Renders the Role of the checker, which may report results in the status of the preflight pods.
 pub fn role(namespace: &str, nodes: &[String]) -> Result<Role, Refusal> {
     let pods: Vec<String> = match nodes {
         [] => vec![names::NAME.to_owned()],
@@ -157,16 +157,16 @@ pub fn role(namespace: &str, nodes: &[String]) -> Result<Role, Refusal> {
     };
     let rule = |resource: &str, verb: &str| json!({ "apiGroups": [""], "resources": [resource], "resourceNames": pods, "verbs": [verb] });
     let rules = json!([rule("pods", "get"), rule("pods/status", "update")]);
-    typed(json!({
+    deserialize(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": meta(namespace), "rules": rules,
     }))
 }
 
-/// That it may.
+/// Renders the RoleBinding of the checker.
 pub fn role_binding(namespace: &str) -> Result<RoleBinding, Refusal> {
     let subject = json!({ "kind": "ServiceAccount", "name": names::NAME, "namespace": namespace });
     let role = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": names::NAME });
-    typed(json!({
+    deserialize(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": meta(namespace),
         "roleRef": role, "subjects": [subject],
     }))
@@ -176,6 +176,6 @@ fn meta(namespace: &str) -> Value {
     json!({ "namespace": namespace, "name": names::NAME })
 }
 
-fn typed<K: DeserializeOwned>(object: Value) -> Result<K, Refusal> {
-    serde_json::from_value(object).map_err(|error| Refusal(format!("an object that cannot be made: {error}")))
+fn deserialize<K: DeserializeOwned>(object: Value) -> Result<K, Refusal> {
+    serde_json::from_value(object).map_err(|error| Refusal(format!("invalid object: {error}")))
 }
