@@ -1,4 +1,4 @@
-//! Fingerprints of a KMS configuration: who asks for a check and who makes it agree by them on what was checked.
+//! Hashes of a KMS configuration, by which the operator and the preflight controller agree on what was checked.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use sha2::{Digest, Sha256};
 
 use super::plugin::{Kind, Need, Refusal};
 
-/// Values of an object by their keys. Absent: there is no such object.
+/// Values of an object by key. `None`: the object does not exist.
 pub type Values = Option<BTreeMap<String, Vec<u8>>>;
 
-/// The fingerprint that operator resources have room for: eight characters. It is short and not keyed; what must not be
-/// mistaken is compared by [`fingerprint`] as well.
+/// Computes the eight-character hash stored in operator resources. It is short and not keyed; compare [`fingerprint`], too,
+/// where collisions matter.
 pub fn of(kind: &dyn Kind, config: &Value, find: impl Fn(&Need) -> Values) -> Result<String, Refusal> {
     let mut hash = Fnv1::new();
-    hash.add(escaped(&kind.document(config)?).as_bytes());
+    hash.add(escape_html(&kind.document(config)?).as_bytes());
     hash.add(b"\n");
     for need in kind.needs(config)? {
         for (key, value) in required(&need, find(&need))? {
@@ -27,24 +27,24 @@ pub fn of(kind: &dyn Kind, config: &Value, find: impl Fn(&Need) -> Values) -> Re
     Ok(URL_SAFE.encode(hash.0.to_be_bytes()))
 }
 
-/// The values that a plugin needs of an object, in the order of their keys. Others that are there do not count.
+/// Returns the required values of an object, sorted by key. Other keys are ignored.
 pub fn required(need: &Need, values: Values) -> Result<Vec<(&'static str, Vec<u8>)>, Refusal> {
     let Need { source, name, keys } = need;
     let Some(mut values) = values else {
-        return Err(Refusal(format!("{} {name} is not there: create it", source.kind())));
+        return Err(Refusal(format!("{} {name} not found: create it", source.kind())));
     };
     let mut found = Vec::new();
     for key in keys {
         match values.remove(*key) {
             Some(value) if !value.is_empty() => found.push((*key, value)),
-            _ => return Err(Refusal(format!("{} {name} has no {key:?}: add it", source.kind()))),
+            _ => return Err(Refusal(format!("{} {name} has no key {key:?}: add it", source.kind()))),
         }
     }
     Ok(found)
 }
 
-/// JSON as Go's encoder writes it by default: fit to be put into a page.
-fn escaped(json: &str) -> String {
+/// Escapes HTML characters like Go's JSON encoder.
+fn escape_html(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
@@ -59,7 +59,7 @@ fn escaped(json: &str) -> String {
     text
 }
 
-/// FNV-1 of 32 bits: first multiply, then mix, unlike FNV-1a.
+/// 32-bit FNV-1, which multiplies before it XORs, unlike FNV-1a.
 struct Fnv1(u32);
 
 impl Fnv1 {
@@ -74,8 +74,8 @@ impl Fnv1 {
     }
 }
 
-/// A fingerprint that cannot be met by chance, nor be used to guess a credential by who has not the key (HMAC-SHA-256).
-/// Each part counts with its length: moving a byte from one to the next gives another one.
+/// Computes an HMAC-SHA-256: collision resistant, and without the key useless for guessing credentials. Parts are
+/// length-prefixed, so that moving a byte between parts changes the result.
 #[must_use]
 pub fn fingerprint<'a>(key: &[u8], parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     const BLOCK: usize = 64;

@@ -1,4 +1,4 @@
-//! Kinds of plugins. Everything that differs between them is behind [`Kind`]; Vault is the only one so far.
+//! Plugin kinds. Everything that differs between them is behind [`Kind`]; Vault is the only one so far.
 
 use std::fmt::Debug;
 
@@ -9,66 +9,66 @@ use serde_json::Value;
 use super::secret_layout::{Entry, PluginData, Reference};
 use super::vault::Vault;
 
-/// Why something is not done: one line that names what is wrong and the fix.
+/// Invalid KMS configuration: one line that names the problem and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
 
 impl From<super::secret_layout::Malformed> for Refusal {
-    fn from(wrong: super::secret_layout::Malformed) -> Self {
-        Self(wrong.to_string())
+    fn from(error: super::secret_layout::Malformed) -> Self {
+        Self(error.to_string())
     }
 }
 
 impl From<super::providers::Malformed> for Refusal {
-    fn from(wrong: super::providers::Malformed) -> Self {
-        Self(wrong.to_string())
+    fn from(error: super::providers::Malformed) -> Self {
+        Self(error.to_string())
     }
 }
 
-/// Every kind that can be put into a pod.
+/// Supported plugin kinds.
 pub const KINDS: [&dyn Kind; 1] = [&Vault];
 
-/// A kind of plugin.
+/// Plugin kind.
 pub trait Kind: Debug + Sync {
-    /// The word for it in `spec.encryption.kms.type`.
+    /// Returns the value of `spec.encryption.kms.type`.
     fn name(&self) -> &'static str;
 
-    /// With what the names of its containers begin; the number of the key follows.
+    /// Returns the prefix of container names, which the key number follows.
     fn container_prefix(&self) -> &'static str;
 
-    /// Values that it needs of other objects.
+    /// Returns the Secrets and ConfigMaps that the configuration references.
     fn needs(&self, config: &Value) -> Result<Vec<Need>, Refusal>;
 
-    /// What to run.
+    /// Returns image and arguments of the plugin container.
     fn program(&self, plugin: &Plugin<'_>) -> Result<Program, Refusal>;
 
-    /// Its configuration as hashes of it are made from: every program that makes one must write the same.
+    /// Returns the canonical configuration for hashing. All programs that compute the hash must produce the same bytes.
     fn document(&self, config: &Value) -> Result<String, Refusal>;
 }
 
-/// Values of an object that a plugin needs.
+/// Referenced object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Where they are.
+    /// Kind of the object.
     pub source: Source,
-    /// The object.
+    /// Name of the object.
     pub name: String,
-    /// The keys in it, sorted.
+    /// Required keys, sorted.
     pub keys: Vec<&'static str>,
 }
 
-/// Kinds of objects that hold values.
+/// Kind of a referenced object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// A Secret.
+    /// Secret.
     Secret,
-    /// A ConfigMap.
+    /// ConfigMap.
     ConfigMap,
 }
 
 impl Source {
-    /// The kind of the object.
+    /// Returns the Kubernetes kind.
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
@@ -78,41 +78,41 @@ impl Source {
     }
 }
 
-/// A plugin that is to be put into a pod.
+/// Plugin to inject.
 #[derive(Clone, Copy, Debug)]
 pub struct Plugin<'a> {
-    /// Number of its key.
+    /// Key number.
     pub key_id: u64,
-    /// Where it is to listen.
+    /// Listen address.
     pub endpoint: &'a str,
-    /// Its configuration: what stands under its type.
+    /// Configuration below its type.
     pub config: &'a Value,
-    /// Its files.
+    /// Content of its files.
     pub data: &'a PluginData,
-    /// Where they are in the container.
+    /// Location of its files in the container.
     pub files: &'a Files,
 }
 
-/// What to run in a plugin's container.
+/// Image and arguments of a plugin container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The image.
+    /// Image.
     pub image: String,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<String>,
 }
 
-/// Where the files of an encryption configuration are.
+/// Location of the plugin files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Files {
-    /// In a volume of their own, from the Secret of this name.
+    /// Volume from the Secret with this name.
     Secret(String),
-    /// In the files of a static pod, in the folder of the Secret of this name.
+    /// Static pod resource directory, in the directory of the Secret with this name.
     Resources(String),
 }
 
 impl Files {
-    /// The path of a file.
+    /// Returns the path of a file.
     #[must_use]
     pub fn path(&self, entry: &Entry) -> String {
         match self {
@@ -122,7 +122,7 @@ impl Files {
     }
 }
 
-/// The part of an APIServer resource that configures a KMS. The resource is only an envelope.
+/// KMS configuration of an APIServer resource, which is used as an envelope only.
 #[derive(Deserialize)]
 struct Envelope {
     spec: Spec,
@@ -138,29 +138,28 @@ struct Encryption {
     kms: Value,
 }
 
-/// The kind that a plugin's configuration asks for, and what it is configured with. `place` names the configuration, for
-/// who must correct it.
-pub fn configured(config: &[u8], place: &str) -> Result<(&'static dyn Kind, Value), Refusal> {
+/// Returns kind and configuration of a plugin. `location` names the configuration in errors.
+pub fn configured(config: &[u8], location: &str) -> Result<(&'static dyn Kind, Value), Refusal> {
     let envelope: Envelope = serde_json::from_slice(config).map_err(|error| {
-        Refusal(format!("{place} must be an APIServer in JSON with spec.encryption.kms: {error}"))
+        Refusal(format!("{location} must be an APIServer in JSON with spec.encryption.kms: {error}"))
     })?;
-    of_kms(&envelope.spec.encryption.kms, place)
+    of_kms(&envelope.spec.encryption.kms, location)
 }
 
-/// The same of what stands under `spec.encryption.kms`.
-pub fn of_kms(kms: &Value, place: &str) -> Result<(&'static dyn Kind, Value), Refusal> {
-    let wanted = kms["type"].as_str().unwrap_or_default();
-    let Some(kind) = KINDS.into_iter().find(|kind| kind.name() == wanted) else {
+/// Returns kind and configuration of the value of `spec.encryption.kms`.
+pub fn of_kms(kms: &Value, location: &str) -> Result<(&'static dyn Kind, Value), Refusal> {
+    let requested = kms["type"].as_str().unwrap_or_default();
+    let Some(kind) = KINDS.into_iter().find(|kind| kind.name() == requested) else {
         let known: Vec<&str> = KINDS.iter().map(|kind| kind.name()).collect();
         return Err(Refusal(format!(
-            "{place} has spec.encryption.kms.type {wanted:?}: it must be {}",
+            "{location} has unsupported spec.encryption.kms.type {requested:?}: use {}",
             known.join(" or ")
         )));
     };
     Ok((kind, kms[kind.name().to_lowercase()].clone()))
 }
 
-/// The entry of the encryption-config secret that a value becomes.
+/// Returns the entry of the encryption-config Secret for a referenced value.
 pub fn entry(source: Source, reference: Reference, key_id: u64) -> Entry {
     match source {
         Source::Secret => Entry::Secret(reference, key_id),

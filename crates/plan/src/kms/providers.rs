@@ -1,5 +1,4 @@
-//! The providers of an encryption configuration that are plugins of a KMS. A plugin serves one provider for each resource, so
-//! several providers are one plugin.
+//! KMS providers of an EncryptionConfiguration. A plugin serves one provider per resource, so several providers map to one plugin.
 
 use std::collections::BTreeMap;
 
@@ -9,62 +8,60 @@ use serde::Deserialize;
 
 use super::secret_layout::read_number;
 
-/// What is wrong with an encryption configuration.
+/// Error returned for an invalid EncryptionConfiguration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It is no such document.
-    #[error("key \"encryption-config\" of the secret is no EncryptionConfiguration in JSON: {0}")]
+    /// Malformed document.
+    #[error("key \"encryption-config\" of the secret is not an EncryptionConfiguration in JSON: {0}")]
     Json(String),
-    /// The name of a provider does not tell the number of its key.
-    #[error(
-        "key \"encryption-config\" of the secret: provider {name:?} must be named NUMBER_RESOURCE, with the number of its key"
-    )]
+    /// The provider name contains no key number.
+    #[error("key \"encryption-config\" of the secret: provider {name:?} must be named KEYNUMBER_RESOURCE")]
     Name {
-        /// The provider.
+        /// Provider name.
         name: String,
     },
-    /// A version that plugins do not speak.
+    /// Unsupported version.
     #[error(
-        "key \"encryption-config\" of the secret: provider {name:?} has apiVersion {version:?}: only v2 is served"
+        "key \"encryption-config\" of the secret: provider {name:?} has apiVersion {version:?}: only v2 is supported"
     )]
     Version {
-        /// The provider.
+        /// Provider name.
         name: String,
-        /// Its version.
+        /// Version.
         version: String,
     },
-    /// The plugin would listen where nobody looks.
+    /// Unexpected endpoint.
     #[error(
-        "key \"encryption-config\" of the secret: provider {name:?} has endpoint {endpoint:?}: it must be {expected}"
+        "key \"encryption-config\" of the secret: provider {name:?} has endpoint {endpoint:?}: expected {expected}"
     )]
     Endpoint {
-        /// The provider.
+        /// Provider name.
         name: String,
-        /// Where its plugin would listen.
+        /// Configured endpoint.
         endpoint: String,
-        /// Where it must.
+        /// Expected endpoint.
         expected: String,
     },
-    /// One plugin cannot be two.
+    /// Two providers of one key have different settings.
     #[error(
-        "key \"encryption-config\" of the secret: providers {one:?} and {other:?} have the same key and differ in more than their names"
+        "key \"encryption-config\" of the secret: providers {one:?} and {other:?} of the same key have different settings"
     )]
     Differ {
-        /// A provider.
+        /// First provider.
         one: String,
-        /// The other one.
+        /// Second provider.
         other: String,
     },
 }
 
-/// A plugin that an encryption configuration asks for.
+/// Plugin required by an EncryptionConfiguration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
-    /// Number of its key.
+    /// Key number.
     pub key_id: u64,
-    /// Where it listens.
+    /// Listen address.
     pub endpoint: String,
-    /// Whether it encrypts what is written, or only decrypts what was.
+    /// Whether it encrypts new data or only decrypts existing data.
     pub role: KeyRole,
 }
 
@@ -82,7 +79,7 @@ struct Resource {
     providers: Vec<Entry>,
 }
 
-/// An entry; those that are not of a KMS do not concern us.
+/// Provider entry; entries of other provider types are ignored.
 #[derive(Deserialize)]
 struct Entry {
     kms: Option<Kms>,
@@ -93,7 +90,7 @@ struct Entry {
 struct Kms {
     #[serde(default)]
     name: String,
-    /// Everything but the name, to be compared as it is.
+    /// All settings except the name, compared verbatim.
     #[serde(flatten)]
     settings: BTreeMap<String, serde_json::Value>,
 }
@@ -104,26 +101,26 @@ impl Kms {
     }
 }
 
-/// Where the plugin of a key listens.
+/// Returns the listen address of the plugin of a key.
 #[must_use]
 pub fn endpoint(key_id: u64) -> String {
     format!("unix://{SOCKET_FOLDER}/kms-{key_id}.sock")
 }
 
-/// The plugins of an encryption configuration, each once, the newest key first.
+/// Parses an EncryptionConfiguration and returns its plugins without duplicates, latest key first.
 pub fn read(config: &[u8]) -> Result<Vec<Provider>, Malformed> {
     let document: Document =
         serde_json::from_slice(config).map_err(|error| Malformed::Json(error.to_string()))?;
     if document.kind.as_deref().is_some_and(|kind| kind != "EncryptionConfiguration") {
-        return Err(Malformed::Json(format!("its kind is {:?}", document.kind.unwrap_or_default())));
+        return Err(Malformed::Json(format!("kind is {:?}", document.kind.unwrap_or_default())));
     }
     let mut found: BTreeMap<u64, (Kms, Provider)> = BTreeMap::new();
     for resource in document.resources {
-        for (place, entry) in resource.providers.into_iter().enumerate() {
+        for (index, entry) in resource.providers.into_iter().enumerate() {
             let Some(kms) = entry.kms else { continue };
-            // What is written is encrypted by the first provider of its resource.
-            let role = if place == 0 { KeyRole::Write } else { KeyRole::Read };
-            let provider = checked(&kms, role)?;
+            // The first provider of a resource encrypts new data.
+            let role = if index == 0 { KeyRole::Write } else { KeyRole::Read };
+            let provider = validate(&kms, role)?;
             match found.get_mut(&provider.key_id) {
                 None => {
                     found.insert(provider.key_id, (kms, provider));
@@ -139,20 +136,20 @@ pub fn read(config: &[u8]) -> Result<Vec<Provider>, Malformed> {
     Ok(found.into_values().rev().map(|(_, provider)| provider).collect())
 }
 
-fn checked(kms: &Kms, role: KeyRole) -> Result<Provider, Malformed> {
+fn validate(kms: &Kms, role: KeyRole) -> Result<Provider, Malformed> {
     let name = kms.name.clone();
-    // Designs write `kms-1_secrets`, programs write `1_secrets`.
+    // Documentation uses `kms-1_secrets`, the operators use `1_secrets`.
     let number = name.split_once('_').map(|(id, _)| id.strip_prefix("kms-").unwrap_or(id));
     let Some(key_id) = number.and_then(read_number) else { return Err(Malformed::Name { name }) };
     let version = kms.setting("apiVersion");
     if version != "v2" {
         return Err(Malformed::Version { name, version });
     }
-    let (is, expected) = (kms.setting("endpoint"), endpoint(key_id));
-    if is != expected {
-        return Err(Malformed::Endpoint { name, endpoint: is, expected });
+    let (actual, expected) = (kms.setting("endpoint"), endpoint(key_id));
+    if actual != expected {
+        return Err(Malformed::Endpoint { name, endpoint: actual, expected });
     }
-    Ok(Provider { key_id, endpoint: is, role })
+    Ok(Provider { key_id, endpoint: actual, role })
 }
 
 #[cfg(test)]

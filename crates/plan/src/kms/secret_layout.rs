@@ -1,70 +1,70 @@
-//! The Secret that holds an API server's encryption configuration: the configuration, and for each key of a KMS the
-//! configuration of its plugin and the files that the plugin reads. All of it is in one Secret, so that it changes at once.
+//! Encryption-config Secret of an API server: the EncryptionConfiguration, and for each KMS key the configuration and files of its
+//! plugin. One Secret holds everything, so that updates are atomic.
 
 use std::collections::BTreeMap;
 
 use api::names::kms::encryption_config as prefix;
 use k8s_openapi::ByteString;
 
-/// What is wrong with a Secret.
+/// Error returned for an invalid Secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The number at the end of a key is none.
+    /// Missing or malformed key number.
     #[error(
-        "key {key:?} of the secret must end in \"-\" and the number of a key (digits, no leading zero): rename it"
+        "key {key:?} of the secret must end in \"-\" and a key number (digits, no leading zero): rename it"
     )]
     Number {
-        /// The key.
+        /// Key in the Secret.
         key: String,
     },
-    /// A key does not tell whose value it is.
+    /// Malformed object reference.
     #[error("key {key:?} of the secret must be {prefix}NAME_KEY-NUMBER: {lacks} is missing")]
     Reference {
-        /// The key.
+        /// Key in the Secret.
         key: String,
-        /// With what it begins.
+        /// Prefix of the key.
         prefix: &'static str,
-        /// What it lacks.
+        /// Missing part.
         lacks: &'static str,
     },
-    /// A value is empty.
-    #[error("key {key:?} of the secret is empty: fill it or remove it")]
+    /// Empty value.
+    #[error("key {key:?} of the secret is empty: set or remove it")]
     Empty {
-        /// The key.
+        /// Key in the Secret.
         key: String,
     },
-    /// A name that cannot be told from the key that follows it.
-    #[error("{name:?} cannot be the name of an object: it has \"_\" in it, or is empty")]
+    /// Object name that cannot be separated from the key that follows it.
+    #[error("invalid object name {name:?}: must not be empty or contain \"_\"")]
     Name {
-        /// The name.
+        /// Object name.
         name: String,
     },
 }
 
-/// What one key of the Secret stands for.
+/// Key of the Secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entry {
-    /// The encryption configuration.
+    /// EncryptionConfiguration.
     Config,
-    /// The configuration of a plugin.
+    /// Configuration of a plugin.
     PluginConfig(u64),
-    /// A value that was copied from a Secret, for a plugin.
+    /// Plugin value copied from a Secret.
     Secret(Reference, u64),
-    /// A value that was copied from a ConfigMap, for a plugin.
+    /// Plugin value copied from a ConfigMap.
     ConfigMap(Reference, u64),
 }
 
-/// A value of a Secret or of a ConfigMap.
+/// Reference to a value of a Secret or ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
     /// Name of the object.
     pub name: String,
-    /// Key in it.
+    /// Key in the object.
     pub key: String,
 }
 
 impl Reference {
-    /// A value. Its parts are told apart by the first `_`, which no name of an object has.
+    /// Creates a reference. The first `_` separates name and key, because object names never contain it.
     pub fn new(name: &str, key: &str) -> Result<Self, Malformed> {
         if name.is_empty() || name.contains('_') {
             return Err(Malformed::Name { name: name.into() });
@@ -77,27 +77,27 @@ impl Reference {
 }
 
 impl Entry {
-    /// Reads a key of the Secret. `None`: it is none of those that we know.
+    /// Parses a key of the Secret. Returns `None` for unrelated keys.
     pub fn read(key: &str) -> Result<Option<Self>, Malformed> {
         if key == prefix::CONFIG {
             return Ok(Some(Self::Config));
         }
         if let Some(rest) = key.strip_prefix(prefix::PLUGIN_CONFIG_PREFIX) {
-            return Ok(Some(Self::PluginConfig(number(key, rest)?)));
+            return Ok(Some(Self::PluginConfig(key_number(key, rest)?)));
         }
         for (prefix, make) in [
             (prefix::SECRET_PREFIX, Self::Secret as fn(Reference, u64) -> Self),
             (prefix::CONFIG_MAP_PREFIX, Self::ConfigMap),
         ] {
             if let Some(rest) = key.strip_prefix(prefix) {
-                let (reference, id) = referenced(key, prefix, rest)?;
+                let (reference, id) = parse_reference(key, prefix, rest)?;
                 return Ok(Some(make(reference, id)));
             }
         }
         Ok(None)
     }
 
-    /// The key in the Secret, which is also the name of the file that a plugin reads.
+    /// Returns the key in the Secret, which is also the file name for the plugin.
     #[must_use]
     pub fn key(&self) -> String {
         let value = |prefix, Reference { name, key }: &Reference, id| format!("{prefix}{name}_{key}-{id}");
@@ -110,55 +110,55 @@ impl Entry {
     }
 }
 
-/// The object, the key in it, and the number at the end.
-fn referenced(key: &str, prefix: &'static str, rest: &str) -> Result<(Reference, u64), Malformed> {
+/// Parses object name, key and key number.
+fn parse_reference(key: &str, prefix: &'static str, rest: &str) -> Result<(Reference, u64), Malformed> {
     let lacks = |lacks| Malformed::Reference { key: key.into(), prefix, lacks };
-    // The number stands after the last dash: names and keys may have dashes and digits at their ends.
+    // The key number follows the last dash, because names and keys may end with dashes and digits.
     let (reference, id) = rest.rsplit_once('-').ok_or_else(|| Malformed::Number { key: key.into() })?;
-    let id = number(key, id)?;
+    let id = key_number(key, id)?;
     let (name, data_key) = reference.split_once('_').ok_or_else(|| lacks("\"_\""))?;
     match (name, data_key) {
-        ("", _) => Err(lacks("the object's name")),
+        ("", _) => Err(lacks("the object name")),
         (_, "") => Err(lacks("the key in the object")),
         (name, data_key) => Ok((Reference { name: name.into(), key: data_key.into() }, id)),
     }
 }
 
-/// A number as it is also written in the name of a socket: with a leading zero, it would be the number of another one.
-fn number(key: &str, text: &str) -> Result<u64, Malformed> {
+/// Parses the key number of a Secret key. Leading zeros are rejected, because the number is also part of the socket name.
+fn key_number(key: &str, text: &str) -> Result<u64, Malformed> {
     read_number(text).ok_or_else(|| Malformed::Number { key: key.into() })
 }
 
-/// The number of a key: digits without a leading zero.
+/// Parses a key number: digits without a leading zero.
 #[must_use]
 pub fn read_number(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let plain = text == "0" || !text.starts_with('0');
-    if digits && plain { text.parse().ok() } else { None }
+    let is_numeric = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_canonical = text == "0" || !text.starts_with('0');
+    if is_numeric && is_canonical { text.parse().ok() } else { None }
 }
 
-/// What the Secret holds.
+/// Parsed Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The encryption configuration. Absent: nothing is encrypted by a KMS.
+    /// EncryptionConfiguration. `None`: KMS encryption is not configured.
     pub config: Option<Vec<u8>>,
-    /// What there is for each plugin, by the number of its key.
+    /// Plugin data by key number.
     pub plugins: BTreeMap<u64, PluginData>,
 }
 
-/// What the Secret holds for one plugin.
+/// Data of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginData {
-    /// Its configuration.
+    /// Configuration.
     pub config: Option<Vec<u8>>,
-    /// Values that were copied from Secrets.
+    /// Values copied from Secrets.
     pub secrets: BTreeMap<Reference, Vec<u8>>,
-    /// Values that were copied from ConfigMaps.
+    /// Values copied from ConfigMaps.
     pub config_maps: BTreeMap<Reference, Vec<u8>>,
 }
 
 impl Content {
-    /// Reads a Secret's data. One key that cannot be read makes all of it unusable: what it was meant for would be missing.
+    /// Parses the data of a Secret. One malformed key fails the whole Secret, because its data would be missing.
     pub fn read(data: &BTreeMap<String, ByteString>) -> Result<Self, Malformed> {
         let mut content = Self::default();
         for (key, ByteString(value)) in data {
@@ -185,7 +185,7 @@ impl Content {
         self.plugins.entry(id).or_default()
     }
 
-    /// The data of a Secret that holds it.
+    /// Renders the data of the Secret.
     #[must_use]
     pub fn write(&self) -> BTreeMap<String, ByteString> {
         let config = self.config.iter().map(|value| (Entry::Config, value));

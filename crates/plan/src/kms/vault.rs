@@ -1,4 +1,4 @@
-//! The plugin of HashiCorp Vault.
+//! HashiCorp Vault plugin.
 
 use api::names::kms::pod::VAULT_PLUGIN_PREFIX;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ const CA_BUNDLE: &str = "ca-bundle.crt";
 #[derive(Clone, Copy, Debug)]
 pub struct Vault;
 
-/// Its configuration. Hashes are made of it as it is written: the order of the fields counts.
+/// Configuration. The field order is part of the configuration hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Config {
@@ -71,9 +71,9 @@ fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-fn read(config: &Value) -> Result<Config, Refusal> {
+fn parse(config: &Value) -> Result<Config, Refusal> {
     serde_json::from_value(config.clone())
-        .map_err(|error| Refusal(format!("spec.encryption.kms.vault cannot be read: {error}")))
+        .map_err(|error| Refusal(format!("invalid spec.encryption.kms.vault: {error}")))
 }
 
 impl Kind for Vault {
@@ -86,7 +86,7 @@ impl Kind for Vault {
     }
 
     fn needs(&self, config: &Value) -> Result<Vec<Need>, Refusal> {
-        let Config { authentication, tls, .. } = read(config)?;
+        let Config { authentication, tls, .. } = parse(config)?;
         let (secret, bundle) = (authentication.app_role.secret.name, tls.ca_bundle.name);
         let mut needs = Vec::new();
         if !secret.is_empty() {
@@ -99,31 +99,31 @@ impl Kind for Vault {
     }
 
     fn program(&self, plugin: &Plugin<'_>) -> Result<Program, Refusal> {
-        let place = Entry::PluginConfig(plugin.key_id).key();
-        let config = read(plugin.config)
-            .map_err(|Refusal(why)| Refusal(format!("key {place:?} of the secret: {why}")))?;
-        let given = |field: &str, value: &str| {
+        let secret_key = Entry::PluginConfig(plugin.key_id).key();
+        let config = parse(plugin.config)
+            .map_err(|Refusal(why)| Refusal(format!("key {secret_key:?} of the secret: {why}")))?;
+        let required = |field: &str, value: &str| {
             if value.is_empty() {
                 let why = format!(
-                    "key {place:?} of the secret: spec.encryption.kms.vault.{field} is missing: set it"
+                    "key {secret_key:?} of the secret: spec.encryption.kms.vault.{field} is required"
                 );
                 return Err(Refusal(why));
             }
             Ok(value.to_owned())
         };
-        let image = given("kmsPluginImage", &config.kms_plugin_image)?;
+        let image = required("kmsPluginImage", &config.kms_plugin_image)?;
         let approle =
-            given("authentication.appRole.secret.name", &config.authentication.app_role.secret.name)?;
+            required("authentication.appRole.secret.name", &config.authentication.app_role.secret.name)?;
         let mut args = vec![
             format!("-listen-address={}", plugin.endpoint),
-            format!("-vault-address={}", given("vaultAddress", &config.vault_address)?),
-            format!("-vault-key-path={}", given("vaultKeyPath", &config.vault_key_path)?),
+            format!("-vault-address={}", required("vaultAddress", &config.vault_address)?),
+            format!("-vault-key-path={}", required("vaultKeyPath", &config.vault_key_path)?),
             format!("-approle-role-id={}", role_id(plugin, &approle)?),
-            format!("-approle-secret-id-path={}", file(plugin, Source::Secret, &approle, SECRET_ID)?),
+            format!("-approle-secret-id-path={}", file_path(plugin, Source::Secret, &approle, SECRET_ID)?),
         ];
         let bundle = &config.tls.ca_bundle.name;
         if !bundle.is_empty() {
-            args.push(format!("-tls-ca-file={}", file(plugin, Source::ConfigMap, bundle, CA_BUNDLE)?));
+            args.push(format!("-tls-ca-file={}", file_path(plugin, Source::ConfigMap, bundle, CA_BUNDLE)?));
         }
         for (flag, value) in [
             ("tls-sni", &config.tls.server_name),
@@ -134,19 +134,19 @@ impl Kind for Vault {
                 args.push(format!("-{flag}={value}"));
             }
         }
-        // Several plugins share one network: the second could not listen.
+        // Several plugins share one network namespace, so a second one could not bind the port.
         args.push("-metrics-port=0".into());
         Ok(Program { image, args })
     }
 
     fn document(&self, config: &Value) -> Result<String, Refusal> {
-        // Fields that are text cannot fail to be written.
-        serde_json::to_string(&read(config)?).map_err(|error| Refusal(error.to_string()))
+        // Serializing strings does not fail.
+        serde_json::to_string(&parse(config)?).map_err(|error| Refusal(error.to_string()))
     }
 }
 
-/// The value that a plugin needs of an object, and its key in the encryption-config secret.
-fn value<'a>(
+/// Returns a referenced value and its entry in the encryption-config Secret.
+fn find_value<'a>(
     plugin: &Plugin<'a>,
     source: Source,
     name: &str,
@@ -162,25 +162,25 @@ fn value<'a>(
     match found {
         Some(value) => Ok((entry, value)),
         None => Err(Refusal(format!(
-            "key {:?} of the secret is missing: {} {name} must have {key:?} and be copied into it",
+            "key {:?} of the secret is missing: copy key {key:?} of {} {name} into it",
             entry.key(),
             source.kind(),
         ))),
     }
 }
 
-fn file(plugin: &Plugin<'_>, source: Source, name: &str, key: &str) -> Result<String, Refusal> {
-    let (entry, _) = value(plugin, source, name, key)?;
+fn file_path(plugin: &Plugin<'_>, source: Source, name: &str, key: &str) -> Result<String, Refusal> {
+    let (entry, _) = find_value(plugin, source, name, key)?;
     Ok(plugin.files.path(&entry))
 }
 
-/// The role's id, which is no secret and has no flag that reads it from a file.
+/// Returns the role ID, which is not secret. The plugin has no flag to read it from a file.
 fn role_id(plugin: &Plugin<'_>, approle: &str) -> Result<String, Refusal> {
-    let (entry, value) = value(plugin, Source::Secret, approle, ROLE_ID)?;
+    let (entry, value) = find_value(plugin, Source::Secret, approle, ROLE_ID)?;
     let text = str::from_utf8(value).ok().map(|text| text.trim_end_matches(['\r', '\n']));
     match text {
         Some(text) if !text.trim().is_empty() => Ok(text.to_owned()),
-        _ => Err(Refusal(format!("key {:?} of the secret must be the id of a role, as text", entry.key()))),
+        _ => Err(Refusal(format!("key {:?} of the secret must contain a role ID", entry.key()))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What cannot be put into a pod is refused in one line that says what to do (T-L3).
+//! Injection errors are one line with the problem and the fix.
 
 use plan::kms::inject::{Beside, Options, Reporter, inject};
 use plan::kms::secret_layout::Content;
@@ -6,73 +6,73 @@ use serde_json::{Value, json};
 
 use crate::pods::{Form, content, options, pod};
 
-fn refused(pod: &Value, content: &Content, options: &Options) -> String {
-    let said = inject(pod, content, options).unwrap_err().to_string();
-    assert!(!said.contains('\n'), "{said}");
-    said
+fn inject_error(pod: &Value, content: &Content, options: &Options) -> String {
+    let error = inject(pod, content, options).unwrap_err().to_string();
+    assert!(!error.contains('\n'), "{error}");
+    error
 }
 
 #[test]
-fn a_secret_that_lacks_something_is_told_by_its_key() {
+fn invalid_secret_error_names_the_key() {
     let options = options(Form::Deployment);
     let pod = pod(Form::Deployment);
-    let said = refused(&pod, &Content::default(), &options);
-    assert_eq!(said, "the secret has no key \"encryption-config\": add it, or name another secret");
-    let mut lacking = content(&[1, 2]);
-    lacking.plugins.remove(&1);
-    let said = refused(&pod, &lacking, &options);
-    assert!(said.starts_with("key \"kms-plugin-config-1\" of the secret is missing"), "{said}");
+    let error = inject_error(&pod, &Content::default(), &options);
+    assert_eq!(error, "the secret has no key \"encryption-config\": add it or use another secret");
+    let mut incomplete = content(&[1, 2]);
+    incomplete.plugins.remove(&1);
+    let error = inject_error(&pod, &incomplete, &options);
+    assert!(error.starts_with("key \"kms-plugin-config-1\" of the secret is missing"), "{error}");
     for (config, expected) in [
         ("{}", "must be an APIServer in JSON with spec.encryption.kms"),
         (
             "{\"spec\":{\"encryption\":{\"kms\":{\"type\":\"AWS\"}}}}",
-            "has spec.encryption.kms.type \"AWS\": it must be Vault",
+            "has unsupported spec.encryption.kms.type \"AWS\": use Vault",
         ),
     ] {
-        let mut wrong = content(&[1]);
-        wrong.plugins.get_mut(&1).unwrap().config = Some(config.into());
-        let said = refused(&pod, &wrong, &options);
-        assert!(said.starts_with("key \"kms-plugin-config-1\" of the secret"), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let mut invalid = content(&[1]);
+        invalid.plugins.get_mut(&1).unwrap().config = Some(config.into());
+        let error = inject_error(&pod, &invalid, &options);
+        assert!(error.starts_with("key \"kms-plugin-config-1\" of the secret"), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 
 #[test]
-fn a_pod_that_does_not_fit_is_told_what_it_lacks() {
-    let wanted = options(Form::Deployment);
-    let other = Options { container: "kube-apiserver".into(), ..wanted.clone() };
+fn unsuitable_pod_error_names_the_problem() {
+    let valid = options(Form::Deployment);
+    let other = Options { container: "kube-apiserver".into(), ..valid.clone() };
     assert_eq!(
-        refused(&pod(Form::Deployment), &content(&[1]), &other),
-        "the pod has no container \"kube-apiserver\": name the API server's; there is openshift-apiserver, check-endpoints"
+        inject_error(&pod(Form::Deployment), &content(&[1]), &other),
+        "the pod has no container \"kube-apiserver\": use the API server container; found openshift-apiserver, check-endpoints"
     );
-    assert!(refused(&json!({}), &content(&[1]), &other).ends_with("there is none"));
-    let nameless = Options { container: String::new(), ..wanted.clone() };
-    assert!(refused(&pod(Form::Deployment), &content(&[1]), &nameless).contains("is empty: give it"));
+    assert!(inject_error(&json!({}), &content(&[1]), &other).ends_with("found none"));
+    let nameless = Options { container: String::new(), ..valid.clone() };
+    assert!(inject_error(&pod(Form::Deployment), &content(&[1]), &nameless).contains("is required"));
     let mut mounted = pod(Form::Deployment);
     mounted["containers"][0]["volumeMounts"] = json!([{ "name": "mine", "mountPath": "/var/run/kmsplugin" }]);
-    let said = refused(&mounted, &content(&[1]), &wanted);
+    let error = inject_error(&mounted, &content(&[1]), &valid);
     assert!(
-        said.contains("volume \"mine\" at /var/run/kmsplugin") && said.contains("remove that mount"),
-        "{said}"
+        error.contains("volume \"mine\" at /var/run/kmsplugin") && error.contains("remove that mount"),
+        "{error}"
     );
     let mut without = pod(Form::Static);
     without["volumes"] = json!([]);
-    let said = refused(&without, &content(&[1]), &options(Form::Static));
-    assert!(said.contains("no volume \"resource-dir\""), "{said}");
+    let error = inject_error(&without, &content(&[1]), &options(Form::Static));
+    assert!(error.contains("no volume \"resource-dir\""), "{error}");
     let mut odd = pod(Form::Deployment);
     odd["volumes"] = json!("none");
-    assert_eq!(refused(&odd, &content(&[1]), &wanted), "volumes of the pod must be a list");
+    assert_eq!(inject_error(&odd, &content(&[1]), &valid), "field volumes of the pod must be a list");
 }
 
 #[test]
-fn a_reporter_without_an_image_or_a_command_is_refused() {
-    for (image, command, said) in [
-        ("", vec!["outrigger".to_owned()], "the reporter has no image: give one"),
-        ("i", vec![], "the reporter has no command: give the program and its subcommand"),
-        ("i", vec![String::new()], "the reporter has no command: give the program and its subcommand"),
+fn reporter_without_image_or_command_is_rejected() {
+    for (image, command, error) in [
+        ("", vec!["outrigger".to_owned()], "reporter image is required"),
+        ("i", vec![], "reporter command is required: the program and its subcommand"),
+        ("i", vec![String::new()], "reporter command is required: the program and its subcommand"),
     ] {
         let reporter = Reporter { image: image.into(), command, args: vec![] };
-        let wanted = Options { beside: Beside::Reporter(reporter), ..options(Form::Deployment) };
-        assert_eq!(refused(&pod(Form::Deployment), &content(&[1]), &wanted), said);
+        let valid = Options { beside: Beside::Reporter(reporter), ..options(Form::Deployment) };
+        assert_eq!(inject_error(&pod(Form::Deployment), &content(&[1]), &valid), error);
     }
 }

@@ -1,21 +1,16 @@
-//! Plugins in pods: golden files for both forms and every number of keys, and what always holds of them (T-L1).
+//! Plugin injection: golden files for static pods and Deployments with 0 to 3 keys, and their invariants.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests may panic as tests may"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers may panic")]
 
+mod errors;
 mod pods;
-mod refusals;
 
 use plan::kms::inject::{Beside, inject};
 use serde_json::{Value, json};
 
 use crate::pods::{Form, content, options, pod};
 
-/// Numbers of keys in the order in which they came: they are not those of their places.
+/// Key numbers, deliberately different from their indexes.
 const KEYS: [u64; 3] = [9, 10, 12];
 
 fn injected(form: Form, keys: &[u64]) -> Value {
@@ -23,7 +18,7 @@ fn injected(form: Form, keys: &[u64]) -> Value {
 }
 
 #[test]
-fn pods_are_as_they_were() {
+fn injected_pods_match_golden_files() {
     for form in Form::ALL {
         for count in 0..=KEYS.len() {
             let path = format!("crates/plan/tests/inject/golden/{}-{count}.yaml", form.name());
@@ -34,7 +29,7 @@ fn pods_are_as_they_were() {
 }
 
 #[test]
-fn done_again_it_changes_nothing() {
+fn injection_is_idempotent() {
     for form in Form::ALL {
         for count in 0..=KEYS.len() {
             let once = injected(form, &KEYS[..count]);
@@ -48,7 +43,7 @@ fn done_again_it_changes_nothing() {
 }
 
 #[test]
-fn whatever_was_there_before_the_result_is_the_same() {
+fn result_is_independent_of_previous_injection() {
     for form in Form::ALL {
         for before in 0..=KEYS.len() {
             for after in 0..=KEYS.len() {
@@ -61,7 +56,7 @@ fn whatever_was_there_before_the_result_is_the_same() {
 }
 
 #[test]
-fn everything_that_is_added_is_taken_out_again() {
+fn injected_parts_are_removed_completely() {
     for form in Form::ALL {
         for count in 0..=KEYS.len() {
             let without = inject(&injected(form, &KEYS[..count]), &content(&[]), &options(form));
@@ -75,7 +70,7 @@ fn everything_that_is_added_is_taken_out_again() {
 }
 
 #[test]
-fn the_reporter_is_who_may_open_the_sockets() {
+fn reporter_runs_as_socket_user() {
     let server = "openshift-apiserver";
     for (pod, user) in [
         (json!({ "containers": [{ "name": server }] }), json!(0)),
@@ -100,23 +95,23 @@ fn the_reporter_is_who_may_open_the_sockets() {
 }
 
 #[test]
-fn what_others_put_there_stays_and_comes_first() {
+fn foreign_content_is_kept_and_comes_first() {
     let mut before = pod(Form::Deployment);
-    before["fieldOfTomorrow"] = json!({ "a": [1] });
-    before["initContainers"] = json!([{ "name": "setup", "image": "x", "fieldOfTomorrow": 1 }]);
-    before["containers"][0]["fieldOfTomorrow"] = json!(true);
+    before["unknownField"] = json!({ "a": [1] });
+    before["initContainers"] = json!([{ "name": "setup", "image": "x", "unknownField": 1 }]);
+    before["containers"][0]["unknownField"] = json!(true);
     let after = inject(&before, &content(&[1, 2]), &options(Form::Deployment)).unwrap();
     let names: Vec<&str> =
         after["initContainers"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
     assert_eq!(names, ["setup", "vault-kms-plugin-2", "vault-kms-plugin-1", "kms-health-reporter"]);
     assert_eq!(after["initContainers"][0], before["initContainers"][0]);
-    assert_eq!(after["fieldOfTomorrow"], before["fieldOfTomorrow"]);
-    assert_eq!(after["containers"][0]["fieldOfTomorrow"], json!(true));
+    assert_eq!(after["unknownField"], before["unknownField"]);
+    assert_eq!(after["containers"][0]["unknownField"], json!(true));
     assert_eq!(after["containers"][1], before["containers"][1]);
 }
 
 #[test]
-fn a_checker_learns_of_the_sockets_itself_and_has_no_reporter() {
+fn checker_gets_sockets_flag_and_no_reporter() {
     let mut options = options(Form::Deployment);
     options.beside = Beside::Checker;
     let mut once = pod(Form::Deployment);

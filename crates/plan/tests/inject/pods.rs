@@ -1,4 +1,4 @@
-//! The pods that plugins are put into, and what is put there.
+//! Test pods and Secret content.
 
 use k8s_openapi::ByteString;
 use plan::kms::inject::{Beside, Options, Reporter};
@@ -24,7 +24,7 @@ impl Form {
     }
 }
 
-/// A pod before us.
+/// Pod before injection.
 pub fn pod(form: Form) -> Value {
     match form {
         Form::Static => json!({
@@ -62,7 +62,7 @@ pub fn options(form: Form) -> Options {
     Options { container, files, beside: Beside::Reporter(reporter) }
 }
 
-/// The content of the secret with these keys. Each key has another Vault.
+/// Secret content with these keys. Each key has its own Vault.
 pub fn content(keys: &[u64]) -> Content {
     let mut data: std::collections::BTreeMap<String, ByteString> = keys
         .iter()
@@ -93,7 +93,7 @@ fn config(key: u64) -> Value {
     json!({ "apiVersion": "config.openshift.io/v1", "kind": "APIServer", "spec": { "encryption": { "type": "KMS", "kms": kms } } })
 }
 
-/// Two resources, so that each plugin has two providers.
+/// EncryptionConfiguration with two resources, so that each plugin has two providers.
 fn encryption_config(keys: &[u64]) -> Value {
     let resource = |name: &str| {
         let kms = |key: &u64| json!({ "kms": { "apiVersion": "v2", "name": format!("{key}_{name}"), "endpoint": providers::endpoint(*key), "timeout": "10s" } });

@@ -29,9 +29,8 @@ fn hash(change: impl Fn(&mut Value)) -> String {
     of(&Vault, &config, values).unwrap()
 }
 
-/// T-F2.
 #[test]
-fn hashes_are_those_of_other_programs() {
+fn config_hash_matches_test_vectors() {
     assert_eq!(hash(|_| {}), "cuZm_g==");
     assert_eq!(
         hash(|config| config["vaultAddress"] = json!("https://other-vault.example.com:8200")),
@@ -43,9 +42,8 @@ fn hashes_are_those_of_other_programs() {
     assert_eq!(hash(|config| config["kmsPluginImage"] = json!(image)), "DP-Bbg==");
 }
 
-/// T-F2.
 #[test]
-fn every_value_that_is_needed_counts_and_no_other() {
+fn config_hash_covers_required_values_only() {
     let before = hash(|_| {});
     for (source, key) in
         [(Source::Secret, "role-id"), (Source::Secret, "secret-id"), (Source::ConfigMap, "ca-bundle.crt")]
@@ -65,16 +63,16 @@ fn every_value_that_is_needed_counts_and_no_other() {
             }
             Some(all)
         };
-        let said = of(&Vault, &config(), missing).unwrap_err().to_string();
-        assert!(said.contains(&format!("has no {key:?}: add it")), "{said}");
+        let error = of(&Vault, &config(), missing).unwrap_err().to_string();
+        assert!(error.contains(&format!("has no key {key:?}: add it")), "{error}");
     }
-    let said = of(&Vault, &config(), |_| None).unwrap_err().to_string();
-    assert_eq!(said, "Secret vault-approle is not there: create it");
+    let error = of(&Vault, &config(), |_| None).unwrap_err().to_string();
+    assert_eq!(error, "Secret vault-approle not found: create it");
 }
 
 #[test]
-fn text_is_escaped_as_go_does() {
-    assert_eq!(escaped("a<b>&\u{2028}\u{2029}é"), "a\\u003cb\\u003e\\u0026\\u2028\\u2029é");
+fn html_is_escaped_like_go() {
+    assert_eq!(escape_html("a<b>&\u{2028}\u{2029}é"), "a\\u003cb\\u003e\\u0026\\u2028\\u2029é");
     assert_ne!(
         hash(|config| config["vaultNamespace"] = json!("a&b")),
         hash(|config| config["vaultNamespace"] = json!("a\\u0026b"))
@@ -82,7 +80,7 @@ fn text_is_escaped_as_go_does() {
 }
 
 #[test]
-fn a_fingerprint_depends_on_its_key_and_on_where_parts_end() {
+fn fingerprint_depends_on_key_and_part_boundaries() {
     let one = fingerprint(b"key", [&b"ab"[..], b"c"]);
     assert_eq!(one.len(), 64);
     assert_eq!(one, fingerprint(b"key", [&b"ab"[..], b"c"]));
@@ -91,8 +89,8 @@ fn a_fingerprint_depends_on_its_key_and_on_where_parts_end() {
     assert_ne!(fingerprint(&[1; 65], [&b"a"[..]]), fingerprint(&[1; 66], [&b"a"[..]]));
 }
 
-/// HMAC-SHA-256 of nothing with an empty key.
+/// HMAC-SHA-256 of empty input with an empty key.
 #[test]
-fn the_fingerprint_is_an_hmac() {
+fn fingerprint_matches_hmac_test_vector() {
     assert_eq!(fingerprint(b"", []), "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }

@@ -1,4 +1,4 @@
-//! Containers of plugins and of the reporter: native sidecars that start before the API server and end after it.
+//! Plugin and reporter containers: native sidecars that start before the API server and stop after it.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::{Reporter, container, json, list, volumes};
 use crate::kms::plugin::{Files, Program, Refusal};
 
-/// The flag that tells where plugins listen.
+/// Flag with the plugin sockets.
 pub(super) const SOCKETS_FLAG: &str = "--kms-sockets=";
 
-/// The container of a plugin.
+/// Renders the container of a plugin.
 pub(super) fn plugin_container(name: &str, program: Program, files: &Files) -> Result<Value, Refusal> {
     let Program { image, args } = program;
     json(&Container {
@@ -29,7 +29,7 @@ pub(super) fn plugin_container(name: &str, program: Program, files: &Files) -> R
     })
 }
 
-/// The container of the reporter, beside the one that asks the plugins.
+/// Renders the container of the reporter. `beside` is the container that uses the plugins.
 pub(super) fn reporter_container(
     reporter: &Reporter,
     pod: &Value,
@@ -37,12 +37,12 @@ pub(super) fn reporter_container(
     sockets: &str,
     files: &Files,
 ) -> Result<Value, Refusal> {
-    let Reporter { image, command, args: more } = reporter;
+    let Reporter { image, command, args: extra_args } = reporter;
     if image.is_empty() {
-        return Err(Refusal("the reporter has no image: give one".into()));
+        return Err(Refusal("reporter image is required".into()));
     }
     if command.is_empty() || command.iter().any(String::is_empty) {
-        return Err(Refusal("the reporter has no command: give the program and its subcommand".into()));
+        return Err(Refusal("reporter command is required: the program and its subcommand".into()));
     }
     let mut args = vec![format!("{SOCKETS_FLAG}{sockets}"), "--node-name=$(NODE_NAME)".to_owned()];
     let mut mounts = vec![volumes::sockets(true)];
@@ -50,44 +50,44 @@ pub(super) fn reporter_container(
         args.push(format!("--kubeconfig={STATIC_KUBECONFIG}"));
         mounts.push(volumes::files(files));
     }
-    args.extend(more.iter().cloned());
+    args.extend(extra_args.iter().cloned());
     let mut sidecar = sidecar(files);
     if let Some(context) = sidecar.security_context.as_mut().filter(|context| context.run_as_user.is_none()) {
-        context.run_as_user = user(pod, beside);
+        context.run_as_user = reporter_user(pod, beside);
     }
     json(&Container {
         name: REPORTER.into(),
         image: Some(image.clone()),
         command: Some(command.clone()),
         args: Some(args),
-        env: Some(vec![node_name()]),
+        env: Some(vec![node_name_env()]),
         resources: Some(requests("32Mi", "10m")),
         volume_mounts: Some(mounts),
         ..sidecar
     })
 }
 
-/// Tells the container itself where the plugins listen.
+/// Adds the flag with the plugin sockets to a container.
 pub(super) fn add_flag(pod: &mut Value, name: &str, sockets: &str) -> Result<(), Refusal> {
     let flag = format!("{SOCKETS_FLAG}{sockets}");
     list(container(pod, name)?, "args")?.push(Value::String(flag));
     Ok(())
 }
 
-/// Who the reporter is: as the one that asks the plugins, for whom their sockets are open. Without a word on it, root, as plugins
-/// are then: the user of our own image may open nobody's sockets. A pod that refuses root has what its images say.
-fn user(pod: &Value, beside: &str) -> Option<i64> {
+/// Returns the user of the reporter: the user of the container that uses the plugins, which may open their sockets. If none is set,
+/// root, like the plugins, because the user of the Outrigger image cannot open their sockets. With `runAsNonRoot`, the images decide.
+fn reporter_user(pod: &Value, beside: &str) -> Option<i64> {
     let containers = pod["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let container = containers.iter().find(|one| one["name"] == beside);
     let contexts = [container, Some(pod)].into_iter().flatten().map(|one| &one["securityContext"]);
-    let said = contexts.clone().find_map(|context| context["runAsUser"].as_i64());
+    let explicit = contexts.clone().find_map(|context| context["runAsUser"].as_i64());
     let root = || contexts.clone().all(|context| context["runAsNonRoot"] != true).then_some(0);
-    said.or_else(root)
+    explicit.or_else(root)
 }
 
-/// What all of them have in common.
+/// Returns the fields common to all injected containers.
 fn sidecar(files: &Files) -> Container {
-    // The files of a static pod belong to root.
+    // The files of a static pod are owned by root.
     let run_as_user = matches!(files, Files::Resources(_)).then_some(0);
     Container {
         image_pull_policy: Some("IfNotPresent".into()),
@@ -112,7 +112,7 @@ fn requests(memory: &str, cpu: &str) -> ResourceRequirements {
     ResourceRequirements { requests: Some(requests), ..ResourceRequirements::default() }
 }
 
-fn node_name() -> EnvVar {
+fn node_name_env() -> EnvVar {
     let field = ObjectFieldSelector { api_version: Some("v1".into()), field_path: "spec.nodeName".into() };
     EnvVar {
         name: "NODE_NAME".into(),

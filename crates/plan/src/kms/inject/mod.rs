@@ -1,8 +1,8 @@
-//! Puts KMS plugins and the reporter into the pod of an API server: what is ours is taken out, then what is wanted is put in.
-//! Done twice, it changes nothing; what others put there stays as it is.
+//! Injects KMS plugins and the reporter into an API server pod: removes previously injected parts, then adds the desired ones.
+//! Idempotent; other containers and volumes are unchanged.
 //!
-//! It works on the JSON of a pod: read into types, a pod would lose every field that is newer than they are. What the API server
-//! would fill in is written out, so that a pod which it keeps is not seen as changed.
+//! Operates on JSON, because typed structs would drop unknown fields. API server defaults are written explicitly, so that a stored pod
+//! does not appear as drifted.
 
 mod containers;
 mod strip;
@@ -15,42 +15,42 @@ use super::plugin::{Files, Plugin, Refusal, configured};
 use super::providers::{self, Provider};
 use super::secret_layout::{Content, Entry};
 
-/// What is wanted of a pod.
+/// Injection options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The container of the API server, or of who else asks the plugins.
+    /// Container that uses the plugins, usually the API server.
     pub container: String,
-    /// Where the plugins' files are: this is what tells a static pod from others.
+    /// Location of the plugin files, which distinguishes static pods.
     pub files: Files,
-    /// What else is done with the sockets.
+    /// Additional consumer of the sockets.
     pub beside: Beside,
 }
 
-/// Who learns of the sockets beside the API server.
+/// Consumer of the plugin sockets besides the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beside {
-    /// A reporter, in a container of its own.
+    /// Reporter in a separate container.
     Reporter(Reporter),
-    /// The container itself, by a flag: it checks a configuration before it is used.
+    /// The container itself, through a flag, for preflight checks.
     Checker,
 }
 
-/// The reporter.
+/// Reporter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reporter {
-    /// Its image.
+    /// Image.
     pub image: String,
-    /// The program and its subcommand.
+    /// Program and subcommand.
     pub command: Vec<String>,
-    /// Arguments after those that are always given.
+    /// Additional arguments.
     pub args: Vec<String>,
 }
 
-/// The pod's spec with the plugins that the content of the encryption-config secret asks for, and with none that it does not.
+/// Returns the pod spec with exactly the plugins that the encryption-config Secret requires.
 pub fn inject(pod: &Value, content: &Content, options: &Options) -> Result<Value, Refusal> {
     let config = content.config.as_deref().ok_or_else(|| {
-        // To take out every plugin because a key is missing would make what they encrypted unreadable.
-        Refusal(format!("the secret has no key {:?}: add it, or name another secret", Entry::Config.key()))
+        // Removing all plugins because of a missing key would make encrypted data unreadable.
+        Refusal(format!("the secret has no key {:?}: add it or use another secret", Entry::Config.key()))
     })?;
     let providers = providers::read(config)?;
     let mut pod = pod.clone();
@@ -76,30 +76,30 @@ pub fn inject(pod: &Value, content: &Content, options: &Options) -> Result<Value
     Ok(pod)
 }
 
-/// The sockets as a flag takes them: the newest key first.
+/// Formats the sockets for a flag, latest key first.
 fn sockets(providers: &[Provider]) -> String {
     providers.iter().map(|provider| provider.endpoint.as_str()).collect::<Vec<_>>().join(",")
 }
 
 fn plugin(provider: &Provider, content: &Content, files: &Files) -> Result<Value, Refusal> {
     let Provider { key_id, endpoint, .. } = provider;
-    let place = Entry::PluginConfig(*key_id).key();
-    let given = content.plugins.get(key_id).and_then(|data| Some((data, data.config.as_deref()?)));
-    let Some((data, config)) = given else {
+    let secret_key = Entry::PluginConfig(*key_id).key();
+    let plugin_data = content.plugins.get(key_id).and_then(|data| Some((data, data.config.as_deref()?)));
+    let Some((data, config)) = plugin_data else {
         return Err(Refusal(format!(
-            "key {place:?} of the secret is missing, and \"encryption-config\" has a provider of key {key_id}: add it"
+            "key {secret_key:?} of the secret is missing, but \"encryption-config\" has a provider for key {key_id}: add it"
         )));
     };
-    let (kind, config) = configured(config, &format!("key {place:?} of the secret"))?;
+    let (kind, config) = configured(config, &format!("key {secret_key:?} of the secret"))?;
     let program = kind.program(&Plugin { key_id: *key_id, endpoint, config: &config, data, files })?;
     plugin_container(&format!("{}{key_id}", kind.container_prefix()), program, files)
 }
 
-/// Whether this is a pod that plugins can be put into.
+/// Checks that the pod has the container.
 fn check(pod: &Value, options: &Options) -> Result<(), Refusal> {
     let name = &options.container;
     if name.is_empty() {
-        return Err(Refusal("the name of the API server's container is empty: give it".into()));
+        return Err(Refusal("the name of the API server container is required".into()));
     }
     let containers = pod["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let names: Vec<&str> = containers.iter().filter_map(|one| one["name"].as_str()).collect();
@@ -107,28 +107,28 @@ fn check(pod: &Value, options: &Options) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal(format!(
-        "the pod has no container {name:?}: name the API server's; there is {}",
+        "the pod has no container {name:?}: use the API server container; found {}",
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     )))
 }
 
-/// A list of the pod's spec, which may be absent.
+/// Returns a list field and creates it if absent.
 fn list<'a>(pod: &'a mut Value, name: &str) -> Result<&'a mut Vec<Value>, Refusal> {
-    let Value::Object(fields) = pod else { return Err(Refusal("a pod's spec must be an object".into())) };
+    let Value::Object(fields) = pod else { return Err(Refusal("the pod spec must be an object".into())) };
     let list = fields.entry(name).or_insert_with(|| Value::Array(Vec::new()));
     if list.is_null() {
         *list = Value::Array(Vec::new());
     }
-    list.as_array_mut().ok_or_else(|| Refusal(format!("{name} of the pod must be a list")))
+    list.as_array_mut().ok_or_else(|| Refusal(format!("field {name} of the pod must be a list")))
 }
 
-/// The container of a name. [`check`] has seen it.
+/// Returns a container, whose existence [`check`] has verified.
 fn container<'a>(pod: &'a mut Value, name: &str) -> Result<&'a mut Value, Refusal> {
     let found = list(pod, "containers")?.iter_mut().find(|one| one["name"] == name);
     found.ok_or_else(|| Refusal(format!("the pod has no container {name:?}")))
 }
 
-/// As JSON. Types of Kubernetes can always be written.
+/// Converts to JSON, which does not fail for Kubernetes types.
 fn json(value: &impl serde::Serialize) -> Result<Value, Refusal> {
     serde_json::to_value(value).map_err(|error| Refusal(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Volumes of plugins, and the mount of their sockets in the API server's container.
+//! Plugin volumes and the socket mount of the API server container.
 
 use api::names::kms::pod::{DATA, DATA_FOLDER, RESOURCE_FOLDER, RESOURCES, SOCKET_FOLDER, SOCKETS};
 use k8s_openapi::api::core::v1::VolumeMount;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::{container, json as to_json, list};
 use crate::kms::plugin::{Files, Refusal};
 
-/// Permissions that the API server gives the files of a Secret (0644).
+/// Default mode of Secret volumes (0644).
 const FILE_MODE: i32 = 420;
 
-/// Where the sockets are.
+/// Returns the mount of the sockets.
 pub(super) fn sockets(read_only: bool) -> VolumeMount {
     VolumeMount {
         name: SOCKETS.into(),
@@ -20,7 +20,7 @@ pub(super) fn sockets(read_only: bool) -> VolumeMount {
     }
 }
 
-/// Where the files of plugins are.
+/// Returns the mount of the plugin files.
 pub(super) fn files(files: &Files) -> VolumeMount {
     let (name, folder) = match files {
         Files::Secret(_) => (DATA, DATA_FOLDER),
@@ -34,12 +34,12 @@ pub(super) fn files(files: &Files) -> VolumeMount {
     }
 }
 
-/// Mounts the sockets where the API server looks for them.
+/// Mounts the sockets into the API server container.
 pub(super) fn mount_sockets(pod: &mut Value, name: &str) -> Result<(), Refusal> {
     let mounts = list(container(pod, name)?, "volumeMounts")?;
     if let Some(other) = mounts.iter().find(|mount| mount["mountPath"] == SOCKET_FOLDER) {
         return Err(Refusal(format!(
-            "container {name:?} has volume {} at {SOCKET_FOLDER}, where plugins have their sockets: remove that mount",
+            "container {name:?} mounts volume {} at {SOCKET_FOLDER}, the directory of the plugin sockets: remove that mount",
             other["name"],
         )));
     }
@@ -47,7 +47,7 @@ pub(super) fn mount_sockets(pod: &mut Value, name: &str) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Adds the volumes that plugins need.
+/// Adds the plugin volumes.
 pub(super) fn add(pod: &mut Value, files: &Files) -> Result<(), Refusal> {
     let volumes = list(pod, "volumes")?;
     volumes.push(json!({ "name": SOCKETS, "emptyDir": {} }));
@@ -59,7 +59,7 @@ pub(super) fn add(pod: &mut Value, files: &Files) -> Result<(), Refusal> {
         Files::Resources(_) => {
             if !volumes.iter().any(|volume| volume["name"] == RESOURCES) {
                 return Err(Refusal(format!(
-                    "the pod has no volume {RESOURCES:?}, where a static pod has its files: add it, or use the form of a Deployment"
+                    "the pod has no volume {RESOURCES:?} with the static pod resources: add it, or inject as for a Deployment"
                 )));
             }
         }

@@ -19,7 +19,7 @@ fn ids(config: &[u8]) -> Vec<(u64, KeyRole)> {
 }
 
 #[test]
-fn several_providers_of_one_key_are_one_plugin_and_the_newest_is_first() {
+fn providers_of_one_key_are_one_plugin() {
     let identity = json!({ "identity": {} });
     let aes = json!({ "aesgcm": { "keys": [] } });
     let both = config(&[
@@ -33,14 +33,13 @@ fn several_providers_of_one_key_are_one_plugin_and_the_newest_is_first() {
 }
 
 #[test]
-fn who_writes_one_resource_is_a_writer() {
+fn first_provider_of_any_resource_has_write_role() {
     let moving = config(&[&[kms("1_a", 1), kms("2_a", 2)], &[kms("2_b", 2), kms("1_b", 1)]]);
     assert_eq!(ids(&moving), [(2, KeyRole::Write), (1, KeyRole::Write)]);
 }
 
-/// T-L3.
 #[test]
-fn what_is_wrong_is_named_with_its_provider() {
+fn invalid_provider_error_names_the_provider() {
     let changed = |name: &str, value: Value| {
         let mut provider = kms("1_secrets", 1);
         provider["kms"][name] = value;
@@ -48,22 +47,22 @@ fn what_is_wrong_is_named_with_its_provider() {
     };
     let mut slow = kms("1_b", 1);
     slow["kms"]["timeout"] = json!("3s");
-    for (document, said) in [
-        (b"apiVersion: v1".to_vec(), "no EncryptionConfiguration in JSON"),
-        (b"{\"kind\":\"Secret\"}".to_vec(), "its kind is \"Secret\""),
-        (changed("name", json!("secrets")), "provider \"secrets\" must be named NUMBER_RESOURCE"),
+    for (document, expected) in [
+        (b"apiVersion: v1".to_vec(), "not an EncryptionConfiguration in JSON"),
+        (b"{\"kind\":\"Secret\"}".to_vec(), "kind is \"Secret\""),
+        (changed("name", json!("secrets")), "provider \"secrets\" must be named KEYNUMBER_RESOURCE"),
         (changed("name", json!("01_secrets")), "provider \"01_secrets\" must be named"),
         (changed("name", json!("-1_secrets")), "must be named"),
-        (changed("apiVersion", json!("v1")), "has apiVersion \"v1\": only v2 is served"),
+        (changed("apiVersion", json!("v1")), "has apiVersion \"v1\": only v2 is supported"),
+        (changed("endpoint", json!("unix:///tmp/kms.sock")), "expected unix:///var/run/kmsplugin/kms-1.sock"),
+        (changed("name", json!("2_secrets")), "expected unix:///var/run/kmsplugin/kms-2.sock"),
         (
-            changed("endpoint", json!("unix:///tmp/kms.sock")),
-            "it must be unix:///var/run/kmsplugin/kms-1.sock",
+            config(&[&[kms("1_a", 1), slow]]),
+            "providers \"1_a\" and \"1_b\" of the same key have different settings",
         ),
-        (changed("name", json!("2_secrets")), "it must be unix:///var/run/kmsplugin/kms-2.sock"),
-        (config(&[&[kms("1_a", 1), slow]]), "providers \"1_a\" and \"1_b\" have the same key and differ"),
     ] {
         let error = read(&document).unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(expected), "{error}");
         assert!(error.starts_with("key \"encryption-config\" of the secret"), "{error}");
     }
 }

@@ -1,13 +1,12 @@
 use super::*;
 
-/// Names and keys that are easily torn apart at the wrong place: with dashes, digits and dots at their ends.
+/// Names and keys that are easily split at the wrong position: with dashes, digits and dots at their ends.
 const NAMES: [&str; 7] = ["a", "foo-1", "vault-approle", "x.y-2-3", "0", "kms-plugin-secret-a", "a-0"];
 const KEYS: [&str; 9] = ["role-id", "bar-2", "ca-bundle.crt", "a_b-1", "_", "-", "7", "_-1", "x-0-"];
 const NUMBERS: [u64; 5] = [0, 1, 42, 555, u64::MAX];
 
-/// T-L2.
 #[test]
-fn every_value_is_found_again_whatever_dashes_and_digits_its_name_has() {
+fn entries_round_trip_with_dashes_and_digits() {
     let mut seen = BTreeMap::new();
     for (name, key, id) in
         NAMES.iter().flat_map(|name| KEYS.iter().flat_map(move |key| NUMBERS.map(|id| (name, key, id))))
@@ -15,7 +14,7 @@ fn every_value_is_found_again_whatever_dashes_and_digits_its_name_has() {
         let reference = Reference::new(name, key).unwrap();
         for entry in [Entry::Secret(reference.clone(), id), Entry::ConfigMap(reference, id)] {
             assert_eq!(Entry::read(&entry.key()), Ok(Some(entry.clone())), "{}", entry.key());
-            assert_eq!(seen.insert(entry.key(), entry.clone()), None, "{} is two values", entry.key());
+            assert_eq!(seen.insert(entry.key(), entry.clone()), None, "{} is ambiguous", entry.key());
         }
     }
     for id in NUMBERS {
@@ -25,7 +24,7 @@ fn every_value_is_found_again_whatever_dashes_and_digits_its_name_has() {
 }
 
 #[test]
-fn keys_are_as_others_write_them() {
+fn entry_keys_match_upstream_format() {
     let secret = |name: &str, key: &str, id| Entry::Secret(Reference::new(name, key).unwrap(), id);
     let config_map = |name: &str, key: &str, id| Entry::ConfigMap(Reference::new(name, key).unwrap(), id);
     for (key, entry) in [
@@ -43,11 +42,10 @@ fn keys_are_as_others_write_them() {
     }
 }
 
-/// T-L3.
 #[test]
-fn a_key_that_cannot_be_read_is_named_with_what_it_lacks() {
-    for (key, said) in [
-        ("kms-plugin-config-", "must end in \"-\" and the number of a key"),
+fn malformed_key_error_names_key_and_missing_part() {
+    for (key, expected) in [
+        ("kms-plugin-config-", "must end in \"-\" and a key number"),
         ("kms-plugin-config-x", "must end in"),
         ("kms-plugin-config-1x", "must end in"),
         ("kms-plugin-config--1", "must end in"),
@@ -58,26 +56,26 @@ fn a_key_that_cannot_be_read_is_named_with_what_it_lacks() {
         ("kms-plugin-secret-a_b-c", "must end in"),
         ("kms-plugin-secret-a_b-", "must end in"),
         ("kms-plugin-secret-ab-1", "\"_\" is missing"),
-        ("kms-plugin-secret-_b-1", "the object's name is missing"),
+        ("kms-plugin-secret-_b-1", "the object name is missing"),
         ("kms-plugin-secret-a_-1", "the key in the object is missing"),
         ("kms-plugin-secret-1", "must end in"),
         ("kms-plugin-configmap-a-1", "kms-plugin-configmap-NAME_KEY-NUMBER"),
     ] {
         let error = Entry::read(key).unwrap_err().to_string();
-        assert!(error.contains(said) && error.contains(&format!("{key:?}")), "{key}: {error}");
+        assert!(error.contains(expected) && error.contains(&format!("{key:?}")), "{key}: {error}");
         assert!(!error.contains('\n'));
     }
 }
 
 #[test]
-fn keys_of_others_are_passed_over() {
+fn unrelated_keys_are_ignored() {
     for key in ["", "other", "kms-plugin-", "kms-plugin-configx-1", "encryption-config-1", "tls.crt"] {
         assert_eq!(Entry::read(key), Ok(None), "{key}");
     }
 }
 
 #[test]
-fn a_name_that_would_be_torn_apart_is_refused() {
+fn ambiguous_object_name_is_rejected() {
     for name in ["", "a_b", "_"] {
         assert!(Reference::new(name, "key").is_err(), "{name}");
     }
@@ -85,7 +83,7 @@ fn a_name_that_would_be_torn_apart_is_refused() {
 }
 
 #[test]
-fn a_secret_is_written_as_it_was_read() {
+fn secret_round_trips() {
     let text = |text: &str| ByteString(text.into());
     let data: BTreeMap<String, ByteString> = [
         ("encryption-config", "{}"),
@@ -100,16 +98,16 @@ fn a_secret_is_written_as_it_was_read() {
     assert_eq!(content.plugins.keys().collect::<Vec<_>>(), [&1, &2]);
     assert_eq!(content.write(), data);
     let mut more = data.clone();
-    more.insert("of-somebody-else".into(), text("x"));
+    more.insert("unrelated".into(), text("x"));
     assert_eq!(Content::read(&more).unwrap(), content);
     more.insert("kms-plugin-config-3".into(), text(""));
     assert_eq!(
         Content::read(&more).unwrap_err().to_string(),
-        "key \"kms-plugin-config-3\" of the secret is empty: fill it or remove it"
+        "key \"kms-plugin-config-3\" of the secret is empty: set or remove it"
     );
 }
 
 #[test]
-fn without_a_configuration_there_is_none() {
+fn empty_secret_has_no_config() {
     assert_eq!(Content::read(&BTreeMap::new()).unwrap(), Content::default());
 }

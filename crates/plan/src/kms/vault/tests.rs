@@ -27,11 +27,11 @@ fn program(config: &Value, data: &PluginData, files: &Files) -> Result<Program, 
 }
 
 #[test]
-fn arguments_are_exactly_those_that_the_plugin_knows_in_their_order() {
+fn vault_arguments_are_exact() {
     let files = Files::Secret("encryption-config-7".into());
-    let least = program(&config(), &data(), &files).unwrap();
+    let minimal = program(&config(), &data(), &files).unwrap();
     assert_eq!(
-        least.args,
+        minimal.args,
         [
             "-listen-address=unix:///var/run/kmsplugin/kms-5.sock",
             "-vault-address=https://vault.example.com:8200",
@@ -61,9 +61,8 @@ fn arguments_are_exactly_those_that_the_plugin_knows_in_their_order() {
     );
 }
 
-/// T-L3.
 #[test]
-fn what_is_missing_is_named_by_its_key_in_the_secret() {
+fn missing_value_error_names_secret_key() {
     let files = Files::Secret("s".into());
     let without = |field: &str| {
         let mut config = config();
@@ -72,32 +71,32 @@ fn what_is_missing_is_named_by_its_key_in_the_secret() {
         program(&config, &data(), &files).unwrap_err().to_string()
     };
     for field in ["kmsPluginImage", "vaultAddress", "vaultKeyPath", "authentication"] {
-        let said = without(field);
+        let error = without(field);
         assert!(
-            said.starts_with("key \"kms-plugin-config-5\" of the secret: spec.encryption.kms.vault."),
-            "{said}"
+            error.starts_with("key \"kms-plugin-config-5\" of the secret: spec.encryption.kms.vault."),
+            "{error}"
         );
-        assert!(said.contains(field), "{said}");
+        assert!(error.contains(field), "{error}");
     }
     for key in ["role-id", "secret-id"] {
         let mut data = data();
         data.secrets.remove(&Reference::new("vault-approle", key).unwrap());
-        let said = program(&config(), &data, &files).unwrap_err().to_string();
+        let error = program(&config(), &data, &files).unwrap_err().to_string();
         assert!(
-            said.starts_with(&format!(
+            error.starts_with(&format!(
                 "key \"kms-plugin-secret-vault-approle_{key}-5\" of the secret is missing"
             )),
-            "{said}"
+            "{error}"
         );
     }
     let mut blank = data();
     blank.secrets.insert(Reference::new("vault-approle", "role-id").unwrap(), b" \n".to_vec());
-    let said = program(&config(), &blank, &files).unwrap_err().to_string();
-    assert!(said.contains("must be the id of a role"), "{said}");
+    let error = program(&config(), &blank, &files).unwrap_err().to_string();
+    assert!(error.contains("must contain a role ID"), "{error}");
     let mut other = config();
     other["tls"] = json!({ "caBundle": { "name": "other" } });
-    let said = program(&other, &data(), &files).unwrap_err().to_string();
-    assert!(said.contains("kms-plugin-configmap-other_ca-bundle.crt-5"), "{said}");
-    let said = program(&json!({ "vaultAddress": 7 }), &data(), &files).unwrap_err().to_string();
-    assert!(said.contains("spec.encryption.kms.vault cannot be read"), "{said}");
+    let error = program(&other, &data(), &files).unwrap_err().to_string();
+    assert!(error.contains("kms-plugin-configmap-other_ca-bundle.crt-5"), "{error}");
+    let error = program(&json!({ "vaultAddress": 7 }), &data(), &files).unwrap_err().to_string();
+    assert!(error.contains("invalid spec.encryption.kms.vault"), "{error}");
 }
