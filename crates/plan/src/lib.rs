@@ -19,23 +19,23 @@
 //! | what was computed before is used only for the same spec and the same content | `node::memo::tests::another_spec_has_another_memory`, `node::memo::tests::what_was_found_as_wished_is_compared_again_only_when_it_may_differ` |
 //! | rendered objects do not change unnoticed | `golden::rendered_objects_are_as_they_were` |
 //! | keys reach only the container that they are for | `guard::tests::the_keyring_and_its_passphrase_reach_the_sidecar_only`, `guard::tests::a_bootstrap_pod_that_could_sign_is_refused` |
-//! | a sick plugin is told whatever else is wrong, and the first row of the rollup that fits gives the reason | `rows::each_row_alone_gives_its_reason`, `rows::of_every_pair_of_rows_the_first_gives_the_reason_and_both_are_told` |
-//! | a node's clock decides nothing while its reports come | `time::a_clock_that_is_wrong_or_jumps_does_no_harm_while_reports_come`, `time::our_own_clock_may_jump` |
-//! | where nothing changes nothing is written, also by the next process | `time::where_nothing_changes_nothing_is_written`, `time::no_message_has_a_time_that_moves_with_every_look` |
-//! | stale, missing or sick is never agreement on a key | `agreement::stale_data_is_never_agreement`, `agreement::what_is_missing_sick_or_empty_is_no_agreement` |
-//! | the entry of a reporter that lives is never removed | `cleanup::a_live_entry_never_goes`, `removal::tests::an_entry_that_was_written_anew_is_left_alone` |
-//! | plugins in pods do not change unnoticed, and putting them there twice changes nothing | `inject::pods_are_as_they_were`, `inject::done_again_it_changes_nothing` |
-//! | what an injection puts into a pod the next one takes out, and nothing else | `inject::everything_that_is_added_is_taken_out_again`, `inject::what_others_put_there_stays_and_comes_first` |
-//! | a secret that is wrong is refused by the name of its key | `refusals::a_secret_that_lacks_something_is_told_by_its_key`, `kms::secret_layout::tests::a_key_that_cannot_be_read_is_named_with_what_it_lacks` |
-//! | the hash of a KMS configuration is that of other programs | `kms::config_hash::tests::hashes_are_those_of_other_programs` |
-//! | what became of another KMS configuration says nothing of this one | `kms::preflight::tests::a_pod_of_another_configuration_is_removed_whatever_became_of_it` |
-//! | a check that lacks a pod proves nothing, unless it has failed | `kms::preflight::tests::a_pod_that_is_missing_lets_the_check_begin_anew_unless_it_has_failed` |
-//! | a KMS configuration that failed is stored, and tried again | `kms::preflight::tests::a_bad_result_is_stored_once_and_the_pod_stays`, `kms::preflight::tests::a_failed_check_is_tried_again_less_and_less_often` |
+//! | An unhealthy plugin is always reported, and the first matching rule sets the reason. | `degraded::each_rule_sets_its_reason`, `degraded::first_rule_sets_reason_and_all_are_listed` |
+//! | Node clocks are irrelevant while reports change. | `time::node_clock_skew_is_harmless_while_reports_change`, `time::local_wall_clock_may_jump` |
+//! | Steady state causes no writes, also after a restart. | `time::steady_state_writes_nothing`, `time::messages_are_stable_across_reconciles` |
+//! | Stale, missing or unhealthy reports never count as key convergence. | `agreement::stale_reports_are_not_converged`, `agreement::missing_unhealthy_or_empty_is_not_converged` |
+//! | The report of a live reporter is never removed. | `cleanup::live_report_is_never_removed`, `removal::tests::updated_report_is_kept` |
+//! | Injected pods match golden files, and injection is idempotent. | `inject::injected_pods_match_golden_files`, `inject::injection_is_idempotent` |
+//! | Injection removes what a previous injection added, and nothing else. | `inject::injected_parts_are_removed_completely`, `inject::foreign_content_is_kept_and_comes_first` |
+//! | An invalid Secret is rejected with the name of its key. | `errors::invalid_secret_error_names_the_key`, `kms::secret_layout::tests::malformed_key_error_names_key_and_missing_part` |
+//! | The hash of a KMS configuration matches other implementations. | `kms::config_hash::tests::config_hash_matches_test_vectors` |
+//! | The result of another KMS configuration is ignored. | `kms::preflight::tests::pod_of_other_configuration_is_deleted` |
+//! | A preflight check with a missing pod has no result, unless it failed. | `kms::preflight::tests::missing_pod_restarts_check_unless_it_failed` |
+//! | A failed KMS configuration is stored and retried. | `kms::preflight::tests::failure_is_stored_once_and_pod_kept`, `kms::preflight::tests::failed_check_is_retried_with_backoff` |
 //! | why seid has ended is told in its own words, and who ends a pod ends seid in good order | `scripts::why_seid_has_ended_is_kept_although_it_says_much_behind_it`, `stories::a_seid_that_ends_again_and_again_is_told_with_its_last_words`, `stories::a_seid_that_has_failed_is_believed_once_it_has_run_for_a_while`, `scripts::a_seid_that_is_ended_writes_down_what_it_has` |
 //! | nobody reaches a sidecar who was not named | `policy::a_platform_without_clients_lets_nobody_reach_the_sidecar` |
-//! | reporters of one object take no more than their share of its API server, news do not wait for it, and a report tells when the next is due | `kms::pace::tests::what_says_nothing_new_waits_for_its_share_and_news_do_not`, `kms::pace::tests::a_report_promises_what_readers_can_wait_for` |
-//! | a KMS plugin is judged as an API server would | `kms::verdict::tests::an_answer_is_judged_as_an_api_server_would`, `kms::verdict::tests::a_version_must_not_change` |
-//! | a report always says its cause and what to look at, however much the plugin said | `kms::verdict::tests::a_long_complaint_leaves_room_for_cause_and_hint` |
+//! | Reporters of one object limit their share of API server time, changes are not delayed, and a report contains the time of the next one. | `kms::pace::tests::unchanged_report_waits_and_change_does_not`, `kms::pace::tests::promised_interval_is_bounded_and_recovers` |
+//! | A KMS plugin is evaluated with the rules of kube-apiserver. | `kms::verdict::tests::status_is_evaluated_like_api_server`, `kms::verdict::tests::version_change_is_unhealthy` |
+//! | A report always contains cause and hint, even with a long error text. | `kms::verdict::tests::long_detail_keeps_cause_and_hint` |
 
 pub mod kms;
 pub mod node;

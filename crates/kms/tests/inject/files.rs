@@ -78,7 +78,7 @@ pub async fn what_is_wrong_is_told_in_one_line(cx: Context) -> TestResult {
         ),
         (
             change("4.json", &data("encryption-config", json!("x: y"))),
-            "key \"encryption-config\" of the secret is no EncryptionConfiguration",
+            "key \"encryption-config\" of the secret is not an EncryptionConfiguration",
         ),
         (
             change("5.json", &|secret| {

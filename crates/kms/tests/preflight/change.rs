@@ -83,7 +83,7 @@ pub async fn a_configuration_that_refers_to_nothing_says_so_and_recovers(cx: Con
     // What a configuration refers to is not watched: nobody may list Secrets.
     ground.start_with(|program| program.flag("resync", "500ms"))?;
     let message = ground.told("Degraded", "True", "Error").await?;
-    assert_eq!(message, "Secret vault-approle is not there: create it");
+    assert_eq!(message, "Secret vault-approle not found: create it");
     ground.credentials("secret-456").await?;
     ground.pod(None).await?;
     ground.told("Degraded", "False", "AsExpected").await?;

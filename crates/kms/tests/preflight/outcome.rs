@@ -198,7 +198,7 @@ pub async fn what_failed_is_tried_again_after_its_wait(cx: Context) -> TestResul
             assert!(passed >= least - 1, "try {attempt} came {passed} s after the failure before it");
         }
         assert!(ground.check(&hash, &[1]).await?.status.success());
-        let message = ground.told_of(&format!("(try {attempt}; the next one after {wait}s)")).await?;
+        let message = ground.told_of(&format!("(attempt {attempt}; next attempt after {wait}s)")).await?;
         assert!(message.contains("BadVersion"), "{message}");
         before = Some(ground.pods().get("kms-preflight").await?);
     }

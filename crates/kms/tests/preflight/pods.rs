@@ -28,7 +28,7 @@ pub async fn what_keeps_a_pod_from_a_result_is_told(cx: Context) -> TestResult {
         }))
         .await?;
     let message = ground.told("Degraded", "True", "ImagePullBackOff").await?;
-    assert_eq!(message, "container vault-kms-plugin-1 waits: as it is");
+    assert_eq!(message, "container vault-kms-plugin-1 is waiting: as it is");
     ground.told("Progressing", "True", "RunningPreflightCheck").await?;
     ground
         .becomes(json!({
@@ -38,7 +38,10 @@ pub async fn what_keeps_a_pod_from_a_result_is_told(cx: Context) -> TestResult {
         }))
         .await?;
     let message = ground.told("Degraded", "True", "Error").await?;
-    assert!(message.starts_with("container vault-kms-plugin-1 ended with 1: oops (try 1;"), "{message}");
+    assert!(
+        message.starts_with("container vault-kms-plugin-1 exited with code 1: oops (attempt 1;"),
+        "{message}"
+    );
     ground.told("Progressing", "False", "AsExpected").await?;
     assert_eq!(ground.result().await?, Value::Null, "nothing was proved");
     ground

@@ -57,12 +57,16 @@ pub async fn whatever_a_plugin_says_is_stored(cx: Context) -> TestResult {
     let (text, status) = (|text: &str| text.as_bytes().to_vec(), "Unhealthy");
     for (healthz, status, part) in [
         (text("err"), status, "NotOk: err; "),
-        (text(""), status, "NotOk: the plugin gives no reason; "),
+        (text(""), status, "NotOk: the plugin gave no reason; "),
         (text("OK"), status, "NotOk: OK; "),
         (text(&"x".repeat(5000)), status, "xxx...; look at"),
         (text("first\nsecond\r\nthird"), status, "first second  third"),
         (text(r#"a "quote", a \ and a {"brace": 1}"#), status, r#"a "quote", a \ and a {"brace": 1}"#),
-        (b"not \xff\xfe text".to_vec(), "Error", "ProtocolError: no gRPC answer: healthz is no UTF-8: not "),
+        (
+            b"not \xff\xfe text".to_vec(),
+            "Error",
+            "ProtocolError: not a gRPC response: healthz is no UTF-8: not ",
+        ),
         (
             text("token=hunter2 at https://me:hunter2@vault/v1?x=hunter2 by hvs.hunter2hunter2"),
             status,
@@ -108,7 +112,7 @@ pub async fn a_slow_plugin_is_well_and_one_that_is_too_slow_is_not(cx: Context) 
     ground.status(&reporter, 1, "Healthy").await?;
     plugin.script(|script| script.latency = Duration::from_millis(1500));
     let report = ground.status(&reporter, 1, "Error").await?;
-    assert!(report.detail.starts_with("Timeout: no answer within 1s; look at the way"), "{report:?}");
+    assert!(report.detail.starts_with("Timeout: no response within 1s; look at the way"), "{report:?}");
     assert_eq!(report.id.as_deref(), Some("kms-1-1"), "the last one that was known");
     Ok(())
 }
@@ -148,7 +152,7 @@ pub async fn a_socket_that_is_missing_or_stale_is_told_at_once_and_its_return_to
     let begin = Instant::now();
     let report = ground.status(&reporter, 1, "Error").await?;
     assert!(
-        report.detail.starts_with("SocketMissing: there is no socket; look at the state of"),
+        report.detail.starts_with("SocketMissing: socket does not exist; look at the state of"),
         "{report:?}"
     );
     assert_eq!(report.id.as_deref(), Some("unknown"), "no key was ever known");
@@ -157,7 +161,7 @@ pub async fn a_socket_that_is_missing_or_stale_is_told_at_once_and_its_return_to
     ground.status(&reporter, 1, "Healthy").await?;
     plugin.crash();
     let stale = ground.status(&reporter, 1, "Error").await?;
-    assert!(stale.detail.starts_with("ConnectionRefused: nobody listens on the socket"), "{stale:?}");
+    assert!(stale.detail.starts_with("ConnectionRefused: connection refused ("), "{stale:?}");
     assert_eq!(stale.id.as_deref(), Some("kms-1-1"));
     plugin.restart()?;
     ground.status(&reporter, 1, "Healthy").await?;
@@ -211,7 +215,7 @@ pub async fn a_socket_that_may_not_be_opened_is_told_as_such(cx: Context) -> Tes
     let reporter = ground.reporter("master-0").by(&kubeconfig).through(&without_rights).start()?;
     let report = ground.status(&reporter, 1, "Error").await?;
     assert!(
-        report.detail.starts_with("PermissionDenied: the socket may not be opened; compare"),
+        report.detail.starts_with("PermissionDenied: permission denied on socket; compare"),
         "{report:?}"
     );
     plugin.set_mode(0o666)?;
@@ -254,14 +258,14 @@ pub async fn versions_and_key_ids_are_judged_as_an_api_server_does(cx: Context) 
     let plugin = ground.plugin(1)?;
     let reporter = ground.reporter("master-0").start()?;
     for (version, key_id, status, part) in [
-        ("v1", &b"k1"[..], "Unhealthy", "BadVersion: the plugin's version is \"v1\""),
-        ("", b"k1", "Unhealthy", "BadVersion: the plugin's version is \"\""),
+        ("v1", &b"k1"[..], "Unhealthy", "BadVersion: unsupported plugin version \"v1\""),
+        ("", b"k1", "Unhealthy", "BadVersion: unsupported plugin version \"\""),
         ("v2beta1", b"k1", "Healthy", ""),
-        ("v2", b"k1", "Unhealthy", "BadVersion: the plugin's version went from \"v2beta1\" to \"v2\""),
-        ("v2beta1", b"", "Unhealthy", "BadKeyID: the plugin gives no key id"),
+        ("v2", b"k1", "Unhealthy", "BadVersion: plugin version changed from \"v2beta1\" to \"v2\""),
+        ("v2beta1", b"", "Unhealthy", "BadKeyID: the plugin returned no key ID"),
         ("v2beta1", &[b'k'; 1024], "Healthy", ""),
-        ("v2beta1", &[b'k'; 1025], "Unhealthy", "BadKeyID: the plugin's key id has 1025 bytes"),
-        ("v2beta1", b"k\xff", "Error", "ProtocolError: no gRPC answer: key_id is no UTF-8"),
+        ("v2beta1", &[b'k'; 1025], "Unhealthy", "BadKeyID: key ID of 1025 bytes is too long"),
+        ("v2beta1", b"k\xff", "Error", "ProtocolError: not a gRPC response: key_id is no UTF-8"),
     ] {
         plugin.script(|script| {
             script.version = version.into();
@@ -345,7 +349,7 @@ pub async fn a_deep_look_finds_a_plugin_that_cannot_decrypt(cx: Context) -> Test
         script.decrypt = None;
         script.encrypt = Some(EncryptFault::OtherKeyId("other".into()));
     });
-    let begin = "RoundTripFailed: Encrypt used another key";
+    let begin = "RoundTripFailed: Encrypt used a different key";
     ground.until(&reporter, 1, begin, |report| report.detail.starts_with(begin)).await?;
     plugin.heal()?;
     ground.status(&reporter, 1, "Healthy").await?;

@@ -1,4 +1,4 @@
-//! How a call of a KMS v2 plugin ended.
+//! Results of KMS v2 plugin calls.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,54 +6,54 @@ use std::time::Duration;
 
 use api::kms::{Cause, RpcCode};
 
-/// What a plugin says of itself.
+/// Response to Status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusAnswer {
-    /// Version of the interface.
+    /// KMS API version.
     pub version: String,
-    /// "ok", or what is wrong.
+    /// "ok" or an error description.
     pub healthz: String,
-    /// Id of the key in the KMS that new data is encrypted with.
+    /// ID of the KMS key that encrypts new data.
     pub key_id: String,
 }
 
-/// A text that was encrypted.
+/// Response to Encrypt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encrypted {
-    /// The encrypted text.
+    /// Ciphertext.
     pub ciphertext: Vec<u8>,
-    /// Id of the key in the KMS that it was encrypted with.
+    /// ID of the KMS key that encrypted the data.
     pub key_id: String,
-    /// What the plugin wants to be told when it decrypts.
+    /// Annotations that Decrypt needs.
     pub annotations: BTreeMap<String, Vec<u8>>,
 }
 
-/// Why a call has no answer.
+/// Failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// There is no socket.
+    /// The socket does not exist.
     SocketMissing,
-    /// The socket may not be opened.
+    /// No permission to open the socket.
     PermissionDenied,
-    /// Nobody takes the connection: why.
+    /// Connection refused, with the reason.
     NotTaken(String),
-    /// Whoever took the connection does not speak gRPC: what it did.
+    /// The peer does not speak gRPC, with the observed behavior.
     Protocol(String),
-    /// The connection was taken, and no answer came within this time.
+    /// No response within this time after the connection was accepted.
     Timeout(Duration),
-    /// The plugin answered with an error.
+    /// The plugin returned an error.
     Rpc {
-        /// Its code.
+        /// gRPC status code.
         code: RpcCode,
-        /// Its text.
+        /// Error message.
         message: String,
     },
-    /// The plugin answered with nothing.
+    /// The plugin returned an empty response.
     Empty,
 }
 
 impl Failure {
-    /// Its cause.
+    /// Returns the cause for reports.
     #[must_use]
     pub fn cause(&self) -> Cause {
         match self {
@@ -71,14 +71,14 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SocketMissing => f.write_str("there is no socket"),
-            Self::PermissionDenied => f.write_str("the socket may not be opened"),
-            Self::NotTaken(why) => write!(f, "nobody listens on the socket ({why})"),
-            Self::Protocol(what) => write!(f, "no gRPC answer: {what}"),
-            Self::Timeout(limit) => write!(f, "no answer within {limit:?}"),
-            Self::Rpc { message, .. } if message.is_empty() => f.write_str("the plugin gives no reason"),
+            Self::SocketMissing => f.write_str("socket does not exist"),
+            Self::PermissionDenied => f.write_str("permission denied on socket"),
+            Self::NotTaken(why) => write!(f, "connection refused ({why})"),
+            Self::Protocol(what) => write!(f, "not a gRPC response: {what}"),
+            Self::Timeout(limit) => write!(f, "no response within {limit:?}"),
+            Self::Rpc { message, .. } if message.is_empty() => f.write_str("the plugin gave no reason"),
             Self::Rpc { message, .. } => f.write_str(message),
-            Self::Empty => f.write_str("an answer without content"),
+            Self::Empty => f.write_str("empty response"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the answers of a plugin to Status, Encrypt and Decrypt mean, step by step, as kube-apiserver would take them.
+//! Step-by-step evaluation of a plugin's Status, Encrypt and Decrypt responses with the acceptance rules of kube-apiserver.
 
 use std::time::Duration;
 
@@ -6,61 +6,61 @@ use api::kms::check::{Outcome, PluginCheck, Step, StepName};
 use api::kms::{Cause, DETAIL_LIMIT, clean, redact};
 
 use super::call::{Encrypted, Failure, StatusAnswer};
-use super::round_trip::{self, Refused};
+use super::round_trip::{self, Rejection};
 use super::verdict;
 
-/// How a call ended, and how long it took.
+/// Result and duration of a call.
 #[derive(Clone, Debug)]
 pub struct Timed<T> {
-    /// How it ended.
+    /// Result.
     pub answer: Result<T, Failure>,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
 }
 
-/// What a plugin answered.
+/// Responses of a plugin.
 #[derive(Clone, Debug)]
 pub struct Answers<'a> {
-    /// Where it listens.
+    /// Socket address.
     pub socket: &'a str,
-    /// What was to be encrypted.
+    /// Plaintext sent to Encrypt.
     pub plaintext: &'a [u8],
-    /// To Status.
+    /// Response to Status.
     pub status: Timed<StatusAnswer>,
-    /// To Encrypt, if it was called.
+    /// Response to Encrypt, if called.
     pub encrypted: Option<Timed<Encrypted>>,
-    /// To Decrypt, if it was called.
+    /// Response to Decrypt, if called.
     pub decrypted: Option<Timed<Vec<u8>>>,
 }
 
-/// What the answers mean. `full`: the plugin is to encrypt and decrypt; else only its status counts.
+/// Evaluates the responses. With `full`, the encrypt/decrypt round trip counts, too; otherwise only Status.
 #[must_use]
 pub fn judge(answers: &Answers<'_>, full: bool) -> PluginCheck {
-    let mut steps = status(&answers.status);
-    steps.extend(encrypt(answers));
-    steps.push(decrypt(answers));
-    let taken = if full { &steps[..] } else { &steps[..3] };
-    let passed = taken.iter().all(|step| step.outcome == Outcome::Passed);
-    let said = answers.status.answer.as_ref().ok();
+    let mut steps = status_steps(&answers.status);
+    steps.extend(encrypt_steps(answers));
+    steps.push(decrypt_step(answers));
+    let relevant = if full { &steps[..] } else { &steps[..3] };
+    let passed = relevant.iter().all(|step| step.outcome == Outcome::Passed);
+    let response = answers.status.answer.as_ref().ok();
     PluginCheck {
         socket: answers.socket.to_owned(),
         passed,
-        version: said.map(|answer| clean(&answer.version, 64)),
+        version: response.map(|answer| clean(&answer.version, 64)),
         remote_key_id: verdict::judge(&answers.status.answer, None).key_id,
         steps,
     }
 }
 
-/// Whether a plugin that answered so is worth asking to encrypt.
+/// Reports whether Encrypt should be called after this Status response.
 #[must_use]
 pub fn goes_on(status: &Timed<StatusAnswer>) -> bool {
-    // Also one that says that it is not well: what it cannot do is told then, too.
+    // Also for an unhealthy plugin, so that the failing steps are reported, too.
     status.answer.is_ok()
 }
 
-fn status(asked: &Timed<StatusAnswer>) -> Vec<Step> {
-    let verdict = verdict::judge(&asked.answer, None);
-    let failed_at = match verdict.cause {
+fn status_steps(response: &Timed<StatusAnswer>) -> Vec<Step> {
+    let health = verdict::judge(&response.answer, None);
+    let failed_at = match health.cause {
         None => None,
         Some(Cause::BadVersion) => Some(1),
         Some(Cause::BadKeyId) => Some(2),
@@ -70,84 +70,86 @@ fn status(asked: &Timed<StatusAnswer>) -> Vec<Step> {
     let mut steps: Vec<Step> = names
         .into_iter()
         .enumerate()
-        .map(|(place, name)| match failed_at {
-            Some(failed) if place > failed => plain(name, Outcome::Skipped),
-            Some(failed) if place == failed => Step {
-                cause: verdict.cause.map(|cause| cause.to_string()),
-                detail: verdict.detail.clone(),
-                ..plain(name, Outcome::Failed)
+        .map(|(index, name)| match failed_at {
+            Some(failed) if index > failed => bare_step(name, Outcome::Skipped),
+            Some(failed) if index == failed => Step {
+                cause: health.cause.map(|cause| cause.to_string()),
+                detail: health.detail.clone(),
+                ..bare_step(name, Outcome::Failed)
             },
-            _ => plain(name, Outcome::Passed),
+            _ => bare_step(name, Outcome::Passed),
         })
         .collect();
-    steps[0].milliseconds = Some(milliseconds(asked.took));
+    steps[0].milliseconds = Some(milliseconds(response.took));
     steps
 }
 
-fn encrypt(answers: &Answers<'_>) -> Vec<Step> {
+fn encrypt_steps(answers: &Answers<'_>) -> Vec<Step> {
     const NAMES: [StepName; 3] = [StepName::Ciphertext, StepName::SameKeyId, StepName::Annotations];
-    let skipped = || NAMES.map(|name| plain(name, Outcome::Skipped)).to_vec();
+    let skipped = || NAMES.map(|name| bare_step(name, Outcome::Skipped)).to_vec();
     let Some(Timed { answer, took }) = &answers.encrypted else {
-        return [vec![plain(StepName::Encrypt, Outcome::Skipped)], skipped()].concat();
+        return [vec![bare_step(StepName::Encrypt, Outcome::Skipped)], skipped()].concat();
     };
-    let given = match answer {
-        Ok(given) => given,
-        Err(failure) => return [vec![call_failed(StepName::Encrypt, failure, *took)], skipped()].concat(),
+    let response = match answer {
+        Ok(response) => response,
+        Err(failure) => {
+            return [vec![failed_call_step(StepName::Encrypt, failure, *took)], skipped()].concat();
+        }
     };
     let key_id = answers.status.answer.as_ref().map_or("", |status| status.key_id.as_str());
-    let refused = round_trip::accept(answers.plaintext, key_id, given).err();
-    let failed_at = refused.as_ref().map(|refused| match refused {
-        Refused::OtherKey => 1,
-        Refused::AnnotationsTooLong(_) | Refused::AnnotationName(_) => 2,
+    let rejection = round_trip::accept(answers.plaintext, key_id, response).err();
+    let failed_at = rejection.as_ref().map(|rejection| match rejection {
+        Rejection::OtherKey => 1,
+        Rejection::AnnotationsTooLong(_) | Rejection::AnnotationName(_) => 2,
         _ => 0,
     });
     let called =
-        Step { milliseconds: Some(milliseconds(*took)), ..plain(StepName::Encrypt, Outcome::Passed) };
-    let judged = NAMES.into_iter().enumerate().map(|(place, name)| match (&refused, failed_at) {
-        (Some(refused), Some(failed)) if place == failed => refusal(name, refused),
-        (_, Some(failed)) if place > failed => plain(name, Outcome::Skipped),
-        _ => plain(name, Outcome::Passed),
+        Step { milliseconds: Some(milliseconds(*took)), ..bare_step(StepName::Encrypt, Outcome::Passed) };
+    let checks = NAMES.into_iter().enumerate().map(|(index, name)| match (&rejection, failed_at) {
+        (Some(rejection), Some(failed)) if index == failed => rejected_step(name, rejection),
+        (_, Some(failed)) if index > failed => bare_step(name, Outcome::Skipped),
+        _ => bare_step(name, Outcome::Passed),
     });
-    [called].into_iter().chain(judged).collect()
+    [called].into_iter().chain(checks).collect()
 }
 
-fn decrypt(answers: &Answers<'_>) -> Step {
+fn decrypt_step(answers: &Answers<'_>) -> Step {
     let Some(Timed { answer, took }) = &answers.decrypted else {
-        return plain(StepName::Decrypt, Outcome::Skipped);
+        return bare_step(StepName::Decrypt, Outcome::Skipped);
     };
     let took = Some(milliseconds(*took));
     match answer {
-        Err(failure) => Step { milliseconds: took, ..failed(StepName::Decrypt, failure) },
+        Err(failure) => Step { milliseconds: took, ..failed_step(StepName::Decrypt, failure) },
         Ok(text) => match round_trip::same(answers.plaintext, text) {
-            Ok(()) => Step { milliseconds: took, ..plain(StepName::Decrypt, Outcome::Passed) },
-            Err(refused) => Step { milliseconds: took, ..refusal(StepName::Decrypt, &refused) },
+            Ok(()) => Step { milliseconds: took, ..bare_step(StepName::Decrypt, Outcome::Passed) },
+            Err(rejection) => Step { milliseconds: took, ..rejected_step(StepName::Decrypt, &rejection) },
         },
     }
 }
 
-fn plain(step: StepName, outcome: Outcome) -> Step {
+fn bare_step(step: StepName, outcome: Outcome) -> Step {
     Step { step, outcome, milliseconds: None, cause: None, detail: None }
 }
 
-fn call_failed(step: StepName, failure: &Failure, took: Duration) -> Step {
-    Step { milliseconds: Some(milliseconds(took)), ..failed(step, failure) }
+fn failed_call_step(step: StepName, failure: &Failure, took: Duration) -> Step {
+    Step { milliseconds: Some(milliseconds(took)), ..failed_step(step, failure) }
 }
 
-fn failed(step: StepName, failure: &Failure) -> Step {
+fn failed_step(step: StepName, failure: &Failure) -> Step {
     let cause = failure.cause();
-    let said = clean(&redact(&failure.to_string()), DETAIL_LIMIT / 2);
+    let message = clean(&redact(&failure.to_string()), DETAIL_LIMIT / 2);
     Step {
         cause: Some(cause.to_string()),
-        detail: Some(format!("{said}; {}", cause.hint())),
-        ..plain(step, Outcome::Failed)
+        detail: Some(format!("{message}; {}", cause.hint())),
+        ..bare_step(step, Outcome::Failed)
     }
 }
 
-fn refusal(step: StepName, refused: &Refused) -> Step {
+fn rejected_step(step: StepName, rejection: &Rejection) -> Step {
     Step {
         cause: Some(Cause::RoundTripFailed.to_string()),
-        detail: Some(clean(&refused.to_string(), DETAIL_LIMIT)),
-        ..plain(step, Outcome::Failed)
+        detail: Some(clean(&rejection.to_string(), DETAIL_LIMIT)),
+        ..bare_step(step, Outcome::Failed)
     }
 }
 
@@ -196,16 +198,15 @@ mod tests {
     }
 
     #[test]
-    fn a_good_plugin_passes_every_step() {
+    fn healthy_plugin_passes_every_step() {
         let checked = judge(&good(), true);
         assert!(checked.passed && checked.failure().is_none());
         assert_eq!((checked.version.as_deref(), checked.remote_key_id.as_deref()), (Some("v2"), Some("k")));
         assert!(checked.steps.iter().all(|step| step.outcome == Outcome::Passed));
     }
 
-    /// T-F4.
     #[test]
-    fn each_fault_is_told_at_its_step() {
+    fn failure_is_reported_at_its_step() {
         let denied = || Failure::Rpc { code: RpcCode::new(7), message: "denied".into() };
         let named = |name: StepName, cause: &str| (name, cause.to_owned());
         assert_eq!(
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_only_decrypts_is_judged_by_its_status() {
+    fn read_only_plugin_is_evaluated_by_status() {
         let mut answers = good();
         (answers.encrypted, answers.decrypted) = (None, None);
         assert!(judge(&answers, false).passed);

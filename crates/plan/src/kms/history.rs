@@ -1,11 +1,11 @@
-//! What a reporter remembers of one plugin, and what is worth telling.
+//! Probe history of one plugin.
 
 use api::kms::{Cause, HealthStatus};
 
 use super::call::{Failure, StatusAnswer};
 use super::verdict::{Verdict, is_version, judge};
 
-/// What is remembered of one plugin.
+/// Probe history of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     first_version: Option<String>,
@@ -14,60 +14,60 @@ pub struct History {
     round_trip: Option<String>,
 }
 
-/// What has changed since the last look.
+/// Difference from the previous probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// The class or the cause is another one, or the first.
+    /// Status or cause changed, or this is the first probe.
     pub class: bool,
-    /// The key id is another one; not said of the first.
+    /// The key ID changed; false for the first one.
     pub key_id: bool,
 }
 
 impl History {
-    /// The last key id that was good.
+    /// Returns the last valid key ID.
     #[must_use]
     pub fn last_key_id(&self) -> Option<&str> {
         self.last_key_id.as_deref()
     }
 
-    /// Takes over a key id that an earlier process knew, if none is known.
+    /// Restores the key ID of a previous process, unless one is known.
     pub fn adopt(&mut self, key_id: &str) {
         if self.last_key_id.is_none() {
             self.last_key_id = Some(key_id.into());
         }
     }
 
-    /// Whether the last try to encrypt and decrypt failed.
+    /// Reports whether the last encrypt/decrypt round trip failed.
     #[must_use]
     pub fn failed_round_trip(&self) -> bool {
         self.round_trip.is_some()
     }
 
-    /// Remembers how a try to encrypt and decrypt ended: it counts until the next one.
+    /// Records the result of an encrypt/decrypt round trip, which is valid until the next one.
     pub fn tried_round_trip(&mut self, ended: Result<(), String>) {
         self.round_trip = ended.err();
     }
 
-    /// Judges how a call of Status ended, and says what is new.
-    pub fn look(&mut self, asked: &Result<StatusAnswer, Failure>) -> (Verdict, Change) {
-        let mut verdict = judge(asked, self.first_version.as_deref());
+    /// Evaluates a Status call and returns the changes since the previous one.
+    pub fn look(&mut self, response: &Result<StatusAnswer, Failure>) -> (Verdict, Change) {
+        let mut health = judge(response, self.first_version.as_deref());
         if let Some(why) = &self.round_trip {
-            verdict = verdict.after_round_trip(why);
+            health = health.after_round_trip(why);
         }
-        if let Ok(answer) = asked
+        if let Ok(answer) = response
             && self.first_version.is_none()
             && is_version(&answer.version)
         {
             self.first_version = Some(answer.version.clone());
         }
-        let now = (verdict.class, verdict.cause);
+        let now = (health.class, health.cause);
         let mut change = Change { class: self.last != Some(now), key_id: false };
         self.last = Some(now);
-        if let Some(key_id) = &verdict.key_id {
+        if let Some(key_id) = &health.key_id {
             change.key_id = self.last_key_id.as_ref().is_some_and(|last| last != key_id);
             self.last_key_id = Some(key_id.clone());
         }
-        (verdict, change)
+        (health, change)
     }
 }
 
@@ -80,9 +80,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_told() {
+    fn change_is_reported_once() {
         let mut history = History::default();
-        let mut look = |asked: &Result<_, _>| history.look(asked).1;
+        let mut look = |response: &Result<_, _>| history.look(response).1;
         let change = |class, key_id| Change { class, key_id };
         assert_eq!(look(&answer("v2", "ok", "a")), change(true, false));
         assert_eq!(look(&answer("v2", "ok", "a")), change(false, false));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_acceptable_version_counts_and_the_last_key_id_stays() {
+    fn first_accepted_version_and_last_key_id_are_kept() {
         let mut history = History::default();
         assert_eq!(history.look(&answer("v1", "ok", "a")).0.cause, Some(Cause::BadVersion));
         assert_eq!(history.look(&answer("v2", "err", "a")).0.cause, Some(Cause::NotOk));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_round_trip_counts_until_the_next() {
+    fn failed_round_trip_persists_until_next_one() {
         let mut history = History::default();
         history.tried_round_trip(Err("denied".into()));
         assert_eq!(history.look(&answer("v2", "ok", "a")).0.cause, Some(Cause::RoundTripFailed));

@@ -1,5 +1,4 @@
-//! Decisions about KMS plugins: what a probe means, what reports add up to, what belongs into a pod, whether a configuration may be
-//! used.
+//! KMS decisions: probe evaluation, report aggregation, pod injection and preflight checks.
 
 pub mod cadence;
 pub mod call;

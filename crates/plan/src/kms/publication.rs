@@ -1,4 +1,4 @@
-//! The reports of one node, as each resource takes them: three renderings of one thing.
+//! Renders the reports of one node in the format of each resource.
 
 use std::time::Duration;
 
@@ -14,71 +14,71 @@ use sha2::{Digest, Sha256};
 use super::target::Target;
 use super::verdict::Verdict;
 
-/// How reports are published.
+/// Format of published reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As one condition of an operator resource, whose message is JSON.
+    /// One condition of an operator resource with a JSON message.
     Condition,
-    /// As typed reports of an operator resource.
+    /// Typed reports in an operator resource.
     Typed,
-    /// As typed reports of our own kind.
+    /// Typed reports in a KMSHealth resource.
     KmsHealth,
 }
 
 impl Form {
-    /// Whether a report tells how long it may take until the next one.
+    /// Reports whether the format has a field for the maximum time until the next report.
     #[must_use]
     pub const fn tells_interval(self) -> bool {
         matches!(self, Self::KmsHealth)
     }
 }
 
-/// How much is said.
+/// Amount of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// Everything that is known.
+    /// All fields.
     Full,
-    /// Only what says which plugin is how: for a server that has refused the rest. A bad field must not silence a node.
+    /// Required fields only, for a server that rejected the full report. An invalid optional field must not suppress a report.
     Smallest,
 }
 
-/// One look at one plugin.
+/// Result of one probe of one plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Number of the key, as in the name of the plugin's socket.
+    /// Key number, as in the socket name.
     pub key_number: String,
-    /// How it is.
+    /// Health.
     pub verdict: Verdict,
-    /// The last good key id, for those who require one.
+    /// Last valid key ID, for formats that require one.
     pub last_key_id: Option<String>,
-    /// When the look ended.
+    /// Time at which the probe completed.
     pub checked: Time,
 }
 
-/// Who publishes where.
+/// Target and publisher of reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publication {
-    /// On what.
+    /// Target resource.
     pub target: Target,
-    /// The object's name.
+    /// Name of the object.
     pub name: String,
-    /// How.
+    /// Format.
     pub form: Form,
-    /// The node that is spoken for.
+    /// Reported node.
     pub node: String,
-    /// How long at most it takes until the next report.
+    /// Maximum time until the next report.
     pub interval: Duration,
 }
 
-/// What was stored last, to tell news from what says the same again.
+/// Last stored reports, to detect changes.
 #[derive(Clone, Debug, Default)]
 pub struct News {
     stored: Option<Vec<Report>>,
 }
 
 impl News {
-    /// Whether these reports say anything that those that are stored do not. Their time does not count, nor does the text of a
-    /// complaint, which may be another each time.
+    /// Reports whether these reports differ from the stored ones. Times and error texts are ignored, because they may change with
+    /// every probe.
     #[must_use]
     pub fn is_in(&self, reports: &[Report]) -> bool {
         let Some(stored) = &self.stored else { return true };
@@ -89,19 +89,19 @@ impl News {
         stored.len() != reports.len() || !stored.iter().zip(reports).all(same)
     }
 
-    /// These are stored now.
+    /// Records that these reports were stored.
     pub fn stored(&mut self, reports: &[Report]) {
         self.stored = Some(reports.to_vec());
     }
 }
 
 impl Publication {
-    /// The object to apply to the status. `since` is when the node's condition was first published: it never changes, since
-    /// the condition's status never does.
+    /// Renders the status apply. `since` is the time at which the condition of the node was first published. It never changes,
+    /// because the condition status never changes.
     pub fn body(&self, reports: &[Report], since: &Time, size: Size) -> Result<Value, serde_json::Error> {
         let status = match self.form {
-            Form::Condition => self.condition(reports, since, size)?,
-            Form::Typed | Form::KmsHealth => self.typed(reports, size)?,
+            Form::Condition => self.render_condition(reports, since, size)?,
+            Form::Typed | Form::KmsHealth => self.render_typed(reports, size)?,
         };
         let (version, kind) = self.target.kind();
         Ok(
@@ -109,7 +109,12 @@ impl Publication {
         )
     }
 
-    fn condition(&self, reports: &[Report], since: &Time, size: Size) -> Result<Value, serde_json::Error> {
+    fn render_condition(
+        &self,
+        reports: &[Report],
+        since: &Time,
+        size: Size,
+    ) -> Result<Value, serde_json::Error> {
         let entries: Vec<ConditionEntry> = reports
             .iter()
             .map(|report| ConditionEntry {
@@ -133,16 +138,18 @@ impl Publication {
         }]}))
     }
 
-    fn typed(&self, reports: &[Report], size: Size) -> Result<Value, serde_json::Error> {
-        let reports: Vec<HealthReport> = reports.iter().map(|report| self.report(report, size)).collect();
-        let mut place = json!({ "healthReports": serde_json::to_value(reports)? });
-        for field in self.target.typed_place().iter().skip(1).rev() {
-            place = json!({ *field: place });
+    fn render_typed(&self, reports: &[Report], size: Size) -> Result<Value, serde_json::Error> {
+        let reports: Vec<HealthReport> =
+            reports.iter().map(|report| self.render_report(report, size)).collect();
+        let mut status = json!({ "healthReports": serde_json::to_value(reports)? });
+        let holder: Vec<&str> = self.target.report_location().holder.split('/').skip(2).collect();
+        for field in holder.into_iter().rev() {
+            status = json!({ field: status });
         }
-        Ok(place)
+        Ok(status)
     }
 
-    fn report(&self, report: &Report, size: Size) -> HealthReport {
+    fn render_report(&self, report: &Report, size: Size) -> HealthReport {
         let full = size == Size::Full;
         let typed = HealthReport {
             node_name: self.node.clone(),
@@ -166,10 +173,10 @@ impl Publication {
         }
     }
 
-    /// What an earlier process of this node has left in the object: since when its condition stands, and the key ids.
+    /// Reads the condition time and key IDs that a previous process of this node stored in the object.
     #[must_use]
     pub fn left_behind(&self, object: &Value) -> LeftBehind {
-        let list = |place: &Value| place.as_array().cloned().unwrap_or_default();
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let own = condition_type(&self.node);
         let condition =
             list(&object["status"]["conditions"]).into_iter().find(|one| one["type"] == own.as_str());
@@ -180,8 +187,8 @@ impl Publication {
         let entries = api::kms::parse(message).unwrap_or_default();
         let mut key_ids: Vec<(String, String)> =
             entries.into_iter().filter_map(|entry| Some((entry.key_id, entry.kek_id?))).collect();
-        let place = self.target.typed_place().iter().fold(object, |value, field| &value[*field]);
-        for report in list(&place["healthReports"]) {
+        let reports = object.pointer(&format!("{}/healthReports", self.target.report_location().holder));
+        for report in reports.map(list).unwrap_or_default() {
             let text = |field: &str| report[field].as_str().unwrap_or_default().to_owned();
             let id = text("remoteKeyID");
             if text("nodeName") == self.node && !id.is_empty() && id != api::kms::UNKNOWN_KEY_ID {
@@ -192,23 +199,23 @@ impl Publication {
     }
 }
 
-/// What an earlier process of a node has left in an object.
+/// State that a previous process of a node stored in an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LeftBehind {
-    /// Since when its condition stands.
+    /// Transition time of its condition.
     pub since: Option<Time>,
-    /// Key ids by the number of their key.
+    /// Key IDs by key number.
     pub key_ids: Vec<(String, String)>,
 }
 
-/// Whole seconds, at least one, as the field takes them.
+/// Returns the interval in seconds, rounded up to the valid range of the field.
 fn seconds(interval: Duration) -> i32 {
     i32::try_from(interval.as_millis().div_ceil(1000)).unwrap_or(i32::MAX).clamp(1, 86400)
 }
 
-/// The field manager of a node's reporter. Names of nodes may be longer than those of managers, so that it is a hash. It is the
-/// same for every process of a node: a plugin that is gone leaves with the next apply. An instance keeps two reporters that
-/// share a node apart, at the price of that.
+/// Returns the field manager of a node's reporter. It is a hash, because node names may exceed the length limit of field
+/// managers. It is the same for every process on a node, so that the next apply removes the report of a deleted plugin. `instance`
+/// separates two reporters on the same node, at the cost of that cleanup.
 #[must_use]
 pub fn manager(node: &str, instance: Option<&str>) -> String {
     let owner = instance.map_or_else(|| node.to_owned(), |instance| format!("{node}/{instance}"));
@@ -254,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn managers_are_those_of_the_reporter_before() {
+    fn field_manager_matches_upstream_reporter() {
         assert_eq!(
             manager("node-1", None),
             "kms-health-reporter-35971be6e9bb024a895582fe0e42e04848a86da550aaef0fccbfba86f99f617d"
@@ -268,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_holds_all_reports_of_a_node() {
+    fn condition_contains_all_reports_of_node() {
         let body = publication(Target::KubeApiServer, Form::Condition)
             .body(&reports(), &at("2026-05-18T09:00:00Z"), Size::Full)
             .unwrap();
@@ -289,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn typed_reports_always_have_a_key_id_and_stand_where_they_belong() {
+    fn typed_reports_have_key_id_and_location() {
         let body = |target, form, size| {
             publication(target, form).body(&reports(), &at("2026-05-18T09:00:00Z"), size).unwrap()
         };
@@ -318,10 +325,10 @@ mod tests {
     }
 
     #[test]
-    fn news_are_another_class_cause_or_key_and_no_other_time_or_text() {
+    fn change_detection_ignores_time_and_text() {
         let mut news = News::default();
         let before = reports();
-        assert!(news.is_in(&before), "nothing is stored yet");
+        assert!(news.is_in(&before), "nothing stored yet");
         news.stored(&before);
         let with = |change: &dyn Fn(&mut Report)| {
             let mut now = reports();
@@ -338,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_before_left_is_found() {
+    fn previous_reports_are_read_back() {
         let since = at("2026-05-18T09:00:00Z");
         let by_condition = publication(Target::KubeApiServer, Form::Condition);
         let object = by_condition.body(&reports(), &since, Size::Full).unwrap();
@@ -350,7 +357,7 @@ mod tests {
         let object = typed.body(&reports(), &since, Size::Full).unwrap();
         assert_eq!(typed.left_behind(&object).key_ids.len(), 2);
         let object = typed.body(&reports(), &since, Size::Smallest).unwrap();
-        assert_eq!(typed.left_behind(&object), LeftBehind::default(), "a placeholder is no id");
+        assert_eq!(typed.left_behind(&object), LeftBehind::default(), "placeholder IDs are ignored");
         assert_eq!(typed.left_behind(&json!({})), LeftBehind::default());
     }
 }

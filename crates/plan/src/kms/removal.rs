@@ -1,5 +1,5 @@
-//! How entries are taken out of an object: by a JSON patch that first tests that each is the entry that was meant, so that one
-//! that was written anew in the meantime stays.
+//! JSON patches that remove reports. Each removal is guarded by `test` operations, so that a report that was updated in the meantime
+//! is kept.
 
 use api::kms::condition_type;
 use k8s_openapi::jiff::Timestamp;
@@ -7,33 +7,37 @@ use serde_json::{Value, json};
 
 use super::rollup::Removal;
 
-/// Where entries stand in an object.
+/// Location of typed reports in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// The object that holds the list of typed entries, as a JSON pointer.
+    /// JSON pointer to the object that contains the list.
     pub holder: &'static str,
-    /// Whether that object must go with its last entry, because neither it nor its list may be empty.
+    /// Whether the object is removed with its last report, because the schema allows neither an empty object nor an empty list.
     pub never_empty: bool,
 }
 
-/// The list of typed entries in its holder.
+/// Field of the list in its holder.
 const LIST: &str = "healthReports";
 
-/// The list of conditions.
+/// JSON pointer to the conditions.
 const CONDITIONS: &str = "/status/conditions";
 
-/// The patch that takes entries out of an object as it was read; nothing when none of them is there any more.
+/// Returns the patch that removes entries from an object, or `None` if none of them exists any more.
 #[must_use]
-pub fn patch(object: &Value, places: Places, removals: &[Removal]) -> Option<Vec<Value>> {
-    let mut operations = typed(object, places, removals);
-    operations.extend(conditions(object, removals));
+pub fn patch(object: &Value, location: Places, removals: &[Removal]) -> Option<Vec<Value>> {
+    let mut operations = typed_operations(object, location, removals);
+    operations.extend(condition_operations(object, removals));
     (!operations.is_empty()).then_some(operations)
 }
 
-fn typed(object: &Value, Places { holder, never_empty }: Places, removals: &[Removal]) -> Vec<Value> {
+fn typed_operations(
+    object: &Value,
+    Places { holder, never_empty }: Places,
+    removals: &[Removal],
+) -> Vec<Value> {
     let list = object.pointer(&format!("{holder}/{LIST}")).and_then(Value::as_array);
     let list = list.map(Vec::as_slice).unwrap_or_default();
-    let meant = |entry: &Value| {
+    let is_removed = |entry: &Value| {
         removals.iter().any(|removal| match removal {
             Removal::Typed { node, key, checked } => {
                 let time = entry["lastCheckedTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
@@ -42,12 +46,13 @@ fn typed(object: &Value, Places { holder, never_empty }: Places, removals: &[Rem
             Removal::Condition { .. } => false,
         })
     };
-    let gone: Vec<usize> = list.iter().enumerate().filter(|(_, one)| meant(one)).map(|(at, _)| at).collect();
-    if gone.is_empty() {
+    let indexes: Vec<usize> =
+        list.iter().enumerate().filter(|(_, entry)| is_removed(entry)).map(|(index, _)| index).collect();
+    if indexes.is_empty() {
         return Vec::new();
     }
-    if never_empty && gone.len() == list.len() {
-        // The whole is tested: an entry that has come in the meantime would go with it.
+    if never_empty && indexes.len() == list.len() {
+        // Test the whole value: otherwise a report added in the meantime would be removed, too.
         let others = object.pointer(holder).and_then(Value::as_object).is_some_and(|all| all.len() > 1);
         let path = if others { format!("{holder}/{LIST}") } else { holder.to_owned() };
         let whole = object.pointer(&path).cloned().unwrap_or_default();
@@ -56,19 +61,19 @@ fn typed(object: &Value, Places { holder, never_empty }: Places, removals: &[Rem
             json!({ "op": "remove", "path": path }),
         ];
     }
-    // From the end, so that those before keep their places.
+    // From the end, so that earlier indexes stay valid.
     let mut operations = Vec::new();
-    for at in gone.into_iter().rev() {
+    for index in indexes.into_iter().rev() {
         for field in ["nodeName", "keyID", "lastCheckedTime"] {
-            let path = format!("{holder}/{LIST}/{at}/{field}");
-            operations.push(json!({ "op": "test", "path": path, "value": list[at][field] }));
+            let path = format!("{holder}/{LIST}/{index}/{field}");
+            operations.push(json!({ "op": "test", "path": path, "value": list[index][field] }));
         }
-        operations.push(json!({ "op": "remove", "path": format!("{holder}/{LIST}/{at}") }));
+        operations.push(json!({ "op": "remove", "path": format!("{holder}/{LIST}/{index}") }));
     }
     operations
 }
 
-fn conditions(object: &Value, removals: &[Removal]) -> Vec<Value> {
+fn condition_operations(object: &Value, removals: &[Removal]) -> Vec<Value> {
     let types: Vec<String> = removals
         .iter()
         .filter_map(|removal| match removal {
@@ -78,13 +83,13 @@ fn conditions(object: &Value, removals: &[Removal]) -> Vec<Value> {
         .collect();
     let list = object.pointer(CONDITIONS).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut operations = Vec::new();
-    for (at, condition) in list.iter().enumerate().rev() {
+    for (index, condition) in list.iter().enumerate().rev() {
         if types.iter().any(|name| condition["type"] == **name) {
             for field in ["type", "message"] {
-                let path = format!("{CONDITIONS}/{at}/{field}");
+                let path = format!("{CONDITIONS}/{index}/{field}");
                 operations.push(json!({ "op": "test", "path": path, "value": condition[field] }));
             }
-            operations.push(json!({ "op": "remove", "path": format!("{CONDITIONS}/{at}") }));
+            operations.push(json!({ "op": "remove", "path": format!("{CONDITIONS}/{index}") }));
         }
     }
     operations
@@ -104,7 +109,7 @@ mod tests {
         Removal::Typed { node: node.into(), key: key.into(), checked: time.parse().unwrap() }
     }
 
-    const THEN: &str = "2026-05-18T10:00:00Z";
+    const CHECKED_AT: &str = "2026-05-18T10:00:00Z";
 
     fn paths(operations: &[Value]) -> Vec<String> {
         let text = |one: &Value| format!("{} {}", one["op"].as_str().unwrap(), one["path"].as_str().unwrap());
@@ -112,9 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn each_entry_is_tested_before_it_is_removed_and_the_last_goes_first() {
+    fn removals_are_guarded_and_ordered_from_the_end() {
         let object = json!({ "status": { "encryptionStatus": { "healthReports": [entry("a", "1"), entry("b", "1"), entry("c", "1")] } } });
-        let patch = patch(&object, TYPED, &[removal("a", "1", THEN), removal("c", "1", THEN)]).unwrap();
+        let patch =
+            patch(&object, TYPED, &[removal("a", "1", CHECKED_AT), removal("c", "1", CHECKED_AT)]).unwrap();
         assert_eq!(
             paths(&patch),
             [
@@ -131,34 +137,34 @@ mod tests {
     }
 
     #[test]
-    fn the_last_entry_takes_its_list_with_it_and_the_holder_if_nothing_else_is_there() {
+    fn last_report_removes_list_or_holder() {
         let mut object = json!({ "status": { "encryptionStatus": { "healthReports": [entry("a", "1")] } } });
-        let gone = [removal("a", "1", THEN)];
-        let operations = patch(&object, TYPED, &gone).unwrap();
+        let removals = [removal("a", "1", CHECKED_AT)];
+        let operations = patch(&object, TYPED, &removals).unwrap();
         assert_eq!(paths(&operations), ["test /status/encryptionStatus", "remove /status/encryptionStatus"]);
         object["status"]["encryptionStatus"]["preflight"] = json!({ "observedConfigHash": "cuZm_g==" });
-        let operations = patch(&object, TYPED, &gone).unwrap();
+        let operations = patch(&object, TYPED, &removals).unwrap();
         assert_eq!(
             paths(&operations),
             ["test /status/encryptionStatus/healthReports", "remove /status/encryptionStatus/healthReports"]
         );
-        let ours = Places { holder: "/status", never_empty: false };
+        let kms_health = Places { holder: "/status", never_empty: false };
         let object = json!({ "status": { "healthReports": [entry("a", "1")] } });
         assert_eq!(
-            paths(&patch(&object, ours, &gone).unwrap()).last().unwrap(),
+            paths(&patch(&object, kms_health, &removals).unwrap()).last().unwrap(),
             "remove /status/healthReports/0"
         );
     }
 
     #[test]
-    fn an_entry_that_was_written_anew_is_left_alone() {
+    fn updated_report_is_kept() {
         let object = json!({ "status": { "encryptionStatus": { "healthReports": [entry("a", "1")] } } });
         assert_eq!(patch(&object, TYPED, &[removal("a", "1", "2026-05-18T10:00:30Z")]), None);
-        assert_eq!(patch(&json!({}), TYPED, &[removal("a", "1", THEN)]), None);
+        assert_eq!(patch(&json!({}), TYPED, &[removal("a", "1", CHECKED_AT)]), None);
     }
 
     #[test]
-    fn a_condition_is_tested_by_its_type_and_all_that_it_says() {
+    fn condition_removal_tests_type_and_message() {
         let object = json!({ "status": { "conditions": [
             { "type": "Encrypted", "status": "True" },
             { "type": "KMSHealthReporter_a", "message": "[]" },

@@ -1,77 +1,78 @@
-//! Whether an API server would take what a plugin has encrypted, and whether the plugin has it back.
+//! Validation of Encrypt and Decrypt responses with the limits of kube-apiserver.
 
 use super::call::Encrypted;
 
-/// Most bytes of an encrypted text.
+/// Maximum ciphertext size in bytes.
 pub const CIPHERTEXT_LIMIT: usize = 1024;
 
-/// Most bytes of all annotations, names included.
+/// Maximum size of all annotations in bytes, including names.
 pub const ANNOTATIONS_LIMIT: usize = 32 * 1024;
 
-/// Why an API server would not take what a plugin has encrypted.
+/// Reason why an API server would reject a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// Nothing came.
-    #[error("Encrypt gave an empty ciphertext")]
+pub enum Rejection {
+    /// Empty ciphertext.
+    #[error("Encrypt returned an empty ciphertext")]
     Empty,
-    /// Too long.
-    #[error("Encrypt gave a ciphertext of {0} bytes; API servers take at most 1024")]
+    /// Ciphertext too long.
+    #[error("Encrypt returned a ciphertext of {0} bytes; API servers accept at most 1024")]
     TooLong(usize),
-    /// It is not encrypted.
-    #[error("Encrypt gave the plaintext back")]
+    /// Not encrypted.
+    #[error("Encrypt returned the plaintext")]
     Plain,
-    /// With another key than Status says.
-    #[error("Encrypt used another key than Status names; API servers drop such an answer")]
+    /// Key ID differs from Status.
+    #[error("Encrypt used a different key ID than Status reports; API servers reject such a response")]
     OtherKey,
-    /// Too many or too long annotations.
-    #[error("Encrypt gave annotations of {0} bytes; API servers take at most 32768")]
+    /// Annotations too long.
+    #[error("Encrypt returned annotations of {0} bytes; API servers accept at most 32768")]
     AnnotationsTooLong(usize),
-    /// An annotation's name is no domain name.
-    #[error("Encrypt gave an annotation whose name is no domain name with a dot: {0:?}")]
+    /// Invalid annotation name.
+    #[error("Encrypt returned an annotation with invalid name {0:?}: expected a fully qualified domain name")]
     AnnotationName(String),
-    /// Not what was encrypted.
-    #[error("Decrypt did not give back what Encrypt was given")]
+    /// Plaintext differs.
+    #[error("Decrypt did not return the original plaintext")]
     OtherText,
 }
 
-/// Judges what Encrypt gave for a text. `key_id` is that of Status.
-pub fn accept(plaintext: &[u8], key_id: &str, given: &Encrypted) -> Result<(), Refused> {
-    let Encrypted { ciphertext, key_id: used, annotations } = given;
+/// Validates an Encrypt response. `key_id` is the key ID in the Status response.
+pub fn accept(plaintext: &[u8], key_id: &str, response: &Encrypted) -> Result<(), Rejection> {
+    let Encrypted { ciphertext, key_id: used, annotations } = response;
     if ciphertext.is_empty() {
-        return Err(Refused::Empty);
+        return Err(Rejection::Empty);
     }
     if ciphertext.len() > CIPHERTEXT_LIMIT {
-        return Err(Refused::TooLong(ciphertext.len()));
+        return Err(Rejection::TooLong(ciphertext.len()));
     }
     if ciphertext == plaintext {
-        return Err(Refused::Plain);
+        return Err(Rejection::Plain);
     }
     if used != key_id {
-        return Err(Refused::OtherKey);
+        return Err(Rejection::OtherKey);
     }
     let bytes = annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > ANNOTATIONS_LIMIT {
-        return Err(Refused::AnnotationsTooLong(bytes));
+        return Err(Rejection::AnnotationsTooLong(bytes));
     }
     match annotations.keys().find(|name| !is_qualified(name)) {
-        Some(name) => Err(Refused::AnnotationName(name.chars().take(64).collect())),
+        Some(name) => Err(Rejection::AnnotationName(name.chars().take(64).collect())),
         None => Ok(()),
     }
 }
 
-/// Judges what Decrypt gave.
-pub fn same(plaintext: &[u8], given: &[u8]) -> Result<(), Refused> {
-    if plaintext == given { Ok(()) } else { Err(Refused::OtherText) }
+/// Validates a Decrypt response.
+pub fn same(plaintext: &[u8], response: &[u8]) -> Result<(), Rejection> {
+    if plaintext == response { Ok(()) } else { Err(Rejection::OtherText) }
 }
 
-/// A fully qualified domain name as Kubernetes has it: lower case, at least two labels.
+/// Reports whether `name` is a fully qualified domain name: lower case, at least two labels.
 fn is_qualified(name: &str) -> bool {
     let is_label = |label: &str| {
-        let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let is_alphanumeric =
+            |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         (1..=63).contains(&label.len())
             && label.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-            && ends(label.chars().next())
-            && ends(label.chars().next_back())
+            && is_alphanumeric(label.chars().next())
+            && is_alphanumeric(label.chars().next_back())
     };
     let name = name.strip_suffix('.').unwrap_or(name);
     name.len() <= 253 && name.contains('.') && name.split('.').all(is_label)
@@ -81,32 +82,32 @@ fn is_qualified(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn encrypted(change: impl FnOnce(&mut Encrypted)) -> Result<(), Refused> {
-        let mut given =
+    fn encrypted(change: impl FnOnce(&mut Encrypted)) -> Result<(), Rejection> {
+        let mut response =
             Encrypted { ciphertext: b"sealed".to_vec(), key_id: "k".into(), ..Encrypted::default() };
-        change(&mut given);
-        accept(b"plain", "k", &given)
+        change(&mut response);
+        accept(b"plain", "k", &response)
     }
 
     #[test]
-    fn what_an_api_server_would_drop_is_refused() {
+    fn responses_rejected_by_api_server_are_rejected() {
         assert_eq!(encrypted(|_| ()), Ok(()));
         assert_eq!(encrypted(|e| e.ciphertext = vec![1; 1024]), Ok(()));
-        assert_eq!(encrypted(|e| e.ciphertext.clear()), Err(Refused::Empty));
-        assert_eq!(encrypted(|e| e.ciphertext = vec![1; 1025]), Err(Refused::TooLong(1025)));
-        assert_eq!(encrypted(|e| e.ciphertext = b"plain".to_vec()), Err(Refused::Plain));
-        assert_eq!(encrypted(|e| e.key_id = "other".into()), Err(Refused::OtherKey));
+        assert_eq!(encrypted(|e| e.ciphertext.clear()), Err(Rejection::Empty));
+        assert_eq!(encrypted(|e| e.ciphertext = vec![1; 1025]), Err(Rejection::TooLong(1025)));
+        assert_eq!(encrypted(|e| e.ciphertext = b"plain".to_vec()), Err(Rejection::Plain));
+        assert_eq!(encrypted(|e| e.key_id = "other".into()), Err(Rejection::OtherKey));
         let note = |name: &str, length| (name.to_owned(), vec![0; length]);
         assert_eq!(encrypted(|e| e.annotations = [note("a.example", 32759)].into()), Ok(()));
         assert_eq!(
             encrypted(|e| e.annotations = [note("a.example", 32760)].into()),
-            Err(Refused::AnnotationsTooLong(32769))
+            Err(Rejection::AnnotationsTooLong(32769))
         );
         for name in ["", "plain", "A.example", "-a.example", "a..b"] {
-            let refused = encrypted(|e| e.annotations = [note(name, 1)].into());
-            assert_eq!(refused, Err(Refused::AnnotationName(name.into())));
+            let rejection = encrypted(|e| e.annotations = [note(name, 1)].into());
+            assert_eq!(rejection, Err(Rejection::AnnotationName(name.into())));
         }
         assert_eq!(same(b"plain", b"plain"), Ok(()));
-        assert_eq!(same(b"plain", b""), Err(Refused::OtherText));
+        assert_eq!(same(b"plain", b""), Err(Rejection::OtherText));
     }
 }

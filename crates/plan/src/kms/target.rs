@@ -1,15 +1,20 @@
-//! The resources that reports of KMS plugins are published on, and where in them reports stand.
+//! Resources that KMS reports are published on, and the location of reports in them.
 
-/// What reports are published on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use std::fmt;
+use std::str::FromStr;
+
+use super::removal::Places;
+
+/// Resource that reports are published on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
-    /// OpenShift's operator of kube-apiserver.
+    /// OpenShift `KubeAPIServer` operator resource.
     KubeApiServer,
-    /// OpenShift's operator of its own API server.
+    /// OpenShift `OpenShiftAPIServer` operator resource.
     OpenShiftApiServer,
-    /// OpenShift's operator of authentication, which has an API server too.
+    /// OpenShift `Authentication` operator resource, for the OAuth API server.
     Authentication,
-    /// Our own kind.
+    /// Outrigger's `KMSHealth` resource.
     KmsHealth,
 }
 
@@ -18,9 +23,9 @@ impl Target {
     pub const ALL: [Self; 4] =
         [Self::KubeApiServer, Self::OpenShiftApiServer, Self::Authentication, Self::KmsHealth];
 
-    /// The word that flags have for it.
+    /// Returns the flag value.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::KubeApiServer => "kubeapiserver",
             Self::OpenShiftApiServer => "openshiftapiserver",
@@ -29,7 +34,7 @@ impl Target {
         }
     }
 
-    /// Its API version and its kind.
+    /// Returns apiVersion and kind.
     #[must_use]
     pub fn kind(self) -> (&'static str, &'static str) {
         match self {
@@ -40,20 +45,42 @@ impl Target {
         }
     }
 
-    /// The path of one of its objects.
+    /// Returns the API path of an object.
     #[must_use]
     pub fn path(self, name: &str) -> String {
         let (version, kind) = self.kind();
         format!("/apis/{version}/{}s/{name}", kind.to_lowercase())
     }
 
-    /// The fields below which typed reports stand.
-    pub(super) fn typed_place(self) -> &'static [&'static str] {
+    /// Returns the location of typed reports. The OpenShift schemas allow neither an empty list nor an empty object around it.
+    #[must_use]
+    pub const fn report_location(self) -> Places {
         match self {
-            Self::KubeApiServer | Self::OpenShiftApiServer => &["status", "encryptionStatus"],
-            Self::Authentication => &["status", "oauthAPIServer", "encryptionStatus"],
-            Self::KmsHealth => &["status"],
+            Self::KubeApiServer | Self::OpenShiftApiServer => {
+                Places { holder: "/status/encryptionStatus", never_empty: true }
+            }
+            Self::Authentication => {
+                Places { holder: "/status/oauthAPIServer/encryptionStatus", never_empty: true }
+            }
+            Self::KmsHealth => Places { holder: "/status", never_empty: false },
         }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|target| target.word() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.into_iter().map(Self::word).collect();
+            format!("unknown target {text:?}: use {}", names.join(", "))
+        })
     }
 }
 
@@ -62,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_those_of_the_resources() {
+    fn api_paths_match_resources() {
         let paths: Vec<String> = Target::ALL.iter().map(|target| target.path("cluster")).collect();
         assert_eq!(
             paths,
@@ -72,6 +99,18 @@ mod tests {
                 "/apis/operator.openshift.io/v1/authentications/cluster",
                 "/apis/outrigger.dev/v1alpha1/kmshealths/cluster",
             ]
+        );
+    }
+
+    #[test]
+    fn target_name_round_trips() {
+        for target in Target::ALL {
+            assert_eq!(target.to_string().parse(), Ok(target));
+        }
+        let error = "pods".parse::<Target>().unwrap_err();
+        assert_eq!(
+            error,
+            "unknown target \"pods\": use kubeapiserver, openshiftapiserver, authentication, kmshealth"
         );
     }
 }

@@ -1,37 +1,37 @@
-//! How an operator's conditions reach its ClusterOperator, as library-go's status syncer does it: for clusters that have none.
+//! Aggregates operator conditions into ClusterOperator conditions like library-go's status syncer, for clusters without one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-/// A condition of an operator.
+/// Operator condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorCondition {
-    /// Its type.
+    /// Type.
     pub type_: String,
     /// True, False or Unknown.
     pub status: String,
-    /// When that last changed.
+    /// Last transition time.
     pub changed: Timestamp,
-    /// Why, in one word.
+    /// Reason.
     pub reason: String,
-    /// In words for people.
+    /// Message.
     pub message: String,
 }
 
-/// What a ClusterOperator has a condition for.
+/// ClusterOperator condition to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// The condition's type; conditions of the operator that end with it are its parts.
+    /// Condition type. Operator conditions with this suffix contribute to it.
     pub name: &'static str,
-    /// Its good value.
+    /// Healthy status.
     pub good: bool,
-    /// Whether what is bad counts only after a while.
+    /// Whether unhealthy conditions count only after their inertia.
     pub slow: bool,
 }
 
-/// All of them.
+/// ClusterOperator conditions.
 pub const SLOTS: [Slot; 5] = [
     Slot { name: "Degraded", good: false, slow: true },
     Slot { name: "Progressing", good: false, slow: false },
@@ -40,12 +40,12 @@ pub const SLOTS: [Slot; 5] = [
     Slot { name: "EvaluationConditionsDetected", good: false, slow: false },
 ];
 
-/// How long conditions may be bad before they count.
+/// Time for which conditions may be unhealthy before they count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inertia {
-    /// Of most.
+    /// Default.
     pub usual: Duration,
-    /// Of those whose type ends with one of these.
+    /// Exceptions by type suffix.
     pub special: Vec<(&'static str, Duration)>,
 }
 
@@ -56,13 +56,13 @@ impl Default for Inertia {
 }
 
 impl Inertia {
-    fn of(&self, type_: &str) -> Duration {
+    fn for_type(&self, type_: &str) -> Duration {
         let special = self.special.iter().find(|(suffix, _)| type_.ends_with(suffix));
         special.map_or(self.usual, |(_, time)| *time)
     }
 }
 
-/// A slot as the operator's conditions give it, and when that may change by itself.
+/// Computes a ClusterOperator condition, and the time at which it may change without new input.
 #[must_use]
 pub fn union(
     slot: Slot,
@@ -73,8 +73,8 @@ pub fn union(
     let mut parts: Vec<&OperatorCondition> =
         conditions.iter().filter(|one| one.type_.ends_with(slot.name)).collect();
     parts.sort_by(|a, b| a.type_.cmp(&b.type_));
-    let word = |holds: bool| if holds { "True" } else { "False" };
-    let made = |status: &str, changed, reason: String, message| OperatorCondition {
+    let status_text = |holds: bool| if holds { "True" } else { "False" };
+    let build = |status: &str, changed, reason: String, message| OperatorCondition {
         type_: slot.name.into(),
         status: status.into(),
         changed,
@@ -82,38 +82,38 @@ pub fn union(
         message,
     };
     if parts.is_empty() {
-        return (made("Unknown", now, "NoData".into(), String::new()), None);
+        return (build("Unknown", now, "NoData".into(), String::new()), None);
     }
     let bad: Vec<&OperatorCondition> =
-        parts.iter().filter(|one| one.status != word(slot.good)).copied().collect();
+        parts.iter().filter(|one| one.status != status_text(slot.good)).copied().collect();
     let counts_from = |one: &OperatorCondition| {
-        let wait = if slot.slow { inertia.of(&one.type_) } else { Duration::ZERO };
+        let wait = if slot.slow { inertia.for_type(&one.type_) } else { Duration::ZERO };
         let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
         one.changed.saturating_add(wait).unwrap_or(Timestamp::MAX)
     };
-    let old = |one: &&&OperatorCondition| !slot.slow || counts_from(one) < now;
-    let young = bad.iter().filter(|one| !old(one)).map(|one| counts_from(one)).min();
+    let is_counted = |one: &&&OperatorCondition| !slot.slow || counts_from(one) < now;
+    let next_change = bad.iter().filter(|one| !is_counted(one)).map(|one| counts_from(one)).min();
     let latest = |of: &[&OperatorCondition]| of.iter().map(|one| one.changed).max().unwrap_or(now);
-    if !bad.iter().any(|one| old(&one)) {
-        let said = lines(&parts);
-        let message = if said.is_empty() { "All is well".to_owned() } else { said };
-        return (made(word(slot.good), latest(&parts), "AsExpected".into(), message), young);
+    if !bad.iter().any(|one| is_counted(&one)) {
+        let joined = join_messages(&parts);
+        let message = if joined.is_empty() { "All is well".to_owned() } else { joined };
+        return (build(status_text(slot.good), latest(&parts), "AsExpected".into(), message), next_change);
     }
-    let opposite = word(!slot.good);
+    let opposite = status_text(!slot.good);
     let status = if bad.iter().any(|one| one.status == opposite) { opposite } else { "Unknown" };
-    (made(status, latest(&bad), reasons(slot, &bad), lines(&bad)), young)
+    (build(status, latest(&bad), join_reasons(slot, &bad), join_messages(&bad)), next_change)
 }
 
-/// A slot of an operator that nobody manages.
+/// Returns the condition of an unmanaged operator.
 #[must_use]
 pub fn unmanaged(slot: Slot, now: Timestamp) -> OperatorCondition {
-    let message = "the operator is in an unmanaged state, so that its status is not known".into();
+    let message = "the operator is in an unmanaged state, therefore its status is unknown".into();
     let (type_, status, reason) = (slot.name.into(), "Unknown".into(), "Unmanaged".into());
     OperatorCondition { type_, status, changed: now, reason, message }
 }
 
-/// What each says, line by line, by type; the same line of one condition once.
-fn lines(conditions: &[&OperatorCondition]) -> String {
+/// Joins the messages, each line prefixed with its condition type; duplicate lines of one condition are dropped.
+fn join_messages(conditions: &[&OperatorCondition]) -> String {
     let mut all = Vec::new();
     for condition in conditions.iter().filter(|one| !one.message.is_empty()) {
         let mut seen = BTreeSet::new();
@@ -124,7 +124,7 @@ fn lines(conditions: &[&OperatorCondition]) -> String {
     all.join("\n")
 }
 
-fn reasons(slot: Slot, bad: &[&OperatorCondition]) -> String {
+fn join_reasons(slot: Slot, bad: &[&OperatorCondition]) -> String {
     let reason = |one: &&OperatorCondition| {
         let prefix = one.type_.strip_suffix(slot.name).unwrap_or_default();
         if prefix.is_empty() { one.reason.clone() } else { format!("{prefix}_{}", one.reason) }
@@ -156,73 +156,77 @@ mod tests {
         SLOTS.into_iter().find(|slot| slot.name == name).unwrap()
     }
 
-    fn seen(name: &str, conditions: &[OperatorCondition], now: i64) -> (String, String, String) {
-        let (made, _) = union(slot(name), conditions, &Inertia::default(), at(now));
-        (made.status, made.reason, made.message)
+    fn evaluate(name: &str, conditions: &[OperatorCondition], now: i64) -> (String, String, String) {
+        let (condition, _) = union(slot(name), conditions, &Inertia::default(), at(now));
+        (condition.status, condition.reason, condition.message)
     }
 
-    fn said(status: &str, reason: &str, message: &str) -> (String, String, String) {
+    fn expected(status: &str, reason: &str, message: &str) -> (String, String, String) {
         (status.into(), reason.into(), message.into())
     }
 
-    /// T-G13.
     #[test]
-    fn without_a_condition_nothing_is_known() {
+    fn no_matching_condition_is_unknown() {
         let other = [condition("KMSHealthReporter_degraded", "True", 0, "x")];
-        assert_eq!(seen("Degraded", &other, 500), said("Unknown", "NoData", ""));
+        assert_eq!(evaluate("Degraded", &other, 500), expected("Unknown", "NoData", ""));
     }
 
-    /// T-G13.
     #[test]
-    fn all_good_is_as_expected_with_what_was_said_or_all_is_well() {
+    fn healthy_conditions_are_as_expected() {
         let quiet = [condition("ADegraded", "False", 0, "")];
-        assert_eq!(seen("Degraded", &quiet, 500), said("False", "AsExpected", "All is well"));
-        let told = [condition("BDegraded", "False", 0, "b"), condition("ADegraded", "False", 0, "a\na\nc")];
+        assert_eq!(evaluate("Degraded", &quiet, 500), expected("False", "AsExpected", "All is well"));
+        let described =
+            [condition("BDegraded", "False", 0, "b"), condition("ADegraded", "False", 0, "a\na\nc")];
         let all = "ADegraded: a\nADegraded: c\nBDegraded: b";
-        assert_eq!(seen("Degraded", &told, 500), said("False", "AsExpected", all));
-        assert_eq!(seen("Available", &[condition("KMSPluginsAvailable", "True", 0, "")], 0).0, "True");
+        assert_eq!(evaluate("Degraded", &described, 500), expected("False", "AsExpected", all));
+        assert_eq!(evaluate("Available", &[condition("KMSPluginsAvailable", "True", 0, "")], 0).0, "True");
     }
 
-    /// T-G13: a condition that is bad counts after two minutes, and a list tells of the young ones too.
+    /// Once one unhealthy condition counts, the message contains younger ones, too.
     #[test]
-    fn what_is_bad_counts_after_its_inertia_and_then_all_that_is_bad_is_told() {
-        let young = [condition("KMSPluginsDegraded", "True", 100, "sick")];
-        assert_eq!(seen("Degraded", &young, 219).0, "False");
+    fn unhealthy_condition_counts_after_inertia() {
+        let young = [condition("KMSPluginsDegraded", "True", 100, "failing")];
+        assert_eq!(evaluate("Degraded", &young, 219).0, "False");
         assert_eq!(
-            seen("Degraded", &young, 221),
-            said("True", "KMSPlugins_Why100", "KMSPluginsDegraded: sick")
+            evaluate("Degraded", &young, 221),
+            expected("True", "KMSPlugins_Why100", "KMSPluginsDegraded: failing")
         );
         let (_, again) = union(slot("Degraded"), &young, &Inertia::default(), at(150));
         assert_eq!(again, Some(at(220)));
         let both =
             [condition("ZDegraded", "True", 200, "z"), condition("KMSPluginsDegraded", "Unknown", 0, "k")];
-        let (made, again) = union(slot("Degraded"), &both, &Inertia::default(), at(250));
-        assert_eq!((made.status.as_str(), made.reason.as_str()), ("True", "KMSPlugins_Why0::Z_Why200"));
-        assert_eq!((made.message.as_str(), made.changed), ("KMSPluginsDegraded: k\nZDegraded: z", at(200)));
+        let (condition, again) = union(slot("Degraded"), &both, &Inertia::default(), at(250));
+        assert_eq!(
+            (condition.status.as_str(), condition.reason.as_str()),
+            ("True", "KMSPlugins_Why0::Z_Why200")
+        );
+        assert_eq!(
+            (condition.message.as_str(), condition.changed),
+            ("KMSPluginsDegraded: k\nZDegraded: z", at(200))
+        );
         assert_eq!(again, Some(at(320)));
     }
 
-    /// T-G13: a dead reporter alone makes the slot unknown, after the inertia.
+    /// A stopped reporter alone makes the condition unknown after the inertia.
     #[test]
-    fn unknown_alone_is_unknown() {
+    fn unknown_condition_is_unknown_after_inertia() {
         let unknown =
             [condition("KMSPluginsDegraded", "Unknown", 0, "k"), condition("ADegraded", "False", 0, "a")];
-        assert_eq!(seen("Degraded", &unknown, 100).0, "False");
+        assert_eq!(evaluate("Degraded", &unknown, 100).0, "False");
         assert_eq!(
-            seen("Degraded", &unknown, 121),
-            said("Unknown", "KMSPlugins_Why0", "KMSPluginsDegraded: k")
+            evaluate("Degraded", &unknown, 121),
+            expected("Unknown", "KMSPlugins_Why0", "KMSPluginsDegraded: k")
         );
     }
 
-    /// T-G13.
     #[test]
-    fn only_degraded_has_inertia_and_some_have_more() {
+    fn only_degraded_has_inertia() {
         let now = [condition("KMSPluginsProgressing", "True", 100, "moving")];
-        assert_eq!(seen("Progressing", &now, 100).0, "True");
+        assert_eq!(evaluate("Progressing", &now, 100).0, "True");
         let down = [condition("KMSPluginsAvailable", "False", 100, "down")];
         assert_eq!(
-            seen("Available", &down, 100),
-            said("False", "KMSPlugins_Why100", "KMSPluginsAvailable: down")
+            evaluate("Available", &down, 100),
+            expected("False", "KMSPlugins_Why100", "KMSPluginsAvailable: down")
         );
         let slow = [condition("StaticPodsDegraded", "True", 0, "s")];
         let inertia =
@@ -232,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_is_named_like_the_slot_has_no_prefix() {
-        assert_eq!(seen("Degraded", &[condition("Degraded", "True", 0, "")], 500).1, "Why0");
+    fn condition_equal_to_suffix_has_no_reason_prefix() {
+        assert_eq!(evaluate("Degraded", &[condition("Degraded", "True", 0, "")], 500).1, "Why0");
         assert_eq!(unmanaged(slot("Degraded"), at(0)).reason, "Unmanaged");
     }
 }

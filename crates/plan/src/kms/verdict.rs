@@ -1,26 +1,26 @@
-//! What a probe of a plugin means. An API server that asked the same would come to the same verdict: a plugin that it would not use
-//! must not be called healthy here.
+//! Evaluation of a plugin probe with the acceptance rules of kube-apiserver: a plugin that an API server would not use is never
+//! reported as healthy.
 
 use api::kms::{Cause, DETAIL_LIMIT, HealthStatus, KEY_ID_LIMIT, clean, redact};
 
 use super::call::{Failure, StatusAnswer};
 
-/// What a healthy plugin says. Anything else, and also `OK`, is what it complains of.
+/// `healthz` value of a healthy plugin. Any other value, including `OK`, is an error description.
 const OK: &str = "ok";
 
-/// Versions of the interface that API servers accept.
+/// KMS API versions that API servers accept.
 const VERSIONS: [&str; 2] = ["v2", "v2beta1"];
 
-/// How a plugin is.
+/// Health of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Its class.
+    /// Status.
     pub class: HealthStatus,
-    /// Why it is not healthy.
+    /// Cause, unless healthy.
     pub cause: Option<Cause>,
-    /// What to tell people, clean and without secrets: the cause, what was said, and a hint.
+    /// Sanitized and redacted message for users: cause, error text and hint.
     pub detail: Option<String>,
-    /// Id of the key in the KMS, clean, also of a plugin that is not well; only one that an API server would accept.
+    /// Sanitized ID of the KMS key, also of an unhealthy plugin, if an API server would accept it.
     pub key_id: Option<String>,
 }
 
@@ -29,64 +29,65 @@ impl Verdict {
         Self { class: HealthStatus::Healthy, cause: None, detail: None, key_id }
     }
 
-    fn not(class: HealthStatus, cause: Cause, said: &str, key_id: Option<String>) -> Self {
-        Self { class, cause: Some(cause), detail: Some(detail(cause, said)), key_id }
+    fn failing(class: HealthStatus, cause: Cause, message: &str, key_id: Option<String>) -> Self {
+        Self { class, cause: Some(cause), detail: Some(detail(cause, message)), key_id }
     }
 
-    /// The same plugin after it failed to encrypt and decrypt: why.
+    /// Marks a healthy plugin as unhealthy after a failed encrypt/decrypt round trip.
     #[must_use]
     pub fn after_round_trip(self, why: &str) -> Self {
         if self.class != HealthStatus::Healthy {
             return self;
         }
-        Self::not(HealthStatus::Unhealthy, Cause::RoundTripFailed, why, self.key_id)
+        Self::failing(HealthStatus::Unhealthy, Cause::RoundTripFailed, why, self.key_id)
     }
 }
 
-/// A detail that always begins with its cause and always ends with its hint: what the plugin said is cut to make room.
-fn detail(cause: Cause, said: &str) -> String {
+/// Formats a detail that starts with the cause and ends with the hint. The error text is truncated to fit.
+fn detail(cause: Cause, message: &str) -> String {
     let hint = cause.hint();
-    let around = format!("{cause}: ; {hint}").chars().count();
-    let said = clean(&redact(said), DETAIL_LIMIT.saturating_sub(around));
-    format!("{cause}: {said}; {hint}")
+    let fixed = format!("{cause}: ; {hint}").chars().count();
+    let message = clean(&redact(message), DETAIL_LIMIT.saturating_sub(fixed));
+    format!("{cause}: {message}; {hint}")
 }
 
-/// Judges how a call of Status ended. `first_version` is the first acceptable version that this plugin ever gave.
+/// Evaluates a Status call. `first_version` is the first accepted version that this plugin reported.
 #[must_use]
-pub fn judge(asked: &Result<StatusAnswer, Failure>, first_version: Option<&str>) -> Verdict {
-    let answer = match asked {
+pub fn judge(response: &Result<StatusAnswer, Failure>, first_version: Option<&str>) -> Verdict {
+    let answer = match response {
         Ok(answer) => answer,
         Err(failure) => {
-            return Verdict::not(HealthStatus::Error, failure.cause(), &failure.to_string(), None);
+            return Verdict::failing(HealthStatus::Error, failure.cause(), &failure.to_string(), None);
         }
     };
     let StatusAnswer { version, healthz, key_id } = answer;
     let accepted = (1..=KEY_ID_LIMIT).contains(&key_id.len());
-    let shown = accepted.then(|| clean(key_id, KEY_ID_LIMIT));
-    let unhealthy = |cause, said: &str| Verdict::not(HealthStatus::Unhealthy, cause, said, shown.clone());
+    let reported_id = accepted.then(|| clean(key_id, KEY_ID_LIMIT));
+    let unhealthy =
+        |cause, message: &str| Verdict::failing(HealthStatus::Unhealthy, cause, message, reported_id.clone());
     if healthz != OK {
-        let said = if healthz.trim().is_empty() { "the plugin gives no reason" } else { healthz };
-        return unhealthy(Cause::NotOk, said);
+        let message = if healthz.trim().is_empty() { "the plugin gave no reason" } else { healthz };
+        return unhealthy(Cause::NotOk, message);
     }
     if !is_version(version) {
-        return unhealthy(Cause::BadVersion, &format!("the plugin's version is {version:?}"));
+        return unhealthy(Cause::BadVersion, &format!("unsupported plugin version {version:?}"));
     }
     if let Some(first) = first_version.filter(|first| first != version) {
         return unhealthy(
             Cause::BadVersion,
-            &format!("the plugin's version went from {first:?} to {version:?}"),
+            &format!("plugin version changed from {first:?} to {version:?}"),
         );
     }
     if key_id.is_empty() {
-        return unhealthy(Cause::BadKeyId, "the plugin gives no key id");
+        return unhealthy(Cause::BadKeyId, "the plugin returned no key ID");
     }
     if !accepted {
-        return unhealthy(Cause::BadKeyId, &format!("the plugin's key id has {} bytes", key_id.len()));
+        return unhealthy(Cause::BadKeyId, &format!("key ID of {} bytes is too long", key_id.len()));
     }
-    Verdict::healthy(shown)
+    Verdict::healthy(reported_id)
 }
 
-/// Whether API servers accept a version.
+/// Reports whether API servers accept a version.
 #[must_use]
 pub fn is_version(version: &str) -> bool {
     VERSIONS.contains(&version)
@@ -104,15 +105,15 @@ mod tests {
         Ok(StatusAnswer { version: version.into(), healthz: healthz.into(), key_id: key_id.into() })
     }
 
-    fn cause(asked: &Result<StatusAnswer, Failure>) -> (HealthStatus, Option<Cause>) {
-        let verdict = judge(asked, None);
-        assert_eq!(verdict.cause.is_some(), verdict.class != HealthStatus::Healthy);
-        assert_eq!(verdict.detail.as_deref().and_then(Cause::of_detail), verdict.cause);
-        (verdict.class, verdict.cause)
+    fn cause(response: &Result<StatusAnswer, Failure>) -> (HealthStatus, Option<Cause>) {
+        let health = judge(response, None);
+        assert_eq!(health.cause.is_some(), health.class != HealthStatus::Healthy);
+        assert_eq!(health.detail.as_deref().and_then(Cause::of_detail), health.cause);
+        (health.class, health.cause)
     }
 
     #[test]
-    fn an_answer_is_judged_as_an_api_server_would() {
+    fn status_is_evaluated_like_api_server() {
         use HealthStatus::{Healthy, Unhealthy};
         for (version, healthz, key_id, expected) in [
             ("v2", "ok", "k", (Healthy, None)),
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_must_not_change() {
+    fn version_change_is_unhealthy() {
         let later = judge(&answer("v2beta1", "ok", "k"), Some("v2"));
         assert_eq!(later.cause, Some(Cause::BadVersion));
         assert!(later.detail.is_some_and(|detail| detail.contains("from \"v2\" to \"v2beta1\"")));
@@ -139,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sick_plugin_keeps_its_key_id_and_a_silent_one_has_none() {
+    fn key_id_is_kept_when_unhealthy_and_absent_on_error() {
         assert_eq!(judge(&answer("v2", "err", "k\n1"), None).key_id.as_deref(), Some("k 1"));
         assert_eq!(judge(&answer("v2", "ok", &"x".repeat(1025)), None).key_id, None);
         assert_eq!(judge(&Err(Failure::Empty), None).key_id, None);
     }
 
     #[test]
-    fn every_failure_is_an_error_with_its_cause() {
+    fn call_failure_is_error_with_cause() {
         for (failure, expected) in [
             (Failure::SocketMissing, Cause::SocketMissing),
             (Failure::PermissionDenied, Cause::PermissionDenied),
@@ -164,25 +165,25 @@ mod tests {
     }
 
     #[test]
-    fn a_long_complaint_leaves_room_for_cause_and_hint() {
-        let complaint = format!("token=hunter2 {}", "鍵\n".repeat(5000));
-        for asked in [
-            answer("v2", &complaint, "k"),
-            Err(Failure::Rpc { code: RpcCode::new(7), message: complaint.clone() }),
+    fn long_detail_keeps_cause_and_hint() {
+        let long_text = format!("token=hunter2 {}", "鍵\n".repeat(5000));
+        for response in [
+            answer("v2", &long_text, "k"),
+            Err(Failure::Rpc { code: RpcCode::new(7), message: long_text.clone() }),
         ] {
-            let verdict = judge(&asked, None);
-            let detail = verdict.detail.unwrap();
+            let health = judge(&response, None);
+            let detail = health.detail.unwrap();
             assert_eq!(detail.chars().count(), DETAIL_LIMIT);
-            assert!(detail.ends_with(verdict.cause.unwrap().hint()), "{detail}");
+            assert!(detail.ends_with(health.cause.unwrap().hint()), "{detail}");
             assert!(!detail.contains("hunter2") && !detail.contains('\n'), "{detail}");
         }
     }
 
     #[test]
-    fn a_failed_round_trip_makes_a_healthy_plugin_unhealthy_and_no_other() {
+    fn failed_round_trip_affects_healthy_plugins_only() {
         let failed = judge(&answer("v2", "ok", "k"), None).after_round_trip("Decrypt: denied");
         assert_eq!((failed.class, failed.cause), (HealthStatus::Unhealthy, Some(Cause::RoundTripFailed)));
-        let worse = judge(&Err(Failure::Empty), None);
-        assert_eq!(worse.clone().after_round_trip("x"), worse);
+        let error = judge(&Err(Failure::Empty), None);
+        assert_eq!(error.clone().after_round_trip("x"), error);
     }
 }
