@@ -1,57 +1,57 @@
-//! What the operator was told about the platform that nodes run on. Every value was checked at the start of the process.
+//! The settings of the platform that nodes run on. All values are validated when the operator starts.
 
 use std::collections::BTreeMap;
 
-/// The platform that nodes run on.
+/// The settings of the platform that nodes run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
-    /// Pool of machines for most nodes.
+    /// Node pool of all kinds except archives.
     pub nodepool: String,
-    /// Pool of machines for archives.
+    /// Node pool of archives.
     pub nodepool_archive: String,
-    /// Key of the taint on machines for nodes.
+    /// Key of the taint on the node pools.
     pub toleration_key: String,
     /// ServiceAccount of node pods.
     pub service_account: String,
-    /// Volumes of most nodes.
+    /// Volumes of all kinds except archives.
     pub storage: Storage,
     /// Volumes of archives.
     pub storage_archive: Storage,
-    /// What seid of most nodes asks for.
+    /// Resource requests of seid for all kinds except archives.
     pub resources: Resources,
-    /// What seid of archives asks for.
+    /// Resource requests of seid for archives.
     pub resources_archive: Resources,
-    /// Where snapshots are.
+    /// Bucket of snapshots.
     pub snapshot_bucket: Bucket,
-    /// Where genesis files are.
+    /// Bucket of genesis files.
     pub genesis_bucket: Bucket,
-    /// The server of both buckets.
+    /// The object store of both buckets.
     pub object_store: ObjectStore,
-    /// The sidecar's image, unless a node names another.
+    /// Default image of the sidecar.
     pub sidecar_image: String,
-    /// The proxy's image.
+    /// Image of the proxy.
     pub proxy_image: String,
-    /// The audience that tokens must be for which proxies are shown; none for the API server's own.
+    /// Audience of the tokens that proxies accept; none for the audience of the API server.
     pub proxy_token_audience: Option<String>,
-    /// The exporter's image.
+    /// Image of the exporter.
     pub exporter_image: String,
-    /// Who may speak to sidecars: the operator itself, and whom it was told to let through.
+    /// Pods that may reach sidecars: the operator itself, and configured clients.
     pub sidecar_clients: Vec<Client>,
 }
 
-/// A kind of volume.
+/// The storage class and size of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
-    /// Its class.
+    /// The storage class.
     pub class: String,
-    /// Its size, as a quantity.
+    /// The size, as a quantity.
     pub size: String,
 }
 
-/// What a container asks for, as quantities.
+/// Resource requests of a container, as quantities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resources {
-    /// Processors.
+    /// CPU.
     pub cpu: String,
     /// Memory.
     pub memory: String,
@@ -60,35 +60,35 @@ pub struct Resources {
 /// A bucket of an object store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its region.
+    /// The region.
     pub region: String,
 }
 
-/// A server of buckets. Without anything it is AWS's own, with the pod's identity.
+/// An object store. The default is AWS S3 with the identity of the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectStore {
-    /// Where it is, when it is not AWS's own.
+    /// The endpoint, if it is not AWS S3.
     pub endpoint: Option<Endpoint>,
-    /// The Secret with its credentials, in the namespace of each node; none for the pod's identity.
+    /// The Secret with the credentials, in the namespace of each node; none for the identity of the pod.
     pub credentials: Option<String>,
 }
 
-/// Where a server of buckets is.
+/// The endpoint of an object store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its address.
+    /// The URL.
     pub url: String,
-    /// Whether a bucket is named in the path, and not in the host name.
+    /// Whether the bucket is in the path instead of the host name.
     pub is_path_style: bool,
 }
 
-/// Pods that may speak to sidecars: those with all of these labels, in this namespace.
+/// Pods that may reach sidecars: those with all of these labels in this namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     /// The namespace.
     pub namespace: String,
-    /// The labels; none for every pod of the namespace.
+    /// The labels; empty for every pod of the namespace.
     pub labels: BTreeMap<String, String>,
 }

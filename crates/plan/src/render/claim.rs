@@ -6,21 +6,21 @@ use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
 };
 
-use super::{Refusal, meta, resources};
+use super::{RenderError, meta, resources};
 use crate::platform::Platform;
 
-/// The claim of a node's data volume. Refused for a node that imports one: it has its volume.
-pub fn data_claim(node: &SeiNode, platform: &Platform) -> Result<PersistentVolumeClaim, Refusal> {
+/// Renders the claim of a node's data volume. Fails for a node that imports a claim.
+pub fn data_claim(node: &SeiNode, platform: &Platform) -> Result<PersistentVolumeClaim, RenderError> {
     if let Some(name) = imported(node) {
-        return Err(Refusal(format!("the node imports claim {name} and gets no other")));
+        return Err(RenderError(format!("the node imports PersistentVolumeClaim {name}")));
     }
     let storage = meta::kind(node)?.storage(platform);
     Ok(PersistentVolumeClaim {
-        metadata: meta::of(node, name(node), meta::labels(node)),
+        metadata: meta::object_meta(node, name(node), meta::labels(node)),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec!["ReadWriteOnce".into()]),
             resources: Some(VolumeResourceRequirements {
-                requests: Some(resources::list("volume", [("storage", storage.size.as_str())])?),
+                requests: Some(resources::resource_list("volume", [("storage", storage.size.as_str())])?),
                 ..VolumeResourceRequirements::default()
             }),
             storage_class_name: Some(storage.class.clone()),
@@ -30,7 +30,7 @@ pub fn data_claim(node: &SeiNode, platform: &Platform) -> Result<PersistentVolum
     })
 }
 
-/// The name of the claim that a node's pods mount: the imported one, or its own.
+/// Returns the name of the claim that a node's pods mount: the imported one, or its own.
 pub(super) fn name(node: &SeiNode) -> String {
     imported(node).map_or_else(|| object::data_claim(meta::name(node)), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! What all objects of a node have in common: names, labels, and the node as their owner.
+//! Names, labels and owner references of a node's objects.
 
 use std::collections::BTreeMap;
 
@@ -7,46 +7,46 @@ use api::names::{label, role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube_core::Resource;
 
-use super::Refusal;
+use super::RenderError;
 use crate::node::Kind;
 
-/// Labels of an object, or those that select it.
+/// The labels of an object, or of a selector.
 pub(super) type Labels = BTreeMap<String, String>;
 
-/// The node's name.
+/// Returns the name of a node.
 pub(super) fn name(node: &SeiNode) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The node's namespace.
+/// Returns the namespace of a node.
 pub(super) fn namespace(node: &SeiNode) -> &str {
     node.metadata.namespace.as_deref().unwrap_or_default()
 }
 
-/// The node's kind. The API server lets no spec without one through.
-pub(super) fn kind(node: &SeiNode) -> Result<Kind<'_>, Refusal> {
+/// Returns the kind of a node. The API server rejects a spec without one.
+pub(super) fn kind(node: &SeiNode) -> Result<Kind<'_>, RenderError> {
     Kind::of(&node.spec)
-        .ok_or_else(|| Refusal("the spec has none of fullNode, archive, replayer and validator".into()))
+        .ok_or_else(|| RenderError("the spec has none of fullNode, archive, replayer and validator".into()))
 }
 
-/// The metadata of an object that ends with its node.
-pub(super) fn of(node: &SeiNode, name: String, labels: Labels) -> ObjectMeta {
+/// Returns the metadata of an object that is garbage-collected with its node.
+pub(super) fn object_meta(node: &SeiNode, name: String, labels: Labels) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: node.metadata.namespace.clone(),
         labels: Some(labels),
-        owner_references: owner(node).map(|owner| vec![owner]),
+        owner_references: owner_reference(node).map(|owner| vec![owner]),
         ..ObjectMeta::default()
     }
 }
 
-/// The node as the one that an object belongs to. Whoever deletes the node in the foreground sees it go last: a new node of
-/// the same name does not find what the old one left.
-fn owner(node: &SeiNode) -> Option<OwnerReference> {
+/// Returns the owner reference to a node. It blocks foreground deletion: the node is deleted after its objects, so that
+/// a new node of the same name does not find objects of the old one.
+fn owner_reference(node: &SeiNode) -> Option<OwnerReference> {
     Some(OwnerReference { block_owner_deletion: Some(true), ..node.controller_owner_ref(&())? })
 }
 
-/// Labels of a node's objects and its pod: those of the spec, then ours.
+/// Returns the labels of a node's objects and its pod: those of the spec, overridden by system labels.
 pub(super) fn labels(node: &SeiNode) -> Labels {
     let mut labels = node.spec.pod_labels.clone();
     labels.extend(selector(node));
@@ -61,19 +61,19 @@ pub(super) fn labels(node: &SeiNode) -> Labels {
     labels
 }
 
-/// What selects a node's pods. One label only: selectors cannot change.
+/// Returns the selector of a node's pods. It has a single label, since selectors are immutable.
 pub(super) fn selector(node: &SeiNode) -> Labels {
     [(label::NODE.into(), name(node).into())].into()
 }
 
-/// Labels of a node's bootstrap objects, and what selects its bootstrap pod.
+/// Returns the labels of a node's bootstrap objects, which also select its bootstrap pod.
 pub(super) fn bootstrap_labels(node: &SeiNode) -> Labels {
     let mut labels = selector(node);
     labels.insert(label::COMPONENT.into(), role::BOOTSTRAP_COMPONENT.into());
     labels
 }
 
-/// A selector of everything that has these labels.
-pub(super) fn matching(labels: Labels) -> LabelSelector {
+/// Returns a selector that matches labels.
+pub(super) fn match_labels(labels: Labels) -> LabelSelector {
     LabelSelector { match_labels: Some(labels), ..LabelSelector::default() }
 }

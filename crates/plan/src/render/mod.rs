@@ -1,4 +1,5 @@
-//! The objects that belong to a node. What the API server fills in by itself is left out: whoever writes it owns it.
+//! Renders the objects of a node. Fields that the API server defaults are left out: a field manager owns the fields it
+//! applies.
 
 mod bootstrap;
 mod certificate;
@@ -26,16 +27,16 @@ pub use stateful_set::stateful_set;
 
 use crate::platform::Platform;
 
-/// Labels that are ours on every object of a node; those of a spec do not overrule them.
+/// The labels that the operator sets on every object of a node. `spec.podLabels` cannot override them.
 pub const SYSTEM_LABELS: [&str; 3] = [label::NODE, label::CHAIN, label::ROLE];
 
-/// Why an object cannot be made from a spec.
+/// Why an object cannot be rendered from a spec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refusal(pub String);
+pub struct RenderError(pub String);
 
-/// Whether an object belongs to a bootstrap pod. Those have no role: a label of a spec, which is on the node's own objects
-/// beside their role, does not make bootstrap objects of them, which would be torn down.
+/// Returns whether an object belongs to a bootstrap pod. Bootstrap objects have no role label: without that check, the
+/// component label in `spec.podLabels` would mark the node's own objects for teardown.
 #[must_use]
 pub fn is_bootstrap<K: Resource>(object: &K) -> bool {
     let labels = object.meta().labels.as_ref();
@@ -45,22 +46,23 @@ pub fn is_bootstrap<K: Resource>(object: &K) -> bool {
     })
 }
 
-/// A hash over everything that is wanted of a node's objects.
+/// Returns a hash of all desired objects of a node.
 #[must_use]
-pub fn wish(node: &SeiNode, platform: &Platform) -> String {
-    hash::of(&(
-        wanted(stateful_set(node, platform)),
-        wanted(Ok(service(node))),
-        wanted(data_claim(node, platform)),
-        wanted(Ok(proxy_config(node))),
-        wanted(certificate(node)),
-        wanted(Ok(network_policy(node, platform))),
-        wanted(Ok(bootstrap_service(node))),
-        wanted(bootstrap_job(node, platform)),
+pub fn desired_hash(node: &SeiNode, platform: &Platform) -> String {
+    hash::hash_value(&(
+        hashable(stateful_set(node, platform)),
+        hashable(Ok(service(node))),
+        hashable(data_claim(node, platform)),
+        hashable(Ok(proxy_config(node))),
+        hashable(certificate(node)),
+        hashable(Ok(network_policy(node, platform))),
+        hashable(Ok(bootstrap_service(node))),
+        hashable(bootstrap_job(node, platform)),
     ))
 }
 
-/// What is wanted of one object; why it cannot be made is a wish too, and changes with the spec.
-fn wanted<K>(object: Result<K, Refusal>) -> Result<K, String> {
-    object.map_err(|refusal| refusal.0)
+/// Makes a rendered object hashable. The error of an object that cannot be rendered counts, too: it changes with the
+/// spec.
+fn hashable<K>(object: Result<K, RenderError>) -> Result<K, String> {
+    object.map_err(|error| error.0)
 }

@@ -1,4 +1,4 @@
-//! Who may reach which port of a node.
+//! The NetworkPolicy of a node.
 
 use api::SeiNode;
 use api::names::{object, port};
@@ -11,25 +11,26 @@ use super::meta;
 use super::service::SEID_PORTS;
 use crate::platform::{Client, Platform};
 
-/// The label that every namespace has its own name in.
+/// The label of every namespace that holds its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// Who may reach which port of a node: the chain is open to everybody, the sidecar's API to those whom the platform names. It
-/// holds for the bootstrap pod too.
+/// Renders the NetworkPolicy of a node: the ports of seid are open, the sidecar API only to the clients of the
+/// platform. It also covers the bootstrap pod.
 #[must_use]
 pub fn network_policy(node: &SeiNode, platform: &Platform) -> NetworkPolicy {
-    let chain = SEID_PORTS.into_iter().map(|(_, port)| port).chain([port::EXPORTER]);
-    let mut ingress = vec![NetworkPolicyIngressRule { ports: Some(chain.map(to).collect()), from: None }];
-    let clients: Vec<NetworkPolicyPeer> = platform.sidecar_clients.iter().map(from).collect();
-    // A rule that names nobody lets everybody in.
+    let open_ports = SEID_PORTS.into_iter().map(|(_, port)| port).chain([port::EXPORTER]);
+    let mut ingress =
+        vec![NetworkPolicyIngressRule { ports: Some(open_ports.map(policy_port).collect()), from: None }];
+    let clients: Vec<NetworkPolicyPeer> = platform.sidecar_clients.iter().map(policy_peer).collect();
+    // A rule with an empty `from` allows every source.
     if !clients.is_empty() {
-        let ports = Some(vec![to(port::PROXY)]);
+        let ports = Some(vec![policy_port(port::PROXY)]);
         ingress.push(NetworkPolicyIngressRule { ports, from: Some(clients) });
     }
     NetworkPolicy {
-        metadata: meta::of(node, object::network_policy(meta::name(node)), meta::labels(node)),
+        metadata: meta::object_meta(node, object::network_policy(meta::name(node)), meta::labels(node)),
         spec: Some(NetworkPolicySpec {
-            pod_selector: Some(meta::matching(meta::selector(node))),
+            pod_selector: Some(meta::match_labels(meta::selector(node))),
             policy_types: Some(vec!["Ingress".into()]),
             ingress: Some(ingress),
             egress: None,
@@ -37,15 +38,15 @@ pub fn network_policy(node: &SeiNode, platform: &Platform) -> NetworkPolicy {
     }
 }
 
-fn to(port: i32) -> NetworkPolicyPort {
+fn policy_port(port: i32) -> NetworkPolicyPort {
     NetworkPolicyPort { port: Some(IntOrString::Int(port)), ..NetworkPolicyPort::default() }
 }
 
-fn from(client: &Client) -> NetworkPolicyPeer {
+fn policy_peer(client: &Client) -> NetworkPolicyPeer {
     let namespace = [(NAMESPACE_NAME.to_owned(), client.namespace.clone())].into();
     NetworkPolicyPeer {
-        namespace_selector: Some(meta::matching(namespace)),
-        pod_selector: (!client.labels.is_empty()).then(|| meta::matching(client.labels.clone())),
+        namespace_selector: Some(meta::match_labels(namespace)),
+        pod_selector: (!client.labels.is_empty()).then(|| meta::match_labels(client.labels.clone())),
         ip_block: None,
     }
 }

@@ -1,4 +1,4 @@
-//! The configuration of a node's proxy.
+//! The configuration of a node's authorizing proxy.
 
 use api::SeiNode;
 use api::names::{data_key, group, object};
@@ -8,28 +8,29 @@ use serde_json::Value;
 use super::{hash, meta};
 use crate::platform::Platform;
 
-/// The configuration of a node's proxy.
+/// Renders the ConfigMap of a node's proxy.
 #[must_use]
 pub fn proxy_config(node: &SeiNode) -> ConfigMap {
     ConfigMap {
-        metadata: meta::of(node, object::proxy_config(meta::name(node)), meta::labels(node)),
+        metadata: meta::object_meta(node, object::proxy_config(meta::name(node)), meta::labels(node)),
         data: Some([(data_key::PROXY_CONFIG.into(), content(node))].into()),
         ..ConfigMap::default()
     }
 }
 
-/// A hash of all that the proxy is told. The proxy reads it once: only a new pod follows a change. An audience that is not there
-/// leaves no trace: pods from before there were audiences are not made anew.
+/// Returns a hash of the proxy's configuration. The proxy reads it once at startup, so that a change needs a new pod.
+/// Without an audience the hash is the same as before audiences existed, so that those pods are not replaced.
 #[must_use]
 pub fn proxy_config_hash(node: &SeiNode, platform: &Platform) -> String {
     match &platform.proxy_token_audience {
-        None => hash::of_text(&content(node)),
-        Some(audience) => hash::of_text(&format!("{}audience: {audience}\n", content(node))),
+        None => hash::hash_text(&content(node)),
+        Some(audience) => hash::hash_text(&format!("{}audience: {audience}\n", content(node))),
     }
 }
 
-/// Who may call the sidecar: whoever has the rights on the node's tasks. The key is `apiGroup`; the proxy takes no notice of
-/// any other, asks about the empty group, and turns everybody away. Names are quoted: a node may be called `1e3` or `null`.
+/// Returns the authorization rule: callers of the sidecar need rights on the node's tasks. The key must be `apiGroup`:
+/// the proxy ignores any other, checks the empty group, and denies every request. Names are quoted: a node may be
+/// called `1e3` or `null`.
 fn content(node: &SeiNode) -> String {
     let (namespace, name) = (Value::from(meta::namespace(node)), Value::from(meta::name(node)));
     let (group, resource) = (group::SEI, group::TASK_RESOURCE);

@@ -1,36 +1,40 @@
-//! Resources, in the form in which the API server keeps them: in any other, our own object would look changed for ever.
+//! Resource requirements in the canonical form of the API server. In any other form an applied object would always be
+//! out of sync.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::Refusal;
+use super::RenderError;
 use crate::quantity::canonical;
 
-/// A quantity.
-pub(super) fn quantity(what: &str, text: &str) -> Result<Quantity, Refusal> {
-    canonical(text).map(Quantity).ok_or_else(|| Refusal(format!("{what}: {text:?} is no quantity")))
+/// Returns a quantity in canonical form. `field` names it in the error.
+fn canonical_quantity(field: &str, text: &str) -> Result<Quantity, RenderError> {
+    let quantity = canonical(text).map(Quantity);
+    quantity.ok_or_else(|| RenderError(format!("{field}: {text:?} is not a valid quantity")))
 }
 
-/// Named quantities.
-pub(super) fn list<'a>(
-    what: &str,
+/// Returns a list of quantities in canonical form, by resource name.
+pub(super) fn resource_list<'a>(
+    field: &str,
     quantities: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<BTreeMap<String, Quantity>, Refusal> {
-    let one = |(name, text): (&str, &str)| Ok((name.to_owned(), quantity(&format!("{what}.{name}"), text)?));
-    quantities.into_iter().map(one).collect()
+) -> Result<BTreeMap<String, Quantity>, RenderError> {
+    let entry = |(name, text): (&str, &str)| {
+        Ok((name.to_owned(), canonical_quantity(&format!("{field}.{name}"), text)?))
+    };
+    quantities.into_iter().map(entry).collect()
 }
 
-/// Resources as somebody else wrote them. Nothing for none at all.
-pub(super) fn given(
-    what: &str,
+/// Returns the resource requirements of a spec in canonical form, or none if they are empty.
+pub(super) fn requirements(
+    field: &str,
     resources: ResourceRequirements,
-) -> Result<Option<ResourceRequirements>, Refusal> {
-    let canonical = |field: &str, quantities: Option<BTreeMap<String, Quantity>>| {
+) -> Result<Option<ResourceRequirements>, RenderError> {
+    let canonical = |part: &str, quantities: Option<BTreeMap<String, Quantity>>| {
         let Some(quantities) = quantities.filter(|all| !all.is_empty()) else { return Ok(None) };
         let texts = quantities.iter().map(|(name, quantity)| (name.as_str(), quantity.0.as_str()));
-        list(&format!("{what}.{field}"), texts).map(Some)
+        resource_list(&format!("{field}.{part}"), texts).map(Some)
     };
     let resources = ResourceRequirements {
         claims: resources.claims.filter(|claims| !claims.is_empty()),

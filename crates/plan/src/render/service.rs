@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 
 use super::meta::{self, Labels};
 
-/// The ports of seid, with their names.
+/// The names and ports of seid.
 pub(super) const SEID_PORTS: [(&str, i32); 7] = [
     (port_name::EVM_RPC, port::EVM_RPC),
     (port_name::EVM_WS, port::EVM_WS),
@@ -17,17 +17,19 @@ pub(super) const SEID_PORTS: [(&str, i32); 7] = [
     (port_name::METRICS, port::METRICS),
 ];
 
-/// The proxy's port, with its name.
+/// The name and port of the proxy.
 pub(super) const PROXY_PORT: (&str, i32) = (port_name::PROXY, port::PROXY);
 
-/// The headless Service of a node. The same ports for every kind, and never that of the sidecar itself.
+/// Renders the headless Service of a node. The ports are the same for every kind, and never include that of the sidecar
+/// itself.
 #[must_use]
 pub fn service(node: &SeiNode) -> Service {
     let ports = SEID_PORTS.into_iter().chain([PROXY_PORT]);
     headless(node, meta::labels(node), meta::selector(node), ports)
 }
 
-/// A Service that gives every selected pod a host name, also one that is not ready: it has to be reached to become so.
+/// Renders a headless Service. It publishes addresses of pods that are not ready: the operator must reach a pod to make
+/// it ready.
 pub(super) fn headless(
     node: &SeiNode,
     labels: Labels,
@@ -35,7 +37,7 @@ pub(super) fn headless(
     ports: impl Iterator<Item = (&'static str, i32)>,
 ) -> Service {
     Service {
-        metadata: meta::of(node, meta::name(node).into(), labels),
+        metadata: meta::object_meta(node, meta::name(node).into(), labels),
         spec: Some(ServiceSpec {
             cluster_ip: Some("None".into()),
             publish_not_ready_addresses: Some(true),
@@ -51,7 +53,7 @@ fn service_port((name, port): (&str, i32)) -> ServicePort {
     ServicePort {
         name: Some(name.into()),
         port,
-        // Else a mesh or a gateway takes it for HTTP/1.1.
+        // Without it a mesh or gateway assumes HTTP/1.1.
         app_protocol: (name == port_name::GRPC).then(|| "kubernetes.io/h2c".into()),
         ..ServicePort::default()
     }

@@ -3,19 +3,19 @@
 use api::SeiNode;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy};
 
-use super::{Refusal, meta, pod};
+use super::{RenderError, meta, pod};
 use crate::platform::Platform;
 
-/// The StatefulSet of a node. Its one pod is replaced by plans only, never by the controller of StatefulSets: a plan knows
-/// what has to be done before and after.
-pub fn stateful_set(node: &SeiNode, platform: &Platform) -> Result<StatefulSet, Refusal> {
+/// Renders the StatefulSet of a node. Only plans replace its pod, never the StatefulSet controller: a plan knows what
+/// must happen before and after.
+pub fn stateful_set(node: &SeiNode, platform: &Platform) -> Result<StatefulSet, RenderError> {
     Ok(StatefulSet {
-        metadata: meta::of(node, meta::name(node).into(), meta::labels(node)),
+        metadata: meta::object_meta(node, meta::name(node).into(), meta::labels(node)),
         spec: Some(StatefulSetSpec {
             replicas: Some(1),
             service_name: Some(meta::name(node).into()),
-            selector: meta::matching(meta::selector(node)),
-            template: pod::of_the_node(node, platform)?,
+            selector: meta::match_labels(meta::selector(node)),
+            template: pod::node_template(node, platform)?,
             update_strategy: Some(StatefulSetUpdateStrategy {
                 type_: Some("OnDelete".into()),
                 rolling_update: None,

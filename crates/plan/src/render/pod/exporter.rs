@@ -1,20 +1,20 @@
-//! The container of the chain's metrics.
+//! The container that exports chain metrics.
 
 use api::names::{container, path, port, port_name, volume};
 use k8s_openapi::api::core::v1::{Container, ResourceRequirements};
 
-use super::parts::{mount, port as container_port};
-use super::probe::{self, Rhythm};
+use super::builders::{mount, port as container_port};
+use super::probe::{self, Timing};
 use super::security;
 use crate::platform::Platform;
-use crate::render::{Refusal, resources};
+use crate::render::{RenderError, resources};
 
-/// The exporter. There is no startup probe: it works only while seid serves gRPC, which a validator never does, and a probe
-/// that waits for that would have it killed again and again, for ever. Not being ready says the same, and harms nobody. It has ten
-/// minutes until it is looked at whether it hangs.
-pub(super) fn container(platform: &Platform) -> Result<Container, Refusal> {
+/// Renders the exporter. It has no startup probe: it works only while seid serves gRPC, which a validator never does,
+/// and a startup probe would restart it forever. The readiness probe reports the same without restarts. Liveness is
+/// checked after ten minutes.
+pub(super) fn container(platform: &Platform) -> Result<Container, RenderError> {
     if platform.exporter_image.is_empty() {
-        return Err(Refusal("the operator was given no image of the exporter".into()));
+        return Err(RenderError("the operator has no exporter image configured".into()));
     }
     let listen = format!("--listen-address=:{}", port::EXPORTER);
     Ok(Container {
@@ -29,14 +29,14 @@ pub(super) fn container(platform: &Platform) -> Result<Container, Refusal> {
         ports: Some(vec![container_port((port_name::EXPORTER, port::EXPORTER))]),
         volume_mounts: Some(vec![mount(volume::SIDECAR_TMP, path::TMP)]),
         resources: Some(ResourceRequirements {
-            requests: Some(resources::list("exporter", [("cpu", "50m"), ("memory", "64Mi")])?),
-            limits: Some(resources::list("exporter", [("memory", "384Mi")])?),
+            requests: Some(resources::resource_list("exporter", [("cpu", "50m"), ("memory", "64Mi")])?),
+            limits: Some(resources::resource_list("exporter", [("memory", "384Mi")])?),
             claims: None,
         }),
-        readiness_probe: Some(probe::tcp(port::EXPORTER, Rhythm { delay: None, period: 10, failures: 6 })),
+        readiness_probe: Some(probe::tcp(port::EXPORTER, Timing { delay: None, period: 10, failures: 6 })),
         liveness_probe: Some(probe::tcp(
             port::EXPORTER,
-            Rhythm { delay: Some(600), period: 10, failures: 3 },
+            Timing { delay: Some(600), period: 10, failures: 3 },
         )),
         security_context: Some(security::hardened()),
         ..Container::default()

@@ -1,20 +1,20 @@
-//! Guards over pods that were put together: keys reach only the container that needs them. They look at the result, whatever
-//! made it, so that a mistake anywhere in the making ends in a refusal and not in a leaked key.
+//! Checks on rendered pods: Secrets with keys reach only the container that needs them. They inspect the result, so
+//! that a mistake anywhere in the rendering ends in an error and not in a leaked key.
 
 use api::names::container;
 use api::sei_node::{KeyringSecret, ObservedKeys};
 use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, PodSpec, Volume};
 
-use crate::render::Refusal;
+use crate::render::RenderError;
 
-/// Refuses a pod in which any container but the sidecar gets at the operating account's keys or their passphrase.
-pub(super) fn keyring_stays_with_the_sidecar(pod: &PodSpec, keyring: &KeyringSecret) -> Result<(), Refusal> {
+/// Fails if a container other than the sidecar has access to the keys of the operator account or their passphrase.
+pub(super) fn check_keyring_access(pod: &PodSpec, keyring: &KeyringSecret) -> Result<(), RenderError> {
     for secret in [&keyring.secret_name, &keyring.passphrase_secret_ref.secret_name] {
         for container in containers(pod).filter(|container| container.name != container::SIDECAR) {
-            if let Some(way) = reaches(pod, container, secret) {
+            if let Some(field) = access_field(pod, container, secret) {
                 let name = &container.name;
-                return Err(Refusal(format!(
-                    "container {name} would get at Secret {secret} by its {way}: only the sidecar may"
+                return Err(RenderError(format!(
+                    "container {name} would have access to Secret {secret} through {field}: only the sidecar may"
                 )));
             }
         }
@@ -22,9 +22,9 @@ pub(super) fn keyring_stays_with_the_sidecar(pod: &PodSpec, keyring: &KeyringSec
     Ok(())
 }
 
-/// Refuses a bootstrap pod that has anything of what a validator signs with. Two pods that sign with one key are slashed, and
-/// this one is made from another image, beside a node that may run elsewhere. It may not even have a volume that nobody mounts.
-pub(super) fn cannot_sign(pod: &PodSpec, keys: &ObservedKeys) -> Result<(), Refusal> {
+/// Fails if a bootstrap pod has access to a key that a validator signs with, or has such a volume without mounting it.
+/// Two pods that sign with the same key are slashed, and the validator may be running elsewhere.
+pub(super) fn check_no_signing_keys(pod: &PodSpec, keys: &ObservedKeys) -> Result<(), RenderError> {
     let keyring = keys.operator_keyring.as_ref();
     let secrets = [
         keys.signing_key.as_ref(),
@@ -32,10 +32,12 @@ pub(super) fn cannot_sign(pod: &PodSpec, keys: &ObservedKeys) -> Result<(), Refu
         keyring.map(|keyring| &keyring.passphrase_secret_ref.secret_name),
     ];
     for secret in secrets.into_iter().flatten() {
-        let volume = volumes(pod).any(|volume| holds(volume, secret)).then_some("volumes");
-        let way = volume.or_else(|| containers(pod).find_map(|container| variables(container, secret)));
-        if let Some(way) = way {
-            return Err(Refusal(format!("the bootstrap pod would get at Secret {secret} by its {way}")));
+        let volume = volumes(pod).any(|volume| has_secret(volume, secret)).then_some("volumes");
+        let field = volume.or_else(|| containers(pod).find_map(|container| env_field(container, secret)));
+        if let Some(field) = field {
+            return Err(RenderError(format!(
+                "the bootstrap pod would have access to Secret {secret} through {field}"
+            )));
         }
     }
     Ok(())
@@ -49,29 +51,30 @@ fn volumes(pod: &PodSpec) -> impl Iterator<Item = &Volume> {
     pod.volumes.iter().flatten()
 }
 
-/// The way in which a container gets at a Secret, if any.
-fn reaches(pod: &PodSpec, container: &Container, secret: &str) -> Option<&'static str> {
+/// Returns the field through which a container has access to a Secret, if any.
+fn access_field(pod: &PodSpec, container: &Container, secret: &str) -> Option<&'static str> {
     let mounts =
         |volume: &&Volume| container.volume_mounts.iter().flatten().any(|mount| mount.name == volume.name);
-    let mounted = volumes(pod).filter(mounts).any(|volume| holds(volume, secret));
-    mounted.then_some("volumes").or_else(|| variables(container, secret))
+    let mounted = volumes(pod).filter(mounts).any(|volume| has_secret(volume, secret));
+    mounted.then_some("volumes").or_else(|| env_field(container, secret))
 }
 
-fn holds(volume: &Volume, secret: &str) -> bool {
+fn has_secret(volume: &Volume, secret: &str) -> bool {
     let whole = volume.secret.as_ref().and_then(|source| source.secret_name.as_deref());
     let projected = volume.projected.iter().filter_map(|projected| projected.sources.as_deref()).flatten();
-    let mut parts = projected.filter_map(|source| source.secret.as_ref());
-    whole == Some(secret) || parts.any(|part| part.name == secret)
+    let mut projections = projected.filter_map(|source| source.secret.as_ref());
+    whole == Some(secret) || projections.any(|source| source.name == secret)
 }
 
-fn variables(container: &Container, secret: &str) -> Option<&'static str> {
-    let one = |variable: &EnvVar| {
+fn env_field(container: &Container, secret: &str) -> Option<&'static str> {
+    let is_key_of = |variable: &EnvVar| {
         let source = variable.value_from.as_ref().and_then(|source| source.secret_key_ref.as_ref());
         source.is_some_and(|source| source.name == secret)
     };
-    let all = |source: &EnvFromSource| source.secret_ref.as_ref().is_some_and(|source| source.name == secret);
-    let by_one = container.env.iter().flatten().any(one).then_some("env");
-    by_one.or_else(|| container.env_from.iter().flatten().any(all).then_some("envFrom"))
+    let is_all_of =
+        |source: &EnvFromSource| source.secret_ref.as_ref().is_some_and(|source| source.name == secret);
+    let by_env = container.env.iter().flatten().any(is_key_of).then_some("env");
+    by_env.or_else(|| container.env_from.iter().flatten().any(is_all_of).then_some("envFrom"))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The pods of a node: its own, and the one that brings it to a height.
+//! The pods of a node: its own, and the bootstrap pod.
 
+mod builders;
 mod exporter;
 mod guard;
-mod parts;
 mod probe;
 mod proxy;
 mod scheduling;
@@ -21,15 +21,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::meta::Labels;
-use super::{Refusal, hash, meta, proxy_config_hash};
+use super::{RenderError, hash, meta, proxy_config_hash};
 use crate::node::{self, Kind, external_address, settings};
 use crate::platform::Platform;
 
-/// The longest time that the bootstrap's seid gets to write down what it has.
+/// How long the bootstrap's seid may take to flush its state on shutdown.
 const BOOTSTRAP_GRACE_SECONDS: i64 = 120;
 
-/// The node's own pod.
-pub(super) fn of_the_node(node: &SeiNode, platform: &Platform) -> Result<PodTemplateSpec, Refusal> {
+/// Renders the template of the node's own pod.
+pub(super) fn node_template(node: &SeiNode, platform: &Platform) -> Result<PodTemplateSpec, RenderError> {
     let (kind, tls) = (meta::kind(node)?, node::tls(node));
     let keys = kind.keys();
     let keyring = keys.operator_keyring.as_ref();
@@ -37,37 +37,42 @@ pub(super) fn of_the_node(node: &SeiNode, platform: &Platform) -> Result<PodTemp
     pod.volumes.get_or_insert_default().extend(tls.secret_name.as_deref().map(volumes::certificate));
     pod.volumes.get_or_insert_default().extend(volumes::keys(&keys));
     pod.containers =
-        vec![seid::of_the_node(node, kind, platform, tls.scheme)?, exporter::container(platform)?];
+        vec![seid::node_container(node, kind, platform, tls.scheme)?, exporter::container(platform)?];
     if let Some(keyring) = keyring {
-        guard::keyring_stays_with_the_sidecar(&pod, keyring)?;
+        guard::check_keyring_access(&pod, keyring)?;
     }
-    let mut annotations = undisturbed();
+    let mut annotations = do_not_disrupt();
     annotations.insert(annotation::PROXY_CONFIG_HASH.into(), proxy_config_hash(node, platform));
     annotations.insert(annotation::CONFIG_HASH.into(), config_hash(node, kind));
-    // A proxy takes up another certificate by itself, and keeps the connections that it has by the old one.
-    if let (Some(issuer), Some(kind)) = (&tls.issuer_name, &tls.issuer_kind) {
-        annotations.insert(annotation::TLS_ISSUER.into(), format!("{issuer}/{kind:?}"));
+    // Replaces the pod when the issuer changes. The proxy would reload the certificate, but keep connections of the
+    // previous one.
+    if let Some(issuer) = &tls.issuer {
+        annotations.insert(annotation::TLS_ISSUER.into(), format!("{}/{:?}", issuer.name, issuer.kind));
     }
     Ok(template(meta::labels(node), annotations, pod))
 }
 
-/// The pod that brings a node to a height. It has no keys and no certificate, and its sidecar the same host name as the node's.
-pub(super) fn of_the_bootstrap(node: &SeiNode, platform: &Platform) -> Result<PodTemplateSpec, Refusal> {
+/// Renders the template of the bootstrap pod. It has no keys and no certificate, and its sidecar has the host name of
+/// the node's own sidecar.
+pub(super) fn bootstrap_template(
+    node: &SeiNode,
+    platform: &Platform,
+) -> Result<PodTemplateSpec, RenderError> {
     let kind = meta::kind(node)?;
     let Some((image, height)) = kind.bootstrap() else {
-        return Err(Refusal("the spec names no bootstrapImage and height of a snapshot in S3".into()));
+        return Err(RenderError("the spec has no snapshot with s3.targetHeight and bootstrapImage".into()));
     };
     let mut pod = common(node, kind, platform, image, Scheme::Http, None)?;
-    pod.containers = vec![seid::of_the_bootstrap(node, kind, platform, image, height)?];
+    pod.containers = vec![seid::bootstrap_container(node, kind, platform, image, height)?];
     pod.hostname = Some(object::pod(meta::name(node)));
     pod.subdomain = Some(meta::name(node).into());
     pod.restart_policy = Some("Never".into());
     pod.termination_grace_period_seconds = Some(BOOTSTRAP_GRACE_SECONDS);
-    guard::cannot_sign(&pod, &kind.keys())?;
-    Ok(template(meta::bootstrap_labels(node), undisturbed(), pod))
+    guard::check_no_signing_keys(&pod, &kind.keys())?;
+    Ok(template(meta::bootstrap_labels(node), do_not_disrupt(), pod))
 }
 
-/// What both pods have. Sidecar and proxy are the same in both: what works in one works in the other.
+/// Renders what both pods share. Sidecar and proxy are identical in both.
 fn common(
     node: &SeiNode,
     kind: Kind<'_>,
@@ -75,22 +80,22 @@ fn common(
     image: &str,
     scheme: Scheme,
     keyring: Option<&KeyringSecret>,
-) -> Result<PodSpec, Refusal> {
+) -> Result<PodSpec, RenderError> {
     let pool = kind.nodepool(platform);
-    // The order matters: a home, then the sidecar, then who guards it.
-    let first: Vec<Container> = vec![
+    // The order matters: the home directory, then the sidecar, then the proxy in front of it.
+    let init_containers: Vec<Container> = vec![
         seid::init(node, image),
         sidecar::container(node, platform, scheme, keyring)?,
         proxy::container(node, platform, scheme)?,
     ];
     Ok(PodSpec {
         affinity: Some(scheduling::affinity(pool)),
-        // Said aloud, whatever the account says: the proxy asks the API server.
+        // Explicit, whatever the ServiceAccount says: the proxy sends reviews to the API server.
         automount_service_account_token: Some(true),
-        init_containers: Some(first),
+        init_containers: Some(init_containers),
         security_context: Some(security::pod()),
         service_account_name: Some(platform.service_account.clone()),
-        // The sidecar signals seid.
+        // The sidecar sends signals to seid.
         share_process_namespace: Some(true),
         tolerations: Some(vec![scheduling::toleration(pool, platform)]),
         volumes: Some(volumes::common(node)),
@@ -109,12 +114,12 @@ fn template(labels: Labels, annotations: BTreeMap<String, String>, pod: PodSpec)
     }
 }
 
-/// Annotations of a pod that is not moved to save money.
-fn undisturbed() -> BTreeMap<String, String> {
+/// Returns the annotations that protect a pod from voluntary disruption.
+fn do_not_disrupt() -> BTreeMap<String, String> {
     [(annotation::DO_NOT_DISRUPT.into(), "true".into())].into()
 }
 
-/// A hash over everything that seid's configuration is made from: a change of it is a change of the template.
+/// Returns a hash of everything that the configuration of seid depends on, so that a change of it changes the template.
 fn config_hash(node: &SeiNode, kind: Kind<'_>) -> String {
-    hash::of(&json!([settings(node, kind), node.spec.peers, external_address(node)]))
+    hash::hash_value(&json!([settings(node, kind), node.spec.peers, external_address(node)]))
 }

@@ -1,52 +1,51 @@
-//! How the kubelet looks at containers.
+//! Probes of containers.
 
 use api::names::port;
 use api::sei_node::Scheme;
 use k8s_openapi::api::core::v1::{HTTPGetAction, Probe, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// When a probe begins, how often it looks, and how often in a row it must fail.
+/// The timing of a probe, in seconds and failures.
 #[derive(Clone, Copy)]
-pub(super) struct Rhythm {
+pub(super) struct Timing {
     pub(super) delay: Option<i32>,
     pub(super) period: i32,
     pub(super) failures: i32,
 }
 
-/// How long a sidecar may take to answer. It looks at its ledger for up to two seconds, and a disk that is busy with a snapshot
-/// or a machine that is short of processors makes it slow, not dead. The second that Kubernetes gives by itself would have
-/// proxies restarted for that.
-const ANSWERED_WITHIN: i32 = 5;
+/// The timeout of a sidecar probe. The sidecar reads its ledger for up to two seconds, and is slow, not dead, on a busy
+/// disk or CPU. The Kubernetes default of one second would restart proxies for that.
+const SIDECAR_TIMEOUT_SECONDS: i32 = 5;
 
-/// A probe that asks the sidecar, through the proxy: the sidecar itself listens where the kubelet cannot reach it.
-pub(super) fn of_sidecar(path: &str, scheme: Scheme, rhythm: Rhythm) -> Probe {
+/// Returns an HTTP probe of the sidecar through the proxy: the sidecar itself listens on loopback.
+pub(super) fn sidecar(path: &str, scheme: Scheme, timing: Timing) -> Probe {
     let scheme = match scheme {
         Scheme::Http => None,
         Scheme::Https => Some("HTTPS".into()),
     };
     Probe {
         http_get: Some(HTTPGetAction { scheme, ..get(path, port::PROXY) }),
-        timeout_seconds: Some(ANSWERED_WITHIN),
-        ..timed(rhythm)
+        timeout_seconds: Some(SIDECAR_TIMEOUT_SECONDS),
+        ..timed(timing)
     }
 }
 
-/// A probe that asks by HTTP.
-pub(super) fn http(path: &str, port: i32, rhythm: Rhythm) -> Probe {
-    Probe { http_get: Some(get(path, port)), ..timed(rhythm) }
+/// Returns an HTTP probe.
+pub(super) fn http(path: &str, port: i32, timing: Timing) -> Probe {
+    Probe { http_get: Some(get(path, port)), ..timed(timing) }
 }
 
-/// A probe that connects.
-pub(super) fn tcp(port: i32, rhythm: Rhythm) -> Probe {
+/// Returns a TCP probe.
+pub(super) fn tcp(port: i32, timing: Timing) -> Probe {
     let socket = TCPSocketAction { port: IntOrString::Int(port), host: None };
-    Probe { tcp_socket: Some(socket), ..timed(rhythm) }
+    Probe { tcp_socket: Some(socket), ..timed(timing) }
 }
 
 fn get(path: &str, port: i32) -> HTTPGetAction {
     HTTPGetAction { path: Some(path.into()), port: IntOrString::Int(port), ..HTTPGetAction::default() }
 }
 
-fn timed(Rhythm { delay, period, failures }: Rhythm) -> Probe {
+fn timed(Timing { delay, period, failures }: Timing) -> Probe {
     Probe {
         initial_delay_seconds: delay,
         period_seconds: Some(period),

@@ -1,4 +1,4 @@
-tell() {
+forward_stderr() {
   trap '' INT TERM
   while IFS= read -r line || [ "$line" ]; do
     printf '%s\n' "$line" >&2
@@ -9,10 +9,10 @@ tell() {
 }
 set -m -o pipefail
 exec 3>&1
-ended=
-seid start --home "$HOME" "${@:3}" 2>&1 >&3 3>&- | tell 3>&- &
+terminated=
+seid start --home "$HOME" "${@:3}" 2>&1 >&3 3>&- | forward_stderr 3>&- &
 exec 2>/dev/null
-trap 'ended=yes; kill -TERM %1' INT TERM
+trap 'terminated=yes; kill -TERM %1' INT TERM
 wait %1
 code=$?
 while kill -0 %1; do

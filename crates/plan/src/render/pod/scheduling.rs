@@ -1,4 +1,4 @@
-//! On which machines pods run.
+//! Node affinity and tolerations of pods.
 
 use api::names::scheduling;
 use k8s_openapi::api::core::v1::{
@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::{
 
 use crate::platform::Platform;
 
-/// Only machines of a pool.
+/// Returns the affinity to a node pool.
 pub(super) fn affinity(pool: &str) -> Affinity {
-    let in_the_pool = NodeSelectorRequirement {
+    let requirement = NodeSelectorRequirement {
         key: scheduling::NODE_POOL.into(),
         operator: "In".into(),
         values: Some(vec![pool.into()]),
     };
-    let term = NodeSelectorTerm { match_expressions: Some(vec![in_the_pool]), match_fields: None };
+    let term = NodeSelectorTerm { match_expressions: Some(vec![requirement]), match_fields: None };
     let required = NodeSelector { node_selector_terms: vec![term] };
     Affinity {
         node_affinity: Some(NodeAffinity {
@@ -25,7 +25,7 @@ pub(super) fn affinity(pool: &str) -> Affinity {
     }
 }
 
-/// Machines of a pool keep other pods away.
+/// Returns the toleration of a node pool's taint.
 pub(super) fn toleration(pool: &str, platform: &Platform) -> Toleration {
     Toleration {
         key: Some(platform.toleration_key.clone()),

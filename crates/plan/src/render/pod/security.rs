@@ -1,14 +1,14 @@
-//! With which rights containers run.
+//! Security contexts of pods and containers.
 
 use api::names::process_id;
 use k8s_openapi::api::core::v1::{Capabilities, PodSecurityContext, SeccompProfile, SecurityContext};
 
-/// Of what needs nothing from its image but the program.
+/// Returns the context of containers that never write to their root file system.
 pub(super) fn hardened() -> SecurityContext {
     SecurityContext { read_only_root_filesystem: Some(true), ..non_root() }
 }
 
-/// Of seid, which writes where it likes.
+/// Returns the context of seid, which writes to its root file system.
 pub(super) fn non_root() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
@@ -21,7 +21,8 @@ pub(super) fn non_root() -> SecurityContext {
     }
 }
 
-/// Of the pod. A volume of terabytes is walked through only when its owner is another one: that takes half an hour.
+/// Returns the context of the pod. The ownership of a volume is only changed on a mismatch: with terabytes that takes
+/// half an hour.
 pub(super) fn pod() -> PodSecurityContext {
     PodSecurityContext {
         fs_group: Some(process_id::NON_ROOT),

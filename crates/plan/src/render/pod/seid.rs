@@ -1,4 +1,4 @@
-//! The containers of seid. The image has a shell and little else.
+//! The containers of seid. Its image has a shell and little else.
 
 use api::SeiNode;
 use api::names::{container, data_key, path, port, volume};
@@ -6,36 +6,38 @@ use api::sei_node::{ObservedKeys, Scheme};
 use api::sidecar_wire;
 use k8s_openapi::api::core::v1::{Container, EnvVar, ResourceRequirements, VolumeMount};
 
-use super::parts::{env, file, mount, port as container_port};
-use super::probe::{self, Rhythm};
+use super::builders::{env, file, mount, port as container_port};
+use super::probe::{self, Timing};
 use super::security;
 use crate::node::{Kind, sidecar_port};
 use crate::platform::Platform;
 use crate::render::service::SEID_PORTS;
-use crate::render::{Refusal, resources};
+use crate::render::{RenderError, resources};
 
-/// Makes the node's home, once: a second time would throw its keys away. The chain is an argument, never a part of the script.
+/// Initializes the home directory, once: a second time would overwrite its keys. The chain id is an argument and never
+/// part of the script.
 const INIT: &str = include_str!("init.sh");
 
-/// Runs seid. Who ends the pod ends seid, which writes down what it has: job control is on, since a shell without it has what runs
-/// in the background ignore interrupts. Why seid ends it says on stderr, and behind that it prints its flags, or where it was:
-/// more than kubelet keeps. So the line that says why is put where kubelet looks for it. The shell itself, which tells of jobs, is silent.
+/// Runs seid and forwards signals to it, so that it flushes its state on shutdown. Job control is on: without it,
+/// background processes of a shell ignore interrupts. seid prints why it exits on stderr, followed by its flags or a
+/// stack trace: more than the kubelet keeps. The line with the cause is therefore written to the termination log.
+/// stderr of the shell itself is discarded, since it reports jobs.
 const RUN: &str = include_str!("run.sh");
 
-/// Ends as seid has ended.
-const START: &str = include_str!("start.sh");
+/// Exits with the code of seid.
+const EXIT: &str = include_str!("exit.sh");
 
-/// At its height seid interrupts and terminates itself at once: it dies of either signal, now of one and now of the other. One that
-/// was ended from outside is never a success: the height was not reached.
-const BOOTSTRAP: &str = include_str!("bootstrap.sh");
+/// At the halt height seid sends itself SIGINT and SIGTERM, and dies of whichever is handled first: both count as
+/// success. A seid that was terminated from outside is never a success: it has not reached the height.
+const BOOTSTRAP_EXIT: &str = include_str!("bootstrap_exit.sh");
 
-/// Waits until the sidecar lets seid start. There is neither curl nor wget; a sidecar that does not answer is asked again.
-const GATE: &str = include_str!("gate.sh");
+/// Waits until the sidecar lets seid start. The image has neither curl nor wget.
+const WAIT: &str = include_str!("wait.sh");
 
-/// Where kubelet looks for why a container has ended.
+/// The termination message path.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 
-/// Makes the node's home.
+/// Renders the init container that initializes the home directory.
 pub(super) fn init(node: &SeiNode, image: &str) -> Container {
     let args = vec![container::SEID_INIT.into(), node.spec.chain_id.clone()];
     Container {
@@ -50,69 +52,70 @@ pub(super) fn init(node: &SeiNode, image: &str) -> Container {
     }
 }
 
-/// The node's own seid. It has no liveness probe: one that is halted, or catches up for days, is not helped by a restart.
-pub(super) fn of_the_node(
+/// Renders the node's own seid. It has no liveness probe: a restart does not help a seid that is halted, or catches up
+/// for days.
+pub(super) fn node_container(
     node: &SeiNode,
     kind: Kind<'_>,
     platform: &Platform,
     scheme: Scheme,
-) -> Result<Container, Refusal> {
-    let mut seid = gated(node, &node.spec.image, START, &[], kind, platform)?;
+) -> Result<Container, RenderError> {
+    let mut seid = seid_container(node, &node.spec.image, EXIT, &[], kind, platform)?;
     seid.volume_mounts.get_or_insert_default().extend(keys(&kind.keys()));
     seid.ports = Some(SEID_PORTS.into_iter().map(container_port).collect());
-    // Five days: a snapshot of terabytes is fetched before the sidecar lets seid start.
-    seid.startup_probe = Some(probe::of_sidecar(
+    // Five days: restoring a snapshot of terabytes precedes the start of seid.
+    seid.startup_probe = Some(probe::sidecar(
         sidecar_wire::path::HEALTHZ,
         scheme,
-        Rhythm { delay: Some(5), period: 5, failures: 86400 },
+        Timing { delay: Some(5), period: 5, failures: 86400 },
     ));
     let mut readiness =
-        probe::http("/lag_status", port::RPC, Rhythm { delay: Some(30), period: 10, failures: 3 });
+        probe::http("/lag_status", port::RPC, Timing { delay: Some(30), period: 10, failures: 3 });
     readiness.timeout_seconds = Some(5);
     seid.readiness_probe = Some(readiness);
     Ok(seid)
 }
 
-/// The seid that stops at a height.
-pub(super) fn of_the_bootstrap(
+/// Renders the seid of the bootstrap pod, which stops at a height.
+pub(super) fn bootstrap_container(
     node: &SeiNode,
     kind: Kind<'_>,
     platform: &Platform,
     image: &str,
     height: i64,
-) -> Result<Container, Refusal> {
-    gated(node, image, BOOTSTRAP, &["--halt-height".into(), height.to_string()], kind, platform)
+) -> Result<Container, RenderError> {
+    seid_container(node, image, BOOTSTRAP_EXIT, &["--halt-height".into(), height.to_string()], kind, platform)
 }
 
-/// A seid that waits for the sidecar, on whatever port that listens.
-fn gated(
+/// Renders a seid that starts once the sidecar is ready, and runs `exit_script` when seid has exited.
+fn seid_container(
     node: &SeiNode,
     image: &str,
-    then: &str,
+    exit_script: &str,
     args: &[String],
     kind: Kind<'_>,
     platform: &Platform,
-) -> Result<Container, Refusal> {
-    let asked = kind.resources(platform);
-    let requests = [("cpu", asked.cpu.as_str()), ("memory", asked.memory.as_str())];
-    let ask_at = [sidecar_port(node).to_string(), sidecar_wire::path::HEALTHZ.into()];
+) -> Result<Container, RenderError> {
+    let resources = kind.resources(platform);
+    let requests = [("cpu", resources.cpu.as_str()), ("memory", resources.memory.as_str())];
+    let health_endpoint = [sidecar_port(node).to_string(), sidecar_wire::path::HEALTHZ.into()];
     let name = container::SEID.to_owned();
     Ok(Container {
         name: name.clone(),
         image: Some(image.into()),
-        command: Some(shell(format!("{GATE}{RUN}{then}"))),
-        args: Some([name].into_iter().chain(ask_at).chain(args.iter().cloned()).collect()),
+        command: Some(shell(format!("{WAIT}{RUN}{exit_script}"))),
+        args: Some([name].into_iter().chain(health_endpoint).chain(args.iter().cloned()).collect()),
         env: Some(vec![
             home(),
             env("TMPDIR", format!("{}/tmp", path::DATA)),
             env("TERMINATION_LOG", TERMINATION_LOG),
         ]),
         termination_message_path: Some(TERMINATION_LOG.into()),
-        // Its log goes with it: what it said last is kept for the status.
+        // The log is lost with the pod: its end is kept for the status.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         volume_mounts: Some(vec![mount(volume::DATA, path::DATA)]),
         resources: Some(ResourceRequirements {
-            requests: Some(resources::list("seid", requests)?),
+            requests: Some(resources::resource_list("seid", requests)?),
             ..ResourceRequirements::default()
         }),
         security_context: Some(security::non_root()),
@@ -121,10 +124,10 @@ fn gated(
 }
 
 fn keys(keys: &ObservedKeys) -> impl Iterator<Item = VolumeMount> {
-    let mounted = |there: bool, volume, path, name| there.then(|| file(volume, path, name));
+    let mount_if = |is_set: bool, volume, path, name| is_set.then(|| file(volume, path, name));
     let signing_key =
-        mounted(keys.signing_key.is_some(), volume::SIGNING_KEY, path::SIGNING_KEY, data_key::SIGNING_KEY);
-    let node_key = mounted(keys.node_key.is_some(), volume::NODE_KEY, path::NODE_KEY, data_key::NODE_KEY);
+        mount_if(keys.signing_key.is_some(), volume::SIGNING_KEY, path::SIGNING_KEY, data_key::SIGNING_KEY);
+    let node_key = mount_if(keys.node_key.is_some(), volume::NODE_KEY, path::NODE_KEY, data_key::NODE_KEY);
     signing_key.into_iter().chain(node_key)
 }
 

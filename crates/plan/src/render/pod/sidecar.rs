@@ -6,26 +6,28 @@ use api::sei_node::{KeyringSecret, Scheme};
 use api::sidecar_wire;
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, Probe, SecretKeySelector};
 
-use super::parts::{env as variable, mount, port, read_only};
-use super::probe::{self, Rhythm};
+use super::builders::{env as variable, mount, port, read_only};
+use super::probe::{self, Timing};
 use super::security;
 use crate::node::{sidecar_image, sidecar_port, sidecar_resources};
 use crate::platform::{ObjectStore, Platform};
-use crate::render::{Refusal, resources};
+use crate::render::{RenderError, resources};
 
-/// The keyring that a mounted one is.
+/// The keyring backend of a mounted keyring.
 const KEYRING_BACKEND: &str = "file";
 
-/// The sidecar, with the operating account's keys if it is given them.
+/// Renders the sidecar, with the keyring of the operator account if there is one.
 pub(super) fn container(
     node: &SeiNode,
     platform: &Platform,
     scheme: Scheme,
     keyring: Option<&KeyringSecret>,
-) -> Result<Container, Refusal> {
+) -> Result<Container, RenderError> {
     let image = sidecar_image(node, platform);
     if image.is_empty() {
-        return Err(Refusal("neither the spec nor the operator names an image of the sidecar".into()));
+        return Err(RenderError(
+            "no sidecar image: set spec.sidecar.image, or configure a default in the operator".into(),
+        ));
     }
     let mut mounts = vec![mount(volume::DATA, path::DATA), mount(volume::SIDECAR_TMP, path::TMP)];
     if keyring.is_some() {
@@ -39,20 +41,20 @@ pub(super) fn container(
         env: Some(variables(node, platform, keyring)),
         ports: Some(vec![port((port_name::SIDECAR, sidecar_port(node)))]),
         volume_mounts: Some(mounts),
-        resources: resources::given("sidecar.resources", sidecar_resources(node))?,
+        resources: resources::requirements("sidecar.resources", sidecar_resources(node))?,
         liveness_probe: Some(liveness(scheme)),
         security_context: Some(security::hardened()),
         ..Container::default()
     })
 }
 
-/// A sidecar that hangs is restarted. It listens on loopback only, and no program that could ask it there is in every image of
-/// it, so that it is asked through the proxy. The proxy is started after it and may itself be at fault: delay and patience are
-/// so long that the proxy's own probes have had it restarted several times by then. There is no probe at the start: the proxy
-/// would wait for it, and it for the proxy.
+/// Returns the liveness probe, which restarts a hanging sidecar. It goes through the proxy: the sidecar listens on
+/// loopback, and not every sidecar image has a program for an exec probe. The proxy starts later and may itself be at
+/// fault: delay and threshold are so long that the proxy's own probes have restarted it several times by then. A
+/// startup probe would deadlock: the proxy starts after it succeeds, and it needs the proxy.
 fn liveness(scheme: Scheme) -> Probe {
-    let rhythm = Rhythm { delay: Some(300), period: 10, failures: 30 };
-    probe::of_sidecar(sidecar_wire::path::LIVEZ, scheme, rhythm)
+    let timing = Timing { delay: Some(300), period: 10, failures: 30 };
+    probe::sidecar(sidecar_wire::path::LIVEZ, scheme, timing)
 }
 
 fn variables(node: &SeiNode, platform: &Platform, keyring: Option<&KeyringSecret>) -> Vec<EnvVar> {
@@ -70,8 +72,8 @@ fn variables(node: &SeiNode, platform: &Platform, keyring: Option<&KeyringSecret
     ];
     variables.extend(object_store(&platform.object_store));
     if let Some(keyring) = keyring {
-        // Without these the keys are looked for in the machine's own keyring. The folder is the parent: the name of the mounted
-        // one follows from the backend.
+        // Without these the system keyring is used. The directory is the parent of the mount, whose name follows from
+        // the backend.
         variables.push(variable(sidecar::KEYRING_BACKEND, KEYRING_BACKEND));
         variables.push(variable(sidecar::KEYRING_DIR, path::DATA));
         variables.push(passphrase(keyring));
@@ -79,7 +81,8 @@ fn variables(node: &SeiNode, platform: &Platform, keyring: Option<&KeyringSecret
     variables
 }
 
-/// Nothing for AWS's own with the pod's identity: those variables would turn the identity off.
+/// Returns the variables of an object store. There are none for AWS S3 with the pod's identity, which they would
+/// disable.
 fn object_store(store: &ObjectStore) -> Vec<EnvVar> {
     use env::sidecar::{S3_ENDPOINT, S3_KEY, S3_KEY_ID, S3_SESSION_TOKEN, S3_VIRTUAL_HOST};
     let mut variables = Vec::new();

@@ -1,4 +1,4 @@
-//! What pods mount.
+//! Volumes of pods.
 
 use api::SeiNode;
 use api::names::{data_key, object, volume};
@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1::{
 
 use crate::render::{claim, meta};
 
-/// Read by its owner only.
-const OWNER_READS: i32 = 0o400;
+/// Readable by the owner only.
+const OWNER_READ_ONLY: i32 = 0o400;
 
-/// What every pod with a sidecar has.
+/// Returns the volumes of both pods.
 pub(super) fn common(node: &SeiNode) -> Vec<Volume> {
     let claim = PersistentVolumeClaimVolumeSource { claim_name: claim::name(node), read_only: None };
     let config = ConfigMapVolumeSource {
@@ -27,12 +27,12 @@ pub(super) fn common(node: &SeiNode) -> Vec<Volume> {
     ]
 }
 
-/// The proxy's certificate.
+/// Returns the volume with the certificate of the proxy.
 pub(super) fn certificate(secret_name: &str) -> Volume {
     secret(volume::SIDECAR_TLS, secret_name, None)
 }
 
-/// What only a validator's own pod has.
+/// Returns the volumes with the keys of a validator.
 pub(super) fn keys(keys: &ObservedKeys) -> Vec<Volume> {
     let signing_key =
         keys.signing_key.as_deref().map(|name| (volume::SIGNING_KEY, name, data_key::SIGNING_KEY));
@@ -45,12 +45,12 @@ pub(super) fn keys(keys: &ObservedKeys) -> Vec<Volume> {
         .collect()
 }
 
-/// A Secret: one key of it, or all.
+/// Returns a volume with one key of a Secret, or all of them.
 fn secret(volume: &str, name: &str, key: Option<&str>) -> Volume {
     let item = |key: &str| KeyToPath { key: key.into(), path: key.into(), mode: None };
     let source = SecretVolumeSource {
         secret_name: Some(name.into()),
-        default_mode: Some(OWNER_READS),
+        default_mode: Some(OWNER_READ_ONLY),
         items: key.map(|key| vec![item(key)]),
         optional: None,
     };

@@ -19,11 +19,11 @@ fn keys() -> ObservedKeys {
     }
 }
 
-/// A pod in which one container has a part, beside a sidecar that has everything.
-fn pod(list: &str, part: &Value, volume: &Value) -> PodSpec {
+/// Returns a pod in which one container has some fields, next to a sidecar with access to everything.
+fn pod(list: &str, fields: &Value, volume: &Value) -> PodSpec {
     let mut one = json!({ "name": "one" });
-    if let (Some(one), Some(part)) = (one.as_object_mut(), part.as_object()) {
-        one.extend(part.clone());
+    if let (Some(one), Some(fields)) = (one.as_object_mut(), fields.as_object()) {
+        one.extend(fields.clone());
     }
     let sidecar = json!({
         "name": "sei-sidecar",
@@ -37,8 +37,8 @@ fn pod(list: &str, part: &Value, volume: &Value) -> PodSpec {
     serde_json::from_value(pod).unwrap()
 }
 
-/// Ways for a container to get at a Secret: the way's name, the container's part, the pod's volume.
-fn ways(secret: &str) -> Vec<(&'static str, Value, Value)> {
+/// Returns the ways to access a Secret: the field in the error, the fields of the container, the volume of the pod.
+fn accesses(secret: &str) -> Vec<(&'static str, Value, Value)> {
     let none = json!({ "name": "secret", "emptyDir": {} });
     let mount = json!({ "volumeMounts": [{ "name": "secret", "mountPath": "/b" }] });
     vec![
@@ -58,49 +58,50 @@ fn ways(secret: &str) -> Vec<(&'static str, Value, Value)> {
 }
 
 #[test]
-fn the_keyring_and_its_passphrase_reach_the_sidecar_only() {
+fn keyring_is_accessible_to_the_sidecar_only() {
     for secret in ["ring", "phrase"] {
         for list in ["initContainers", "containers"] {
-            for (way, part, volume) in ways(secret) {
-                let refused = keyring_stays_with_the_sidecar(&pod(list, &part, &volume), &keyring());
-                let said =
-                    format!("container one would get at Secret {secret} by its {way}: only the sidecar may");
-                assert_eq!(refused, Err(Refusal(said)), "{list}");
+            for (field, fields, volume) in accesses(secret) {
+                let result = check_keyring_access(&pod(list, &fields, &volume), &keyring());
+                let error = format!(
+                    "container one would have access to Secret {secret} through {field}: only the sidecar may"
+                );
+                assert_eq!(result, Err(RenderError(error)), "{list}");
             }
         }
     }
-    for (_, part, volume) in ways("other") {
-        assert_eq!(keyring_stays_with_the_sidecar(&pod("containers", &part, &volume), &keyring()), Ok(()));
+    for (_, fields, volume) in accesses("other") {
+        assert_eq!(check_keyring_access(&pod("containers", &fields, &volume), &keyring()), Ok(()));
     }
 }
 
 #[test]
-fn a_bootstrap_pod_that_could_sign_is_refused() {
+fn bootstrap_pod_with_signing_key_is_rejected() {
     for secret in ["signs", "ring", "phrase"] {
         for list in ["initContainers", "containers"] {
-            for (way, part, volume) in ways(secret) {
-                let mut pod = pod(list, &part, &volume);
-                // No exception is made for the sidecar, so that it may not have any of it here.
+            for (field, fields, volume) in accesses(secret) {
+                let mut pod = pod(list, &fields, &volume);
+                // The sidecar of this fixture has access, and is not exempt in a bootstrap pod.
                 pod.init_containers
                     .get_or_insert_default()
                     .retain(|container| container.name != container::SIDECAR);
-                let said = format!("the bootstrap pod would get at Secret {secret} by its {way}");
-                assert_eq!(cannot_sign(&pod, &keys()), Err(Refusal(said)), "{list}");
-                assert_eq!(cannot_sign(&pod, &ObservedKeys::default()), Ok(()), "{list}");
+                let error = format!("the bootstrap pod would have access to Secret {secret} through {field}");
+                assert_eq!(check_no_signing_keys(&pod, &keys()), Err(RenderError(error)), "{list}");
+                assert_eq!(check_no_signing_keys(&pod, &ObservedKeys::default()), Ok(()), "{list}");
             }
         }
     }
 }
 
 #[test]
-fn a_bootstrap_pod_may_not_have_such_a_volume_even_if_nobody_mounts_it() {
+fn bootstrap_pod_with_unmounted_key_volume_is_rejected() {
     let volume = json!({ "name": "secret", "secret": { "secretName": "signs" } });
     let pod = serde_json::from_value(json!({ "containers": [], "volumes": [volume] })).unwrap();
-    assert!(cannot_sign(&pod, &keys()).is_err());
+    assert!(check_no_signing_keys(&pod, &keys()).is_err());
 }
 
 #[test]
-fn the_sidecar_of_a_bootstrap_pod_may_not_have_keys_either() {
+fn bootstrap_sidecar_with_keys_is_rejected() {
     let none = json!({ "name": "secret", "emptyDir": {} });
-    assert!(cannot_sign(&pod("containers", &json!({}), &none), &keys()).is_err());
+    assert!(check_no_signing_keys(&pod("containers", &json!({}), &none), &keys()).is_err());
 }

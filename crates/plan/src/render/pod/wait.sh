@@ -1,8 +1,8 @@
-may_start() (
+is_ready() (
   exec 3<>"/dev/tcp/127.0.0.1/$1" || exit 1
   printf 'GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' "$2" >&3
   read -r -t 5 _ status _ <&3
   [ "$status" = 200 ]
 )
-echo "waiting until the sidecar on port $1 lets seid start"
-until may_start "$1" "$2" 2>/dev/null; do sleep 5; done
+echo "waiting for the sidecar on port $1 to report ready"
+until is_ready "$1" "$2" 2>/dev/null; do sleep 5; done
