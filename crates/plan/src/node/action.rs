@@ -1,4 +1,4 @@
-//! What is to be done: a list that the operator works through.
+//! The actions that the operator executes for a decision.
 
 use api::cert_manager::Certificate;
 use api::sei_node::Scheme;
@@ -8,31 +8,28 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 
-use super::seen_pod::SeenPod;
+use super::observed::SeenPod;
 
-/// Something to be done.
+/// One action of the operator.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Make an object be so, in the fields that it names.
+    /// Apply an object (server-side apply of the fields it names).
     Apply(Object),
-    /// Make an object that must not exist yet.
+    /// Create an object. It must not exist yet.
     Create(Object),
-    /// Delete this very object.
+    /// Delete an object, with its uid as a precondition.
     Delete(Doomed),
-    /// Give the sidecar a task.
+    /// Submit a task to the sidecar.
     Submit(Transport, TaskRequest),
 }
 
 impl Action {
-    /// The kind of what it is done to.
+    /// Returns the kind of the object that the action changes.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Apply(object) | Self::Create(object) => object.kind(),
-            Self::Delete(Doomed::Pod(_)) => "Pod",
-            Self::Delete(Doomed::Service(_)) => "Service",
-            Self::Delete(Doomed::Job(_)) => "Job",
-            Self::Delete(Doomed::Certificate(_)) => "Certificate",
+            Self::Delete(deletion) => deletion.kind(),
             Self::Submit(..) => "SidecarTask",
         }
     }
@@ -43,22 +40,22 @@ impl Action {
 pub enum Object {
     /// The StatefulSet.
     StatefulSet(Box<StatefulSet>),
-    /// The Service, of the node or of its bootstrap pod.
+    /// The Service of the node, or of its bootstrap pod.
     Service(Box<Service>),
-    /// The proxy's configuration.
+    /// The configuration of the proxy.
     ConfigMap(Box<ConfigMap>),
-    /// The network policy.
+    /// The NetworkPolicy.
     NetworkPolicy(Box<NetworkPolicy>),
     /// The claim of the data volume.
     Claim(Box<PersistentVolumeClaim>),
-    /// The sidecar's certificate.
+    /// The certificate of the sidecar API.
     Certificate(Box<Certificate>),
     /// The bootstrap Job.
     Job(Box<Job>),
 }
 
 impl Object {
-    /// Its kind.
+    /// Returns the Kubernetes kind.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -73,28 +70,41 @@ impl Object {
     }
 }
 
-/// An object that is to be deleted, as it was seen.
+/// An object to delete, as it was observed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Doomed {
     /// A pod.
     Pod(Box<SeenPod>),
-    /// The bootstrap pod's Service.
+    /// The Service of the bootstrap pod.
     Service(Box<Service>),
-    /// The bootstrap Job, and first of all its pod.
+    /// The bootstrap Job. Its pod is deleted first.
     Job(Box<Job>),
-    /// The sidecar's certificate.
+    /// The certificate of the sidecar API.
     Certificate(Box<Certificate>),
 }
 
-/// How a sidecar is reached.
+impl Doomed {
+    /// Returns the Kubernetes kind.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Pod(_) => "Pod",
+            Self::Service(_) => "Service",
+            Self::Job(_) => "Job",
+            Self::Certificate(_) => "Certificate",
+        }
+    }
+}
+
+/// How to reach a sidecar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
-    /// By HTTP or HTTPS.
+    /// HTTP or HTTPS.
     pub scheme: Scheme,
-    /// The host name that it answers to.
+    /// The host name of the sidecar.
     pub host: String,
-    /// The address of its pod, if it has one.
+    /// The address of its pod, once assigned.
     pub address: Option<String>,
-    /// The Secret whose certificate it must serve, by HTTPS.
+    /// With HTTPS, the Secret whose certificate the sidecar must serve.
     pub secret: Option<String>,
 }

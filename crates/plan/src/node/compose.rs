@@ -1,8 +1,10 @@
-//! Plans: which steps, in which order, with what.
+//! Composes plans: which steps, in which order, with which parameters.
 
-use api::SeiNode;
 use api::names::object;
-use api::sei_node::{PeerSource, PlanKind, PlanPhase, PlannedTask, SeiNodePhase, TaskPlan, TaskStatus};
+use api::sei_node::{
+    ConfigChange, ObservedKeys, PeerSource, PlanChanges, PlanKind, PlanPhase, PlannedTask, SeiNodePhase,
+    TaskPlan, TaskStatus,
+};
 use api::sidecar_wire::{
     ConfigApply, ConfigureStateSync, DiscoverPeers, GenerateGentx, GenerateIdentity, PeerDiscovery,
     SnapshotRestore, TaskType, UploadGenesisArtifacts,
@@ -11,92 +13,89 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::drift::{self, Config, Parts};
-use super::kind::Kind;
+use super::context::NodeContext;
 use super::settings::settings;
 use super::task::{self, Step};
-use super::world::World;
-use crate::platform::Platform;
+use super::{drift, tls};
 use crate::render;
-
-/// What a plan is composed from.
-#[derive(Clone, Copy)]
-pub(super) struct Composer<'a> {
-    pub(super) node: &'a SeiNode,
-    pub(super) kind: Kind<'a>,
-    pub(super) platform: &'a Platform,
-    pub(super) world: &'a World,
-}
 
 /// Steps with their parameters.
 type Tasks = Vec<(Step, Option<Value>)>;
 
-impl<'a> Composer<'a> {
-    /// The plan that sets a new node up.
-    pub(super) fn init(self, id: &str, now: &Time) -> TaskPlan {
+impl NodeContext<'_> {
+    /// Composes the plan that sets up a new node. A failure fails the node.
+    pub(super) fn setup_plan(self, id: &str, now: &Time) -> TaskPlan {
         let (kind, mut tasks) = if self.kind.ceremony().is_some() {
-            (PlanKind::Genesis, self.genesis())
+            (PlanKind::Genesis, self.genesis_tasks())
         } else if let Some((_, height)) = self.kind.bootstrap() {
-            (PlanKind::Bootstrap, self.bootstrap(height))
+            (PlanKind::Bootstrap, self.bootstrap_tasks(height))
         } else {
-            (PlanKind::Init, self.base())
+            (PlanKind::Init, self.init_tasks())
         };
-        if self.world.certificate.is_some() {
-            tasks.extend(self.superfluous_certificate());
+        if self.observed.certificate.is_some() {
+            tasks.extend(self.unused_certificate_task());
         }
-        self.plan(id, kind, tasks, Some(SeiNodePhase::Failed), now)
+        let changes = PlanChanges {
+            pod: true,
+            tls: true,
+            keys: self.kind.keys() != ObservedKeys::default(),
+            config: ConfigChange::Full,
+            snapshot_upload: self.kind.snapshot_generation().publish,
+        };
+        let failed_phase = Some(SeiNodePhase::Failed);
+        TaskPlan { failed_phase, ..self.plan(id, kind, tasks, changes, now) }
     }
 
-    /// The plan that brings a running node to its spec. A failure leaves the node running.
-    pub(super) fn update(self, id: &str, parts: Parts, now: &Time) -> TaskPlan {
+    /// Composes the plan that brings a running node in sync with its spec. A failure leaves the node running.
+    pub(super) fn update_plan(self, id: &str, changes: PlanChanges, now: &Time) -> TaskPlan {
         let mut tasks = Tasks::new();
-        if parts.keys {
-            tasks.extend(self.keys());
+        if changes.keys {
+            tasks.extend(self.key_tasks());
         }
-        if parts.tls {
-            tasks.extend(self.certificate());
+        if changes.tls {
+            tasks.extend(self.certificate_tasks());
         }
-        tasks.extend(self.objects());
+        tasks.extend(self.object_tasks());
         tasks.push(self.own(Step::ReplacePod));
-        if parts.pod {
+        if changes.pod {
             tasks.push(self.own(Step::ObserveImage));
         }
-        if parts.tls {
+        if changes.tls {
             tasks.push(self.own(Step::ObserveTls));
         }
-        if parts.config != Config::Kept {
-            tasks.push(self.config_apply(parts.config == Config::Changed));
-            tasks.extend(self.peers());
+        if changes.config != ConfigChange::Unchanged {
+            tasks.push(self.config_apply(changes.config == ConfigChange::Incremental));
+            tasks.extend(self.peer_tasks());
             tasks.push(sidecar(TaskType::ConfigValidate, None::<()>));
         }
-        if parts.publish {
+        if changes.snapshot_upload {
             tasks.push(sidecar(TaskType::SnapshotUpload, None::<()>));
         }
         tasks.push(sidecar(TaskType::MarkReady, None::<()>));
-        if parts.tls {
-            tasks.extend(self.superfluous_certificate());
+        if changes.tls {
+            tasks.extend(self.unused_certificate_task());
         }
-        self.plan(id, PlanKind::NodeUpdate, tasks, None, now)
+        self.plan(id, PlanKind::NodeUpdate, tasks, changes, now)
     }
 
-    /// The plan that tells a sidecar which has restarted that seid may start.
-    pub(super) fn mark_ready(self, id: &str, now: &Time) -> TaskPlan {
+    /// Composes the plan that lets seid start after a restart of the sidecar.
+    pub(super) fn mark_ready_plan(self, id: &str, now: &Time) -> TaskPlan {
         let tasks = vec![sidecar(TaskType::MarkReady, None::<()>)];
-        self.plan(id, PlanKind::MarkReady, tasks, None, now)
+        self.plan(id, PlanKind::MarkReady, tasks, PlanChanges::default(), now)
     }
 
-    fn base(self) -> Tasks {
+    fn init_tasks(self) -> Tasks {
         let mut tasks = vec![self.own(Step::EnsureDataClaim)];
-        tasks.extend(self.keys());
-        tasks.extend(self.pod());
-        tasks.extend(self.progression(true));
+        tasks.extend(self.key_tasks());
+        tasks.extend(self.pod_tasks());
+        tasks.extend(self.sidecar_tasks(true));
         tasks
     }
 
-    fn genesis(self) -> Tasks {
+    fn genesis_tasks(self) -> Tasks {
         let mut tasks = vec![self.own(Step::EnsureDataClaim)];
-        tasks.extend(self.keys());
-        tasks.extend(self.pod());
+        tasks.extend(self.key_tasks());
+        tasks.extend(self.pod_tasks());
         if let Some(ceremony) = self.kind.ceremony() {
             let identity =
                 GenerateIdentity { chain_id: ceremony.chain_id.clone(), moniker: self.name().into() };
@@ -113,19 +112,19 @@ impl<'a> Composer<'a> {
         }
         tasks.push(sidecar(TaskType::ConfigureGenesis, None::<()>));
         tasks.push(self.config_apply(false));
-        tasks.extend(self.peers());
+        tasks.extend(self.peer_tasks());
         tasks.push(sidecar(TaskType::ConfigValidate, None::<()>));
         tasks.push(sidecar(TaskType::MarkReady, None::<()>));
         tasks
     }
 
-    fn bootstrap(self, height: i64) -> Tasks {
+    fn bootstrap_tasks(self, height: i64) -> Tasks {
         let job = json!({ "jobName": object::bootstrap_job(self.name()), "namespace": self.namespace() });
         let mut tasks = vec![self.own(Step::EnsureDataClaim)];
-        // Before the Job: its pod mounts the configuration.
+        // Before the Job: its pod mounts the ConfigMap.
         tasks.push(self.own(Step::ApplyNetworkPolicy));
         tasks.push(self.own(Step::ApplyProxyConfig));
-        tasks.extend(self.keys());
+        tasks.extend(self.key_tasks());
         let service = json!({ "serviceName": self.name(), "namespace": self.namespace() });
         tasks.push((Step::DeployBootstrapService, Some(service)));
         tasks.push((Step::DeployBootstrapJob, Some(job.clone())));
@@ -133,23 +132,22 @@ impl<'a> Composer<'a> {
         tasks.push(sidecar(TaskType::SnapshotRestore, Some(restore)));
         tasks.push(sidecar(TaskType::ConfigureGenesis, None::<()>));
         tasks.push(self.config_apply(false));
-        tasks.extend(self.peers());
-        tasks.extend(self.state_sync());
+        tasks.extend(self.peer_tasks());
+        tasks.extend(self.state_sync_task());
         tasks.push(sidecar(TaskType::ConfigValidate, None::<()>));
         tasks.push(sidecar(TaskType::MarkReady, None::<()>));
         tasks.push((Step::AwaitBootstrap, Some(job.clone())));
         tasks.push((Step::TeardownBootstrap, Some(job)));
-        tasks.extend(self.pod());
-        tasks.extend(self.progression(false));
+        tasks.extend(self.pod_tasks());
+        tasks.extend(self.sidecar_tasks(false));
         tasks
     }
 
-    /// Everything until a pod of the node is there and was looked at. A node that was begun before may have a pod of an
-    /// older revision.
-    fn pod(self) -> Tasks {
-        let mut tasks = self.certificate();
-        tasks.extend(self.objects());
-        if self.world.stateful_set.is_some() {
+    /// Returns the tasks up to an observed pod. A setup that restarts may find a pod of an older revision.
+    fn pod_tasks(self) -> Tasks {
+        let mut tasks = self.certificate_tasks();
+        tasks.extend(self.object_tasks());
+        if self.observed.stateful_set.is_some() {
             tasks.push(self.own(Step::ReplacePod));
         }
         tasks.push(self.own(Step::ObserveImage));
@@ -157,16 +155,16 @@ impl<'a> Composer<'a> {
         tasks
     }
 
-    /// The objects that a pod is made from. The proxy's configuration comes first, since the pod mounts it; the Service comes
-    /// before the pod is replaced, so that its ports are there when the new pod is.
-    fn objects(self) -> Tasks {
+    /// Returns the tasks that apply the node's objects. The ConfigMap precedes the StatefulSet, whose pod mounts it;
+    /// the Service precedes the replacement of the pod, so that its ports exist when the new pod starts.
+    fn object_tasks(self) -> Tasks {
         let template = json!({
             "nodeName": self.name(),
             "namespace": self.namespace(),
-            // What was wanted when the plan was made: a plan goes on only as long as the same is wanted.
-            "template": render::wish(self.node, self.platform),
-            // What seid is given peers of by this plan: nodes that labels select may come and go while it is carried out.
-            "peers": drift::peers_that_are_there(&self.node.spec.peers, &self.world.label_peers),
+            // A plan continues after an edit only if the desired objects are the same.
+            "template": render::desired_hash(self.node, self.platform),
+            // Also in the plan itself. Previous versions read the peers from here.
+            "peers": self.sources_with_peers(),
         });
         vec![
             self.own(Step::ApplyNetworkPolicy),
@@ -176,7 +174,7 @@ impl<'a> Composer<'a> {
         ]
     }
 
-    fn keys(self) -> Tasks {
+    fn key_tasks(self) -> Tasks {
         let keys = self.kind.keys();
         let secret = |name: String| Some(json!({ "secretName": name, "namespace": self.namespace() }));
         let mut tasks = Tasks::new();
@@ -195,26 +193,27 @@ impl<'a> Composer<'a> {
         tasks
     }
 
-    /// What must be there before a pod that serves by TLS is made: without it, the pod hangs on a volume that is not there.
-    fn certificate(self) -> Tasks {
-        let wanted = drift::tls(self.node);
+    /// Returns the tasks that make the certificate available. A pod that serves TLS cannot start without it: it mounts
+    /// the Secret.
+    fn certificate_tasks(self) -> Tasks {
+        let desired = tls::tls(self.node);
         let mut tasks = Tasks::new();
-        if wanted.issuer_name.is_some() {
+        if desired.issuer.is_some() {
             tasks.push(self.own(Step::ApplyCertificate));
         }
-        if wanted.secret_name.is_some() {
+        if desired.secret_name.is_some() {
             tasks.push(self.own(Step::WaitForTlsSecret));
         }
         tasks
     }
 
-    /// A certificate that an issuer was asked for, and that nothing serves any more. It goes last: until then it was served.
-    fn superfluous_certificate(self) -> Option<(Step, Option<Value>)> {
-        drift::tls(self.node).issuer_name.is_none().then(|| self.own(Step::RemoveCertificate))
+    /// Returns the task that deletes a Certificate which is no longer served. It comes last: until then it was served.
+    fn unused_certificate_task(self) -> Option<(Step, Option<Value>)> {
+        tls::tls(self.node).issuer.is_none().then(|| self.own(Step::RemoveCertificate))
     }
 
-    /// What the sidecar does before it lets seid start.
-    fn progression(self, with_snapshot: bool) -> Tasks {
+    /// Returns the tasks of the sidecar before seid may start.
+    fn sidecar_tasks(self, with_snapshot: bool) -> Tasks {
         let mut tasks = Tasks::new();
         let snapshot = self.kind.snapshot().filter(|_| with_snapshot);
         if let Some(s3) = snapshot.and_then(|snapshot| snapshot.s3.as_ref()) {
@@ -223,9 +222,9 @@ impl<'a> Composer<'a> {
         }
         tasks.push(sidecar(TaskType::ConfigureGenesis, None::<()>));
         tasks.push(self.config_apply(false));
-        tasks.extend(self.peers());
+        tasks.extend(self.peer_tasks());
         if with_snapshot {
-            tasks.extend(self.state_sync());
+            tasks.extend(self.state_sync_task());
         }
         tasks.push(sidecar(TaskType::ConfigValidate, None::<()>));
         if self.kind.snapshot_generation().publish {
@@ -245,8 +244,8 @@ impl<'a> Composer<'a> {
         sidecar(TaskType::ConfigApply, Some(params))
     }
 
-    /// Where peers come from. Validators of a new chain know each other from its making.
-    fn peers(self) -> Tasks {
+    /// Returns the tasks that find peers. The validators of a new chain know each other from the genesis ceremony.
+    fn peer_tasks(self) -> Tasks {
         let mut tasks = Tasks::new();
         if self.kind.ceremony().is_some() {
             tasks.push(sidecar(TaskType::SetGenesisPeers, None::<()>));
@@ -259,7 +258,7 @@ impl<'a> Composer<'a> {
             .enumerate()
             .filter_map(|(index, source)| self.source(index, source))
             .collect();
-        // A task without a source would be refused: a label that selects nobody is looked at again when somebody comes.
+        // The sidecar rejects a task without sources. A label source becomes drift once it selects a node.
         if !sources.is_empty() && self.kind.ceremony().is_none() {
             tasks.push(sidecar(TaskType::DiscoverPeers, Some(DiscoverPeers { sources })));
         }
@@ -273,11 +272,11 @@ impl<'a> Composer<'a> {
         if let Some(fixed) = &source.fixed {
             return Some(PeerDiscovery::Static { addresses: fixed.addresses.clone() });
         }
-        let endpoints = self.world.label_peers.get(&index).filter(|peers| !peers.is_empty())?.clone();
+        let endpoints = self.observed.label_peers.get(&index).filter(|peers| !peers.is_empty())?.clone();
         Some(PeerDiscovery::DnsEndpoints { endpoints })
     }
 
-    fn state_sync(self) -> Option<(Step, Option<Value>)> {
+    fn state_sync_task(self) -> Option<(Step, Option<Value>)> {
         let snapshot = self.kind.snapshot()?;
         let params = ConfigureStateSync {
             use_local_snapshot: snapshot.s3.is_some(),
@@ -292,22 +291,11 @@ impl<'a> Composer<'a> {
         (step, Some(json!({ "nodeName": self.name(), "namespace": self.namespace() })))
     }
 
-    fn name(self) -> &'a str {
-        self.node.metadata.name.as_deref().unwrap_or_default()
+    fn sources_with_peers(self) -> Vec<PeerSource> {
+        drift::sources_with_peers(&self.node.spec.peers, &self.observed.label_peers)
     }
 
-    fn namespace(self) -> &'a str {
-        self.node.metadata.namespace.as_deref().unwrap_or_default()
-    }
-
-    fn plan(
-        self,
-        id: &str,
-        kind: PlanKind,
-        tasks: Tasks,
-        failed_phase: Option<SeiNodePhase>,
-        now: &Time,
-    ) -> TaskPlan {
+    fn plan(self, id: &str, kind: PlanKind, tasks: Tasks, changes: PlanChanges, now: &Time) -> TaskPlan {
         let tasks = tasks.into_iter().enumerate().map(|(index, (step, params))| PlannedTask {
             task_type: step.name().into(),
             id: task::id(id, step, index),
@@ -326,53 +314,18 @@ impl<'a> Composer<'a> {
             phase: PlanPhase::Active,
             tasks: tasks.collect(),
             target_phase: Some(SeiNodePhase::Running),
-            failed_phase,
+            failed_phase: None,
             failed_task_index: None,
             failed_task_detail: None,
+            changes: Some(changes),
+            // Stored, since the nodes that a label selects may change while the plan runs.
+            peers: (changes.config != ConfigChange::Unchanged).then(|| self.sources_with_peers()),
         }
     }
 }
 
 fn sidecar<P: Serialize>(task: TaskType, params: Option<P>) -> (Step, Option<Value>) {
-    // Parameters are plain data, which can always be written.
+    // Parameters are plain data: serialization cannot fail.
     let params = params.and_then(|params| serde_json::to_value(params).ok());
     (Step::Sidecar(task), params)
-}
-
-/// What a stored plan was to bring about, read from its steps.
-pub(super) fn parts_of(plan: &TaskPlan) -> Parts {
-    let has = |step: Step| plan.tasks.iter().any(|task| task.task_type == step.name());
-    let anew = plan.tasks.iter().any(|task| {
-        let incremental = task.params.as_ref().map(|params| params["incremental"] == true);
-        task.task_type == TaskType::ConfigApply.as_str() && incremental != Some(true)
-    });
-    Parts {
-        pod: has(Step::ObserveImage),
-        tls: has(Step::ObserveTls),
-        keys: has(Step::ValidateSigningKey)
-            || has(Step::ValidateNodeKey)
-            || has(Step::ValidateOperatorKeyring),
-        config: match (has(Step::Sidecar(TaskType::ConfigApply)), anew) {
-            (false, _) => Config::Kept,
-            (true, false) => Config::Changed,
-            (true, true) => Config::Anew,
-        },
-        publish: has(Step::Sidecar(TaskType::SnapshotUpload)),
-    }
-}
-
-/// The sources that a stored plan gives seid peers of.
-pub(super) fn peers_of(plan: &TaskPlan) -> Option<Vec<PeerSource>> {
-    let apply = plan.tasks.iter().find(|task| task.task_type == Step::ApplyStatefulSet.name())?;
-    serde_json::from_value(apply.params.as_ref()?.get("peers")?.clone()).ok()
-}
-
-/// Whether two plans would do the same. That a pod of an older revision is to be replaced follows from the world and not from
-/// the spec: a node whose StatefulSet has been made since is not begun anew for it.
-pub(super) fn same_work(one: &TaskPlan, other: &TaskPlan) -> bool {
-    let work = |plan: &TaskPlan| -> Vec<(String, Option<Value>)> {
-        let steps = plan.tasks.iter().filter(|task| task.task_type != Step::ReplacePod.name());
-        steps.map(|task| (task.task_type.clone(), task.params.clone())).collect()
-    };
-    one.kind == other.kind && work(one) == work(other)
 }

@@ -1,4 +1,4 @@
-//! What is said of a node: its conditions, each always there, each with the reason and what to do.
+//! The conditions of a node. Each is always present, with a reason and a message that says what to do.
 
 use api::SeiNode;
 use api::condition::{
@@ -6,55 +6,106 @@ use api::condition::{
     SidecarReady, SigningKeyReady, SpecApplied,
 };
 use api::names::object;
-use api::sei_node::{PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus};
+use api::sei_node::{PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::check::{claim, tls_secret};
-use super::drift::{self, Drift};
-use super::kind::Kind;
-use super::world::{Health, Refusal, World};
-use super::{observe, unapplied};
+use super::context::{NodeContext, node_pod};
+use super::drift::Drift;
+use super::observed::{Health, Refusal, World};
+use super::step::StepOutcome;
+use super::task::Step;
+use super::tls::tls;
+use super::unapplied_fields;
 
-/// What the decision found, beside what is in the status.
+/// What the decision found that is not in the status.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
-    /// What an update brings about, or would.
+pub(super) struct Findings {
+    /// What an update changes, or would change.
     pub(super) update: Option<Drift>,
-    /// What would be done if the node were not paused.
+    /// What would be changed if the node were not paused.
     pub(super) pending: Vec<String>,
-    /// The data volume of a node that signs is gone.
-    pub(super) volume_is_missing: bool,
+    /// The data volume of a node that signs blocks is missing.
+    pub(super) is_data_volume_missing: bool,
 }
 
-/// Writes every condition.
+/// The message while the sidecar waits for mark-ready.
+const AWAITING_MARK_READY: &str =
+    "the sidecar holds seid back until it receives mark-ready; the operator submits it";
+
+/// The message while the pod of a running node does not exist.
+const NO_POD: &str = "the pod does not exist";
+
+/// Writes every condition. There is no context for a node that is being deleted, or whose spec has no kind.
 pub(super) fn write(
     node: &SeiNode,
-    kind: Option<Kind<'_>>,
+    context: Option<NodeContext<'_>>,
     status: &mut SeiNodeStatus,
-    world: &World,
-    found: &Found,
+    observed: &World,
+    findings: &Findings,
     now: &Time,
 ) {
-    let mut say = Say { status, generation: node.metadata.generation.unwrap_or_default(), now };
-    say.paused(node, found);
-    say.update(found);
-    say.sidecar(world);
-    say.spec(node, kind, world);
-    if let Some(kind) = kind {
-        say.given(node, kind);
+    let mut writer = Writer { status, generation: node.metadata.generation.unwrap_or_default(), now };
+    writer.paused(node, findings);
+    writer.update(findings);
+    writer.sidecar(observed);
+    writer.spec(node, context);
+    if let Some(context) = context {
+        writer.inputs(context);
     }
-    let tls = tls_secret::check(node, &drift::tls(node), world);
-    say.set(tls.reason, &tls.message);
-    say.ready(node, world, found);
+    let tls = tls_secret::check(node, &tls(node), observed);
+    writer.set(tls.reason, &tls.message);
+    writer.ready(node, observed, findings);
 }
 
-struct Say<'a> {
+/// Writes the condition of an input (an imported volume or a key) after its step was evaluated.
+pub(super) fn report_input(
+    context: NodeContext<'_>,
+    step: Step,
+    outcome: &StepOutcome,
+    status: &mut SeiNodeStatus,
+    now: &Time,
+) {
+    // The index of the reason: valid, pending, invalid.
+    let (index, message) = match outcome {
+        StepOutcome::Done(_) => (0, "validated"),
+        StepOutcome::Wait(wait) => (1, wait.message.as_deref().unwrap_or_default()),
+        StepOutcome::Fatal(why) => (2, why.as_str()),
+        StepOutcome::Act(_) | StepOutcome::Failed(_) => return,
+    };
+    let generation = context.node.metadata.generation.unwrap_or_default();
+    let mut writer = Writer { status, generation, now };
+    match step {
+        Step::EnsureDataClaim if claim::imported(context.node).is_some() => {
+            use ImportPVCReady::{PVCInvalid, PVCNotReady, PVCValidated};
+            writer.set([PVCValidated, PVCNotReady, PVCInvalid][index], message);
+        }
+        Step::ValidateSigningKey => {
+            use SigningKeyReady::{SigningKeyInvalid, SigningKeyNotReady, SigningKeyValidated};
+            writer.set([SigningKeyValidated, SigningKeyNotReady, SigningKeyInvalid][index], message);
+        }
+        Step::ValidateNodeKey => {
+            use NodeKeyReady::{NodeKeyInvalid, NodeKeyNotReady, NodeKeyValidated};
+            writer.set([NodeKeyValidated, NodeKeyNotReady, NodeKeyInvalid][index], message);
+        }
+        Step::ValidateOperatorKeyring => {
+            use OperatorKeyringReady::{
+                OperatorKeyringInvalid, OperatorKeyringNotReady, OperatorKeyringValidated,
+            };
+            let reasons = [OperatorKeyringValidated, OperatorKeyringNotReady, OperatorKeyringInvalid];
+            writer.set(reasons[index], message);
+        }
+        _ => {}
+    }
+}
+
+struct Writer<'a> {
     status: &'a mut SeiNodeStatus,
     generation: i64,
     now: &'a Time,
 }
 
-impl Say<'_> {
+impl Writer<'_> {
     fn set<R: Reason>(&mut self, reason: R, message: &str) {
         condition::set(&mut self.status.conditions, reason, message, self.generation, self.now);
     }
@@ -68,41 +119,40 @@ impl Say<'_> {
         found.map(|condition| condition.message.clone()).unwrap_or_default()
     }
 
-    fn paused(&mut self, node: &SeiNode, found: &Found) {
+    fn paused(&mut self, node: &SeiNode, findings: &Findings) {
         if !node.spec.paused {
             return self.set(Paused::NotPaused, "spec.paused is false");
         }
-        let pending = if found.pending.is_empty() { "nothing".into() } else { found.pending.join("; ") };
-        self.set(Paused::Paused, &format!("spec.paused is true; to be done otherwise: {pending}"));
+        let pending = if findings.pending.is_empty() { "none".into() } else { findings.pending.join("; ") };
+        self.set(Paused::Paused, &format!("spec.paused is true; pending changes: {pending}"));
     }
 
-    fn update(&mut self, found: &Found) {
+    fn update(&mut self, findings: &Findings) {
         let plan = self.status.plan.as_ref().filter(|plan| plan.kind == Some(PlanKind::NodeUpdate));
         let Some(plan) = plan else {
-            // Another plan since then does not change how the last update ended.
+            // A later plan of another kind does not change the result of the last update.
             if !self.has::<NodeUpdateInProgress>()
                 || condition::is_true::<NodeUpdateInProgress>(&self.status.conditions)
             {
-                self.set(NodeUpdateInProgress::NoUpdate, "nothing differs from the spec");
+                self.set(NodeUpdateInProgress::NoUpdate, "the node is in sync with its spec");
             }
             return;
         };
         let id = plan.id.clone();
         match plan.phase {
             PlanPhase::Active => {
-                let update = found.update.clone().unwrap_or_default();
-                let others =
-                    update.parts != drift::Parts { tls: update.parts.tls, ..drift::Parts::default() };
-                let reason = match (update.parts.tls, others) {
+                let Drift { changes, phrases } = findings.update.clone().unwrap_or_default();
+                let has_others = changes != PlanChanges { tls: changes.tls, ..PlanChanges::default() };
+                let reason = match (changes.tls, has_others) {
                     (true, false) => NodeUpdateInProgress::TLSToggleStarted,
                     (true, true) => NodeUpdateInProgress::UpdateAndTLSToggleStarted,
                     (false, _) => NodeUpdateInProgress::UpdateStarted,
                 };
-                // Once a part is done it differs no more; what the plan was made for stays said.
-                let same = condition::holds(&self.status.conditions, reason)
+                // Changes that are done are no longer drift; the message keeps naming everything that the plan is for.
+                let is_reported = condition::holds(&self.status.conditions, reason)
                     && self.message_of::<NodeUpdateInProgress>().starts_with(&format!("plan {id}"));
-                if !same {
-                    self.set(reason, &format!("plan {id}: {}", update.phrases.join("; ")));
+                if !is_reported {
+                    self.set(reason, &format!("plan {id}: {}", phrases.join("; ")));
                 }
             }
             PlanPhase::Complete => {
@@ -117,122 +167,124 @@ impl Say<'_> {
         }
     }
 
-    fn sidecar(&mut self, world: &World) {
-        let running = self.status.phase == Some(SeiNodePhase::Running);
-        match &world.sidecar.health {
+    fn sidecar(&mut self, observed: &World) {
+        let is_running = self.status.phase == Some(SeiNodePhase::Running);
+        match &observed.sidecar.health {
             Health::Ready => self.set(SidecarReady::Ready, "the sidecar lets seid run"),
-            Health::NotReady => {
-                self.set(SidecarReady::NotReady, "the sidecar waits to be told that seid may start");
-            }
+            Health::NotReady => self.set(SidecarReady::NotReady, AWAITING_MARK_READY),
             Health::Unreachable(why) => self.set(SidecarReady::Unreachable, why),
             Health::Unasked if !self.has::<SidecarReady>() => {
                 self.set(SidecarReady::NotProbed, "the node is not set up yet");
             }
-            Health::Unasked if running && world.pods.is_empty() => {
-                self.set(SidecarReady::Unreachable, "its pod is not there");
+            Health::Unasked if is_running && observed.pods.is_empty() => {
+                self.set(SidecarReady::Unreachable, NO_POD);
             }
-            // The answer is still to come.
+            // The answer is pending.
             Health::Unasked => {}
         }
     }
 
-    fn spec(&mut self, node: &SeiNode, kind: Option<Kind<'_>>, world: &World) {
-        let Some(kind) = kind else {
+    fn spec(&mut self, node: &SeiNode, context: Option<NodeContext<'_>>) {
+        let Some(context) = context else {
             if node.metadata.deletion_timestamp.is_none() {
-                let message = "spec has none of fullNode, archive, replayer and validator: set one";
+                let message = "the spec has no kind: set one of fullNode, archive, replayer and validator";
                 self.set(SpecApplied::SpecInvalid, message);
             } else if !self.has::<SpecApplied>() {
                 self.set(SpecApplied::NotEvaluated, "the node is being deleted");
             }
             return;
         };
-        let refused = |wanted: fn(&Refusal) -> Option<&String>| {
-            let all = world.refused.iter();
-            all.filter_map(|(kind, refusal)| Some(format!("{kind}: {}", wanted(refusal)?))).next()
+        let first = |select: fn(&Refusal) -> Option<&String>| {
+            let failures = context.observed.refused.iter();
+            failures.filter_map(|(kind, failure)| Some(format!("{kind}: {}", select(failure)?))).next()
         };
-        let rejected = refused(|refusal| match refusal {
+        let rejected = first(|failure| match failure {
             Refusal::Rejected(why) => Some(why),
             _ => None,
         });
-        let conflict = refused(|refusal| match refusal {
+        let conflict = first(|failure| match failure {
             Refusal::Conflict(why) => Some(why),
             _ => None,
         });
-        let fields = unapplied::fields(node, kind, self.status, world);
+        let unapplied = unapplied_fields::find(context, self.status);
         match (rejected, conflict) {
             (Some(why), _) => self.set(SpecApplied::SpecInvalid, &why),
             (None, Some(why)) => self.set(SpecApplied::ApplyConflict, &why),
-            _ if !fields.is_empty() => self.set(SpecApplied::FieldsNotApplied, &fields.join("; ")),
-            _ => self.set(SpecApplied::AllApplied, "every field has its effect"),
+            _ if !unapplied.is_empty() => self.set(SpecApplied::FieldsNotApplied, &unapplied.join("; ")),
+            _ => self.set(SpecApplied::AllApplied, "every field of the spec is applied"),
         }
     }
 
-    /// Conditions about what is given to the node: set when it was looked at, and there from the beginning.
-    fn given(&mut self, node: &SeiNode, kind: Kind<'_>) {
-        let keys = kind.keys();
-        let not_yet = "it was not looked at yet";
-        if claim::imported(node).is_some() && !self.has::<ImportPVCReady>() {
-            self.set(ImportPVCReady::PVCNotReady, not_yet);
+    /// Adds the conditions of inputs that were not validated yet.
+    fn inputs(&mut self, context: NodeContext<'_>) {
+        let keys = context.kind.keys();
+        let pending = "not validated yet";
+        if claim::imported(context.node).is_some() && !self.has::<ImportPVCReady>() {
+            self.set(ImportPVCReady::PVCNotReady, pending);
         }
         if keys.signing_key.is_some() && !self.has::<SigningKeyReady>() {
-            self.set(SigningKeyReady::SigningKeyNotReady, not_yet);
+            self.set(SigningKeyReady::SigningKeyNotReady, pending);
         }
         if keys.node_key.is_some() && !self.has::<NodeKeyReady>() {
-            self.set(NodeKeyReady::NodeKeyNotReady, not_yet);
+            self.set(NodeKeyReady::NodeKeyNotReady, pending);
         }
         if keys.operator_keyring.is_some() && !self.has::<OperatorKeyringReady>() {
-            self.set(OperatorKeyringReady::OperatorKeyringNotReady, not_yet);
+            self.set(OperatorKeyringReady::OperatorKeyringNotReady, pending);
         }
     }
 
-    fn ready(&mut self, node: &SeiNode, world: &World, found: &Found) {
+    fn ready(&mut self, node: &SeiNode, observed: &World, findings: &Findings) {
         let waiting = self.status.waiting_for.as_ref().map(|waiting| {
             let message = waiting.message.as_deref().unwrap_or_default();
             format!("waiting for {} {}: {message}", waiting.what, waiting.name)
         });
         let step = self.status.plan_step.clone().unwrap_or_default();
-        let on = waiting.unwrap_or_else(|| format!("step {step}"));
+        let progress = waiting.unwrap_or_else(|| format!("executing step {step}"));
         let active = self.status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active);
-        let updating = active.is_some_and(|plan| plan.kind == Some(PlanKind::NodeUpdate));
+        let is_updating = active.is_some_and(|plan| plan.kind == Some(PlanKind::NodeUpdate));
         let failed = self.status.last_failed_plan.as_ref().map(|failed| {
-            let again =
-                if failed.attempts > 1 { format!(" ({} times)", failed.attempts) } else { String::new() };
-            format!("step {} ({}) failed{again}: {}", failed.step, failed.task.task_type, failed.task.error)
+            let times =
+                if failed.attempts > 1 { format!(" {} times", failed.attempts) } else { String::new() };
+            format!("step {} ({}) failed{times}: {}", failed.step, failed.task.task_type, failed.task.error)
         });
-        let pod = observe::pod(node, world);
-        let trouble = pod.and_then(|pod| pod.trouble().or_else(|| pod.relapse(self.now)));
+        let pod = node_pod(node, observed);
+        let pod_failure = pod.and_then(|pod| pod.failure().or_else(|| pod.recent_crash(self.now)));
         let conditions = &self.status.conditions;
-        let unfit = condition::holds(conditions, SpecApplied::SpecInvalid)
+        let is_spec_unapplied = condition::holds(conditions, SpecApplied::SpecInvalid)
             || condition::holds(conditions, SpecApplied::ApplyConflict);
         match self.status.phase {
             Some(SeiNodePhase::Terminating) => self.set(Ready::Terminating, "the node is being deleted"),
-            _ if unfit => {
+            _ if is_spec_unapplied => {
                 let message = self.message_of::<SpecApplied>();
                 self.set(Ready::SpecNotApplied, &message);
             }
             None | Some(SeiNodePhase::Pending | SeiNodePhase::Initializing) => {
-                self.set(Ready::Initializing, &on)
+                self.set(Ready::Initializing, &progress)
             }
             Some(SeiNodePhase::Failed) => self.set(Ready::PlanFailed, &failed.unwrap_or_default()),
-            Some(SeiNodePhase::Running) if found.volume_is_missing => {
+            Some(SeiNodePhase::Running) if findings.is_data_volume_missing => {
                 let claim = object::data_claim(node.metadata.name.as_deref().unwrap_or_default());
-                self.set(Ready::DataVolumeMissing, &format!("PersistentVolumeClaim {claim} is gone"));
+                let message = format!(
+                    "PersistentVolumeClaim {claim} not found: restore it with its data (with an empty volume the \
+                     validator could sign a block twice), or delete the node"
+                );
+                self.set(Ready::DataVolumeMissing, &message);
             }
-            Some(SeiNodePhase::Running) if updating => self.set(Ready::Updating, &on),
-            Some(SeiNodePhase::Running) if found.update.is_some() && failed.is_some() => {
+            Some(SeiNodePhase::Running) if is_updating => self.set(Ready::Updating, &progress),
+            Some(SeiNodePhase::Running) if findings.update.is_some() && failed.is_some() => {
                 self.set(Ready::PlanFailed, &failed.unwrap_or_default());
             }
-            Some(SeiNodePhase::Running) => match (trouble, &world.sidecar.health) {
-                (Some(trouble), _) => self.set(Ready::PodFailing, &trouble),
-                (None, Health::Ready) => self.set(Ready::NodeReady, "the node runs as its spec says"),
-                (None, Health::NotReady) => {
-                    self.set(Ready::SidecarNotReady, "the sidecar waits to be told that seid may start");
+            Some(SeiNodePhase::Running) => match (pod_failure, &observed.sidecar.health) {
+                (Some(failure), _) => self.set(Ready::PodFailing, &failure),
+                (None, Health::Ready) => {
+                    self.set(Ready::NodeReady, "the node is running and in sync with its spec");
                 }
+                (None, Health::NotReady) => self.set(Ready::SidecarNotReady, AWAITING_MARK_READY),
                 (None, Health::Unreachable(why)) => self.set(Ready::SidecarUnreachable, why),
-                (None, Health::Unasked) if !self.has::<Ready>() || world.pods.is_empty() => {
-                    self.set(Ready::SidecarUnreachable, "its pod is not there");
+                (None, Health::Unasked) if !self.has::<Ready>() || observed.pods.is_empty() => {
+                    self.set(Ready::SidecarUnreachable, NO_POD);
                 }
-                // The answer is still to come.
+                // The answer is pending.
                 (None, Health::Unasked) => {}
             },
         }

@@ -1,4 +1,4 @@
-//! The decision about a node: one pure function of what is wanted, what was stored, what was seen, and the time.
+//! The decision about a node: a pure function of the desired state, the stored status, the observed state and the time.
 
 use std::time::Duration;
 
@@ -9,222 +9,216 @@ use api::sidecar_wire::TaskState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::action::Action;
-use super::advance::{self, is_setup, set_phase};
+use super::advance::{advance, set_phase};
 use super::check::claim;
-use super::compose::{self, Composer};
-use super::conditions::{self, Found};
+use super::conditions::{self, Findings};
+use super::context::NodeContext;
 use super::drift::{self, Drift};
-use super::kind::Kind;
-use super::step::{Look, Scene, ended};
+use super::observed::{Health, TaskSight, World};
+use super::step::{self, StepOutcome, job_result};
 use super::task::Step;
-use super::world::{Health, TaskSight, World};
-use super::{mirrors, needs, repair};
+use super::{repair, status_change, stored_plan};
 use crate::platform::Platform;
 
-/// How often a node at rest is looked at, for what was missed.
-const AT_REST: Duration = Duration::from_secs(30);
+/// How often a node in steady state is reconciled, in case an event was missed.
+const RESYNC: Duration = Duration::from_secs(30);
 
-/// The least time between two plans that let seid start: one that did not help is not repeated at once.
-const BETWEEN_MARK_READY: Duration = Duration::from_secs(30);
+/// How soon a node is reconciled again while its sidecar does not answer.
+const SIDECAR_POLL: Duration = Duration::from_secs(1);
 
-/// The least time between two updates to the same spec.
-const BETWEEN_UPDATES: Duration = Duration::from_secs(60);
+/// The minimum time between two mark-ready plans: one that did not help is not repeated at once.
+const MARK_READY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The first wait before a failed update is tried again, and the longest.
-const FIRST_RETRY: Duration = Duration::from_secs(30);
-const LONGEST_RETRY: Duration = Duration::from_secs(600);
+/// The minimum time between two updates for the same spec.
+const UPDATE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is to be done about a node, and what is to be said of it.
+/// The first and the longest backoff before a failed update is retried.
+const FIRST_BACKOFF: Duration = Duration::from_secs(30);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(600);
+
+/// What to do about a node, and which status to store.
 #[derive(Clone, Debug, Default)]
 pub struct Decision {
-    /// The status that is to be stored.
+    /// The status to store.
     pub status: SeiNodeStatus,
-    /// What is to be done now. When there is nothing, the pass is over.
+    /// The actions to execute now. The reconcile is complete when there are none.
     pub actions: Vec<Action>,
-    /// What was damaged and is put back by these actions, one sentence each.
+    /// One sentence for each action that restores a deleted or modified object.
     pub repaired: Vec<String>,
-    /// Take away the finalizer that the operator before us left.
+    /// Remove the finalizer of the upstream controller.
     pub drop_finalizer: bool,
-    /// When to look again at the latest.
+    /// When to requeue the node, if nothing happens before.
     pub look_again: Option<Duration>,
 }
 
-/// Decides about a node. `node` is as it is stored; `status` is the newest one, which may have come further in this pass.
-/// `fresh` becomes the id of a plan, if one is made.
+/// Decides about a node. `node` is the stored object; `status` is the newest status, which may be ahead of the stored
+/// one in this reconcile. `new_plan_id` becomes the id of a plan, if one is composed.
 #[must_use]
 pub fn decide(
     node: &SeiNode,
     status: SeiNodeStatus,
     platform: &Platform,
-    world: &World,
+    observed: &World,
     now: &Time,
-    fresh: &str,
+    new_plan_id: &str,
 ) -> Decision {
-    let mut decision = Decision { status, look_again: Some(AT_REST), ..Decision::default() };
+    let mut decision = Decision { status, look_again: Some(RESYNC), ..Decision::default() };
     let status = &mut decision.status;
     status.observed_generation = node.metadata.generation;
     if node.metadata.deletion_timestamp.is_some() {
         set_phase(status, SeiNodePhase::Terminating, now);
         status.waiting_for = None;
-        conditions::write(node, None, status, world, &Found::default(), now);
-        let ours = |name: &String| name == finalizer::NODE;
-        decision.drop_finalizer = node.metadata.finalizers.iter().flatten().any(ours);
+        conditions::write(node, None, status, observed, &Findings::default(), now);
+        let finalizers = node.metadata.finalizers.iter().flatten();
+        decision.drop_finalizer = finalizers.into_iter().any(|name| name == finalizer::NODE);
         decision.look_again = None;
         return decision;
     }
-    let Some(kind) = Kind::of(&node.spec) else {
-        conditions::write(node, None, status, world, &Found::default(), now);
+    let Some(context) = NodeContext::new(node, platform, observed) else {
+        conditions::write(node, None, status, observed, &Findings::default(), now);
         return decision;
     };
-    let mut peers: Vec<String> = world.label_peers.values().flatten().cloned().collect();
+    let mut peers: Vec<String> = observed.label_peers.values().flatten().cloned().collect();
     peers.sort();
     peers.dedup();
     status.resolved_peers = peers;
-    let case = Case { node, kind, platform, world, now, fresh };
-    let mut found = Found::default();
+    let decider = Decider { context, now, new_plan_id };
+    let mut findings = Findings::default();
     if node.spec.paused {
-        found.pending = case.pending(status);
+        findings.pending = decider.pending_changes(status);
     } else {
-        case.go_on(&mut decision, &mut found);
+        decider.reconcile(&mut decision, &mut findings);
     }
-    conditions::write(node, Some(kind), &mut decision.status, world, &found, now);
+    conditions::write(node, Some(context), &mut decision.status, observed, &findings, now);
     decision
 }
 
-/// Everything that a decision is made from, but the status.
 #[derive(Clone, Copy)]
-struct Case<'a> {
-    node: &'a SeiNode,
-    kind: Kind<'a>,
-    platform: &'a Platform,
-    world: &'a World,
+struct Decider<'a> {
+    context: NodeContext<'a>,
     now: &'a Time,
-    fresh: &'a str,
+    new_plan_id: &'a str,
 }
 
-impl Case<'_> {
-    fn go_on(self, decision: &mut Decision, found: &mut Found) {
+impl Decider<'_> {
+    fn reconcile(self, decision: &mut Decision, findings: &mut Findings) {
         if self.has_just_ended(&decision.status) {
-            // Another plan in the same pass would take its place before anybody could see how it ended.
-            found.update = Some(self.update_of(&decision.status)).filter(|update| !update.parts.is_empty());
+            // A new plan in the same reconcile would replace the ended one before its result is stored.
+            let update = self.required_update(&decision.status);
+            findings.update = Some(update).filter(|update| !update.changes.is_empty());
             decision.look_again = Some(Duration::ZERO);
             return;
         }
-        let active = decision.status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Active);
-        if active {
-            self.supersede(&mut decision.status, found);
+        if stored_plan::active(&decision.status).is_some() {
+            self.supersede(&mut decision.status, findings);
         } else {
             match decision.status.phase {
                 None | Some(SeiNodePhase::Pending | SeiNodePhase::Initializing) => {
                     self.set_up(&mut decision.status);
                 }
-                Some(SeiNodePhase::Failed) => self.set_up_again(&mut decision.status),
-                Some(SeiNodePhase::Running) => self.keep(decision, found),
+                Some(SeiNodePhase::Failed) => self.retry_setup(&mut decision.status),
+                Some(SeiNodePhase::Running) => self.keep_in_sync(decision, findings),
                 Some(SeiNodePhase::Terminating) => {}
             }
         }
-        let plan = decision.status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active);
-        let Some(plan) = plan else { return };
-        // A plan that is not stored yet is only stored in this pass: what nobody could see must not be done.
-        let stored = self.node.status.as_ref().and_then(|status| status.plan.as_ref());
-        if stored.is_none_or(|stored| stored.id != plan.id) {
+        let Some(plan) = stored_plan::active(&decision.status) else { return };
+        // A new plan is stored first, and executed in the next reconcile: a killed operator must find the plan of what
+        // it did.
+        if self.stored_plan().is_none_or(|stored| stored.id != plan.id) {
             decision.look_again = Some(Duration::ZERO);
             return;
         }
-        let scene = self.scene();
-        let progress = advance::advance(scene, &mut decision.status, self.now);
+        let progress = advance(self.context, &mut decision.status, self.now);
         decision.actions = progress.actions;
-        decision.look_again = progress.look_again.or(Some(AT_REST));
-        let done = decision.status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Complete);
-        if done && self.drift(&decision.status).parts.is_empty() {
-            decision.status.reconciled_generation = self.node.metadata.generation;
+        decision.look_again = progress.requeue_after.or(Some(RESYNC));
+        let is_complete = decision.status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Complete);
+        if is_complete && self.drift(&decision.status).changes.is_empty() {
+            decision.status.reconciled_generation = self.context.node.metadata.generation;
         }
     }
 
-    /// Whether the plan has ended in this pass, and is not stored so yet.
-    fn has_just_ended(self, status: &SeiNodeStatus) -> bool {
-        let stored = self.node.status.as_ref().and_then(|status| status.plan.as_ref());
-        let stored = stored.filter(|stored| stored.phase == PlanPhase::Active);
-        let now = status.plan.as_ref().filter(|plan| plan.phase != PlanPhase::Active);
-        stored.zip(now).is_some_and(|(stored, now)| stored.id == now.id)
+    fn stored_plan(&self) -> Option<&TaskPlan> {
+        self.context.node.status.as_ref().and_then(|status| status.plan.as_ref())
     }
 
-    /// Replaces an active plan whose spec has changed since, unless the same would be done, or the sidecar is at work.
-    fn supersede(self, status: &mut SeiNodeStatus, found: &mut Found) {
+    /// Returns whether the plan has ended in this reconcile, and its result is not stored yet.
+    fn has_just_ended(self, status: &SeiNodeStatus) -> bool {
+        let stored = self.stored_plan().filter(|stored| stored.phase == PlanPhase::Active);
+        let current = status.plan.as_ref().filter(|plan| plan.phase != PlanPhase::Active);
+        stored.zip(current).is_some_and(|(stored, current)| stored.id == current.id)
+    }
+
+    /// Replaces an active plan after an edit of the spec, unless the new plan has the same tasks, or the sidecar is
+    /// busy.
+    fn supersede(self, status: &mut SeiNodeStatus, findings: &mut Findings) {
         let Some(plan) = status.plan.as_ref() else { return };
         if plan.kind == Some(PlanKind::NodeUpdate) {
-            found.update = Some(self.update_of(status));
+            findings.update = Some(self.required_update(status));
         }
-        if plan.generation == self.node.metadata.generation {
+        let generation = self.context.node.metadata.generation;
+        if plan.generation == generation {
             return;
         }
         let next = match plan.kind {
-            Some(PlanKind::NodeUpdate) => {
-                let drift = self.update_of(status);
-                self.composer().update(self.fresh, drift.parts, self.now)
-            }
+            Some(PlanKind::NodeUpdate) => self.update_plan(&self.required_update(status)),
             Some(PlanKind::MarkReady) => {
                 let drift = self.drift(status);
-                if drift.parts.is_empty() {
-                    self.composer().mark_ready(self.fresh, self.now)
+                if drift.changes.is_empty() {
+                    self.mark_ready_plan()
                 } else {
-                    found.update = Some(drift.clone());
-                    self.composer().update(self.fresh, drift.parts, self.now)
+                    let next = self.update_plan(&drift);
+                    findings.update = Some(drift);
+                    next
                 }
             }
-            _ => self.composer().init(self.fresh, self.now),
+            _ => self.setup_plan(),
         };
-        if compose::same_work(plan, &next) {
+        if stored_plan::has_same_tasks(plan, &next) {
             if let Some(plan) = status.plan.as_mut() {
-                plan.generation = self.node.metadata.generation;
+                plan.generation = generation;
             }
-        } else if !self.is_at_work(plan) {
-            self.begin(status, next);
+        } else if !self.is_busy(plan) {
+            self.start(status, next);
         }
     }
 
-    /// Whether the sidecar says that it does the task that is on: what it does cannot be taken back, only waited for.
-    fn is_at_work(self, plan: &TaskPlan) -> bool {
-        if self.bootstrap_is_at_work(plan) {
+    /// Returns whether the sidecar runs the current task. A running task cannot be undone, only awaited.
+    fn is_busy(self, plan: &TaskPlan) -> bool {
+        if self.is_bootstrap_busy(plan) {
             return true;
         }
-        let Some((step @ Step::Sidecar(_), task)) = needs::current(plan) else { return false };
-        match self.world.sidecar.task_of(&task.id) {
-            TaskSight::Found(result) => result.status == TaskState::Running && !step.is_only_begun(),
+        let Some((step @ Step::Sidecar(_), task)) = stored_plan::current(plan) else { return false };
+        match self.context.observed.sidecar.task_state(&task.id) {
+            TaskSight::Found(result) => result.status == TaskState::Running && !step.runs_in_background(),
             _ => false,
         }
     }
 
-    /// Whether a bootstrap pod was given its first task and has not ended: its seid may run on the very data that another plan
-    /// would have restored anew.
-    fn bootstrap_is_at_work(self, plan: &TaskPlan) -> bool {
-        let running = self.world.job.as_deref().is_some_and(|job| ended(job).is_none());
-        let teardown = plan.tasks.iter().position(|task| task.task_type == Step::TeardownBootstrap.name());
-        let before = plan.tasks[..teardown.unwrap_or_default()].iter();
-        running && before.filter(|task| task.submitted_at.is_some()).count() > 0
+    /// Returns whether a bootstrap pod was given its first task and has not finished. Its seid may be running on the
+    /// data that another plan would restore.
+    fn is_bootstrap_busy(self, plan: &TaskPlan) -> bool {
+        let is_running = self.context.observed.job.as_deref().is_some_and(|job| job_result(job).is_none());
+        is_running && stored_plan::bootstrap_tasks(plan).iter().any(|task| task.submitted_at.is_some())
     }
 
     fn set_up(self, status: &mut SeiNodeStatus) {
-        let plan = self.composer().init(self.fresh, self.now);
-        self.begin(status, plan);
+        self.start(status, self.setup_plan());
         set_phase(status, SeiNodePhase::Initializing, self.now);
     }
 
-    /// A node that could not be set up is tried again when its spec has changed, or when what it waited for in vain is there.
-    fn set_up_again(self, status: &mut SeiNodeStatus) {
+    /// Retries a failed setup once the spec has changed, or the input that the setup timed out on is valid.
+    fn retry_setup(self, status: &mut SeiNodeStatus) {
         let plan = status.plan.as_ref();
-        let edited = plan.is_none_or(|plan| plan.generation != self.node.metadata.generation);
-        if edited || plan.and_then(needs::failed).is_some_and(|step| self.is_cured(step, status)) {
+        let is_edited = plan.is_none_or(|plan| plan.generation != self.context.node.metadata.generation);
+        if is_edited || plan.is_some_and(|plan| self.is_failed_input_valid(plan, status)) {
             self.set_up(status);
         }
     }
 
-    fn is_cured(self, step: Step, status: &SeiNodeStatus) -> bool {
-        let task = status
-            .plan
-            .as_ref()
-            .and_then(|plan| plan.tasks.get(usize::try_from(plan.failed_task_index?).ok()?).cloned());
-        let given = matches!(
+    /// Returns whether a plan failed on an input that is valid now.
+    fn is_failed_input_valid(self, plan: &TaskPlan, status: &SeiNodeStatus) -> bool {
+        let Some((step, task)) = stored_plan::failed(plan) else { return false };
+        let is_input = matches!(
             step,
             Step::EnsureDataClaim
                 | Step::ValidateSigningKey
@@ -232,128 +226,129 @@ impl Case<'_> {
                 | Step::ValidateOperatorKeyring
                 | Step::WaitForTlsSecret
         );
-        task.is_some_and(|task| {
-            given && matches!(self.scene().look(step, &task, &mut status.clone()), Look::Done | Look::Do(_))
-        })
+        is_input
+            && matches!(
+                step::evaluate(self.context, step, task, status),
+                StepOutcome::Done(_) | StepOutcome::Act(_)
+            )
     }
 
-    /// Keeps a running node as it is wanted.
-    fn keep(self, decision: &mut Decision, found: &mut Found) {
+    /// Keeps a running node in sync: updates it, lets seid start, or repairs its objects.
+    fn keep_in_sync(self, decision: &mut Decision, findings: &mut Findings) {
+        let NodeContext { node, kind, observed, .. } = self.context;
         let status = &mut decision.status;
         if status.reconciled_generation.is_none() {
-            // Set up by the operator before us: as it is now, it counts as it should be.
-            status.reconciled_generation = self.node.metadata.generation;
+            // Set up by the upstream controller: its current state counts as in sync.
+            status.reconciled_generation = node.metadata.generation;
         }
         if status.started_from.is_none() {
-            mirrors::stamp_start(status, self.kind);
+            status_change::record_start(kind, status);
         }
-        if self.world.claim.is_none() && claim::imported(self.node).is_none() {
-            if self.kind.signs() {
-                found.volume_is_missing = true;
+        if observed.claim.is_none() && claim::imported(node).is_none() {
+            if kind.can_sign() {
+                findings.is_data_volume_missing = true;
                 return;
             }
             self.set_up(status);
             return;
         }
-        let update = self.update_of(status);
-        if !update.parts.is_empty() {
-            let due = self.retry_due(status);
-            found.update = Some(update.clone());
-            if let Some(due) = due {
-                decision.look_again = Some(due);
-                return;
+        let update = self.required_update(status);
+        if !update.changes.is_empty() {
+            match self.update_backoff(status) {
+                Some(left) => decision.look_again = Some(left),
+                None => self.start(status, self.update_plan(&update)),
             }
-            let plan = self.composer().update(self.fresh, update.parts, self.now);
-            self.begin(status, plan);
+            findings.update = Some(update);
             return;
         }
-        if self.world.sidecar.health == Health::NotReady {
-            match self.mark_ready_due(status) {
-                Some(due) => decision.look_again = Some(due),
-                None => {
-                    let plan = self.composer().mark_ready(self.fresh, self.now);
-                    self.begin(status, plan);
-                }
+        if observed.sidecar.health == Health::NotReady {
+            match self.mark_ready_backoff(status) {
+                Some(left) => decision.look_again = Some(left),
+                None => self.start(status, self.mark_ready_plan()),
             }
             return;
         }
-        status.reconciled_generation = self.node.metadata.generation;
-        let repairs = repair::repairs(self.node, status, self.platform, self.world);
+        status.reconciled_generation = node.metadata.generation;
+        let repairs = repair::repairs(self.context, status);
         (decision.actions, decision.repaired) = repairs.into_iter().unzip();
-        if self.world.sidecar.health != Health::Ready {
-            // Its pod is coming up, or in trouble: it is told to go on as soon as it answers.
-            decision.look_again = Some(Duration::from_secs(1));
+        if observed.sidecar.health != Health::Ready {
+            // The pod is starting, or fails: mark-ready follows as soon as the sidecar answers.
+            decision.look_again = Some(SIDECAR_POLL);
         }
     }
 
-    /// What an update must bring about: what differs, and what an update that did not succeed has left half done.
-    fn update_of(self, status: &SeiNodeStatus) -> Drift {
+    /// Returns what an update must change: the drift, and the changes of an update that has not succeeded.
+    fn required_update(self, status: &SeiNodeStatus) -> Drift {
         let mut update = self.drift(status);
         let plan = status.plan.as_ref();
         let unfinished =
             plan.filter(|plan| plan.kind == Some(PlanKind::NodeUpdate) && plan.phase != PlanPhase::Complete);
         if let Some(plan) = unfinished {
-            update.parts = update.parts.and(compose::parts_of(plan));
+            update.changes = update.changes.union(stored_plan::changes(plan));
             if update.phrases.is_empty() {
-                update.phrases.push("what an update that did not succeed has left".into());
+                update.phrases.push("changes of an unfinished update".into());
             }
         }
         update
     }
 
     fn drift(self, status: &SeiNodeStatus) -> Drift {
-        drift::find(self.node, self.kind, status, self.platform, self.world)
+        drift::find(self.context, status)
     }
 
-    /// How long a node must rest before it is updated again. An edit is taken up at once.
-    fn retry_due(self, status: &SeiNodeStatus) -> Option<Duration> {
+    /// Returns how long to wait before the next update. There is no wait after an edit.
+    fn update_backoff(self, status: &SeiNodeStatus) -> Option<Duration> {
         let plan = status.plan.as_ref().filter(|plan| plan.kind == Some(PlanKind::NodeUpdate))?;
-        if plan.generation != self.node.metadata.generation {
+        if plan.generation != self.context.node.metadata.generation {
             return None;
         }
-        // An update that succeeded and left something to do would be followed by the next one at once, for ever.
+        // Without a minimum interval, an update that succeeds and leaves drift would be repeated without end.
         if plan.phase == PlanPhase::Complete {
-            return self.left(plan.created_at.as_ref()?, BETWEEN_UPDATES);
+            return self.time_left(plan.created_at.as_ref()?, UPDATE_INTERVAL);
         }
         let failed = status.last_failed_plan.as_ref().filter(|failed| failed.id == plan.id)?;
         let doublings = u32::try_from(failed.attempts.clamp(1, 10) - 1).unwrap_or_default();
-        let rest = FIRST_RETRY.saturating_mul(1 << doublings).min(LONGEST_RETRY);
-        self.left(&failed.failed_at, rest)
+        let backoff = FIRST_BACKOFF.saturating_mul(1 << doublings).min(LONGEST_BACKOFF);
+        self.time_left(&failed.failed_at, backoff)
     }
 
-    fn mark_ready_due(self, status: &SeiNodeStatus) -> Option<Duration> {
+    fn mark_ready_backoff(self, status: &SeiNodeStatus) -> Option<Duration> {
         let plan = status.plan.as_ref().filter(|plan| plan.kind == Some(PlanKind::MarkReady))?;
-        self.left(plan.created_at.as_ref()?, BETWEEN_MARK_READY)
+        self.time_left(plan.created_at.as_ref()?, MARK_READY_INTERVAL)
     }
 
-    /// What is left of a time that began then.
-    fn left(self, since: &Time, whole: Duration) -> Option<Duration> {
-        let passed = Duration::try_from(self.now.0.duration_since(since.0)).unwrap_or_default();
-        whole.checked_sub(passed).filter(|left| !left.is_zero())
+    /// Returns what is left of an interval that started at a time.
+    fn time_left(self, since: &Time, interval: Duration) -> Option<Duration> {
+        let elapsed = Duration::try_from(self.now.0.duration_since(since.0)).unwrap_or_default();
+        interval.checked_sub(elapsed).filter(|left| !left.is_zero())
     }
 
-    /// What would be done if the node were not paused.
-    fn pending(self, status: &SeiNodeStatus) -> Vec<String> {
+    /// Returns what would be changed if the node were not paused.
+    fn pending_changes(self, status: &SeiNodeStatus) -> Vec<String> {
         match status.phase {
-            Some(SeiNodePhase::Running) => self.update_of(status).phrases,
-            _ => vec!["setting the node up".into()],
+            Some(SeiNodePhase::Running) => self.required_update(status).phrases,
+            _ => vec!["node setup".into()],
         }
     }
 
-    fn begin(self, status: &mut SeiNodeStatus, plan: TaskPlan) {
-        if is_setup(&plan) {
+    fn setup_plan(self) -> TaskPlan {
+        self.context.setup_plan(self.new_plan_id, self.now)
+    }
+
+    fn update_plan(self, update: &Drift) -> TaskPlan {
+        self.context.update_plan(self.new_plan_id, update.changes, self.now)
+    }
+
+    fn mark_ready_plan(self) -> TaskPlan {
+        self.context.mark_ready_plan(self.new_plan_id, self.now)
+    }
+
+    fn start(self, status: &mut SeiNodeStatus, plan: TaskPlan) {
+        if stored_plan::is_setup(&plan) {
             set_phase(status, SeiNodePhase::Initializing, self.now);
         }
         status.plan_step = Some(format!("1/{}", plan.tasks.len()));
         status.waiting_for = None;
         status.plan = Some(plan);
-    }
-
-    fn composer(&self) -> Composer<'_> {
-        Composer { node: self.node, kind: self.kind, platform: self.platform, world: self.world }
-    }
-
-    fn scene(&self) -> Scene<'_> {
-        Scene { node: self.node, kind: self.kind, platform: self.platform, world: self.world }
     }
 }

@@ -1,4 +1,4 @@
-//! What kind of node a spec describes, and what follows from the kind alone.
+//! The kind of a node, and what follows from it alone.
 
 use api::names::role;
 use api::sei_node::{
@@ -9,21 +9,22 @@ use api::sidecar_wire::ConfigMode;
 
 use crate::platform::{Platform, Resources, Storage};
 
-/// A node's kind, with what the spec says about it.
+/// The kind of a node, with its part of the spec.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind<'a> {
     /// Follows the chain and serves queries.
     Full(&'a FullNodeSpec),
-    /// Keeps the whole chain.
+    /// Keeps the full history of the chain.
     Archive(&'a ArchiveSpec),
     /// Replays blocks.
     Replayer(&'a ReplayerSpec),
-    /// Validates.
+    /// Signs blocks.
     Validator(&'a ValidatorSpec),
 }
 
 impl<'a> Kind<'a> {
-    /// The kind of a spec. The API server lets exactly one through; of several, the first counts, as it always did.
+    /// Returns the kind of a spec. The API server accepts exactly one; if several are set, the first counts, as it
+    /// always did.
     #[must_use]
     pub fn of(spec: &'a SeiNodeSpec) -> Option<Self> {
         let full = spec.full_node.as_ref().map(Self::Full);
@@ -32,7 +33,7 @@ impl<'a> Kind<'a> {
             .or_else(|| spec.validator.as_ref().map(Self::Validator))
     }
 
-    /// The value of its role label.
+    /// Returns the value of the role label.
     #[must_use]
     pub fn role(self) -> &'static str {
         match self {
@@ -43,7 +44,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The name of its part of the spec.
+    /// Returns the name of its field in the spec.
     #[must_use]
     pub fn field(self) -> &'static str {
         match self {
@@ -54,7 +55,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The defaults that its settings begin with.
+    /// Returns the defaults that its configuration is based on.
     #[must_use]
     pub fn config_mode(self) -> ConfigMode {
         match self {
@@ -64,7 +65,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The pool of machines that it runs on.
+    /// Returns the node pool that it runs on.
     #[must_use]
     pub fn nodepool(self, platform: &Platform) -> &str {
         match self {
@@ -73,7 +74,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The volume that it needs.
+    /// Returns the volume that it needs.
     #[must_use]
     pub fn storage(self, platform: &Platform) -> &Storage {
         match self {
@@ -82,7 +83,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// What its seid asks for.
+    /// Returns the resource requests of its seid.
     #[must_use]
     pub fn resources(self, platform: &Platform) -> &Resources {
         match self {
@@ -91,7 +92,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// What it starts from; nothing for the chain's first block.
+    /// Returns the snapshot that it starts from; none if it starts from the first block.
     #[must_use]
     pub fn snapshot(self) -> Option<&'a SnapshotSource> {
         match self {
@@ -102,7 +103,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The image of its bootstrap pod and the height at which that stops, if it needs such a pod.
+    /// Returns the image of its bootstrap pod and the height at which that stops, if it needs such a pod.
     #[must_use]
     pub fn bootstrap(self) -> Option<(&'a str, i64)> {
         let snapshot = self.snapshot()?;
@@ -111,7 +112,7 @@ impl<'a> Kind<'a> {
         (height > 0 && !image.is_empty()).then_some((image, height))
     }
 
-    /// Its part in the making of a new chain.
+    /// Returns its part in the genesis ceremony of a new chain.
     #[must_use]
     pub fn ceremony(self) -> Option<&'a GenesisCeremony> {
         match self {
@@ -120,7 +121,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The snapshots that it makes for others.
+    /// Returns which snapshots it generates.
     #[must_use]
     pub fn snapshot_generation(self) -> ObservedSnapshotGeneration {
         let generation: Option<&SnapshotGeneration> = match self {
@@ -137,7 +138,7 @@ impl<'a> Kind<'a> {
         )
     }
 
-    /// The Secrets that it runs with.
+    /// Returns the Secrets that it runs with.
     #[must_use]
     pub fn keys(self) -> ObservedKeys {
         let Self::Validator(validator) = self else { return ObservedKeys::default() };
@@ -148,9 +149,9 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// Whether it can sign blocks: then nothing may ever make it forget what it has signed.
+    /// Returns whether it signs blocks. Such a node must never lose the record of what it has signed.
     #[must_use]
-    pub fn signs(self) -> bool {
+    pub fn can_sign(self) -> bool {
         matches!(self, Self::Validator(_))
     }
 }

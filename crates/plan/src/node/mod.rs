@@ -1,41 +1,38 @@
-//! Nodes: what is to be done about one, and what is to be said of it.
+//! Node decisions: drift, plans, step evaluation, conditions and events.
 
 mod action;
 mod advance;
 mod check;
 mod compose;
 mod conditions;
+mod context;
 mod decide;
 mod drift;
+mod events;
 mod kind;
-mod memo;
-mod mirrors;
-mod needs;
-mod notes;
-mod observe;
+mod observed;
+mod render_cache;
 mod repair;
-mod seen;
-mod seen_pod;
-mod seen_set;
+mod required_observations;
 mod settings;
+mod status_change;
 mod step;
+mod stored_plan;
 mod task;
-mod unapplied;
-mod world;
+mod tls;
+mod unapplied_fields;
 
 pub use action::{Action, Doomed, Object, Transport};
 pub use decide::{Decision, decide};
-pub use drift::{
-    Config, Drift, Parts, find as find_drift, own_labels, sidecar_image, sidecar_port, sidecar_resources, tls,
-};
+pub use drift::{sidecar_image, sidecar_port, sidecar_resources};
+pub use events::notes;
 pub use kind::Kind;
-pub use memo::Memo;
-pub use needs::{Needs, needs};
-pub use notes::notes;
-pub use seen_pod::{
-    SeenContainer, SeenContainerStatus, SeenPod, SeenPodCondition, SeenPodSpec, SeenPodStatus,
+pub use observed::{
+    Health, ObservedContainer, ObservedContainerStatus, ObservedPodCondition, ObservedPodSpec,
+    ObservedPodStatus, Refusal, SecretSight, SeenPod, SeenSet, Served, SidecarObservation, Submission,
+    TaskSight, World,
 };
-pub use seen_set::SeenSet;
+pub use render_cache::Memo;
+pub use required_observations::{Needs, needs};
 pub use settings::{external_address, settings};
-pub use task::{Step, backoff, id as task_id};
-pub use world::{Health, Refusal, SecretSight, Served, SidecarSight, Submission, TaskSight, World};
+pub use tls::{DesiredTls, Issuer, tls};

@@ -1,82 +1,67 @@
-//! Repair: outside of plans, what belongs to a node and is gone or was changed by somebody is put back.
+//! Repair: restores objects of a node that were deleted or modified, outside of plans.
 
-use api::SeiNode;
 use api::applied::Standing;
 use api::sei_node::{Scheme, SeiNodeStatus};
 use kube_core::Resource;
 use serde::Serialize;
 
 use super::action::{Action, Object};
-use super::observe::{self, kind_of};
-use super::world::{Refusal, World};
-use crate::platform::Platform;
-use crate::render;
+use super::context::{NodeContext, is_controlled_by, is_terminating, kind_of, name_of};
+use super::observed::Refusal;
+use crate::render::{self, RenderError};
 
-/// What is to be put back, each with what happened to it.
-pub(super) fn repairs(
-    node: &SeiNode,
-    status: &SeiNodeStatus,
-    platform: &Platform,
-    world: &World,
-) -> Vec<(Action, String)> {
-    let mut found = Vec::new();
-    let see = Surroundings { node, world };
+/// Returns the actions that restore objects, each with a sentence about what happened.
+pub(super) fn repairs(context: NodeContext<'_>, status: &SeiNodeStatus) -> Vec<(Action, String)> {
+    let NodeContext { node, platform, observed, .. } = context;
+    let mut repairs = Vec::new();
     let policy = || Ok(render::network_policy(node, platform));
-    found.extend(see.damage(world.network_policy.as_deref(), policy, Object::NetworkPolicy));
+    repairs.extend(repair(context, observed.network_policy.as_deref(), policy, Object::NetworkPolicy));
     let config = || Ok(render::proxy_config(node));
-    found.extend(see.damage(world.proxy_config.as_deref(), config, Object::ConfigMap));
+    repairs.extend(repair(context, observed.proxy_config.as_deref(), config, Object::ConfigMap));
     let service = || Ok(render::service(node));
-    found.extend(see.damage(world.service.as_deref(), service, Object::Service));
+    repairs.extend(repair(context, observed.service.as_deref(), service, Object::Service));
     let tls = status.current_sidecar_tls.as_ref();
     if tls.is_some_and(|tls| tls.scheme == Scheme::Https && tls.issuer_name.is_some()) {
         let certificate = || render::certificate(node);
-        found.extend(see.damage(world.certificate.as_deref(), certificate, Object::Certificate));
+        repairs.extend(repair(context, observed.certificate.as_deref(), certificate, Object::Certificate));
     }
-    // Last: its pod needs the others.
+    // Last: its pod needs the other objects.
     let set = || render::stateful_set(node, platform);
-    found.extend(see.damage(world.stateful_set.as_deref(), set, Object::StatefulSet));
-    found
+    repairs.extend(repair(context, observed.stateful_set.as_deref(), set, Object::StatefulSet));
+    repairs
 }
 
-#[derive(Clone, Copy)]
-struct Surroundings<'a> {
-    node: &'a SeiNode,
-    world: &'a World,
-}
-
-impl Surroundings<'_> {
-    /// What happened to an object, if anything did. One that was applied from another wish is left alone: the next plan
-    /// brings it up to date, and an operator that is merely newer must not touch every node.
-    fn damage<K, L>(
-        self,
-        live: Option<&L>,
-        desired: impl Fn() -> Result<K, render::Refusal>,
-        wrap: fn(Box<K>) -> Object,
-    ) -> Option<(Action, String)>
-    where
-        K: Resource<DynamicType = ()> + Serialize,
-        L: Resource<DynamicType = ()> + Serialize,
-    {
-        let Self { node, world } = self;
-        let what = match live {
-            None => "was deleted",
-            Some(live) if observe::is_going(live) || !observe::is_ours(node, live) => return None,
-            Some(live) => {
-                let hash = world.memo.wish(node, kind_of::<K>(), &desired).ok()?;
-                if world.memo.standing(node, live, &hash, &desired) != Standing::Changed {
-                    return None;
-                }
-                "was changed"
+/// Restores an object that was deleted or modified. An object that was applied from another desired state is left
+/// alone: the next plan applies it, and a mere upgrade of the operator must not touch every node.
+fn repair<K, L>(
+    context: NodeContext<'_>,
+    live: Option<&L>,
+    desired: impl Fn() -> Result<K, RenderError>,
+    wrap: fn(Box<K>) -> Object,
+) -> Option<(Action, String)>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+    L: Resource<DynamicType = ()> + Serialize,
+{
+    let NodeContext { node, observed, .. } = context;
+    let cause = match live {
+        None => "deleted",
+        Some(live) if is_terminating(live) || !is_controlled_by(node, live) => return None,
+        Some(live) => {
+            let hash = observed.memo.desired_hash(node, kind_of::<K>(), &desired).ok()?;
+            if observed.memo.compare(node, live, &hash, &desired) != Standing::Changed {
+                return None;
             }
-        };
-        let desired = desired().ok()?;
-        let name = desired.meta().name.clone().unwrap_or_default();
-        let object = wrap(Box::new(desired));
-        // Refused for good: it is said in a condition, and not tried in a circle.
-        if matches!(world.refused.get(object.kind()), Some(Refusal::Rejected(_) | Refusal::Conflict(_))) {
-            return None;
+            "modified"
         }
-        let said = format!("{} {name} {what} and is put back", object.kind());
-        Some((Action::Apply(object), said))
+    };
+    let desired = desired().ok()?;
+    let name = name_of(&desired).to_owned();
+    let object = wrap(Box::new(desired));
+    // A condition reports the failure; retrying in a loop does not help.
+    if matches!(observed.refused.get(object.kind()), Some(Refusal::Rejected(_) | Refusal::Conflict(_))) {
+        return None;
     }
+    let sentence = format!("{} {name} was {cause} and has been restored", object.kind());
+    Some((Action::Apply(object), sentence))
 }

@@ -1,4 +1,4 @@
-//! The settings that seid is given: those of its kind, then those of the spec, which win.
+//! The settings of seid: those of its kind, overridden by those of the spec.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use api::SeiNode;
 
 use super::kind::Kind;
 
-/// Blocks between two snapshots that a node makes for others.
+/// The number of blocks between two snapshots.
 const SNAPSHOT_INTERVAL: &str = "2000";
 
-/// The setting that holds the address which a node announces.
-pub(crate) const EXTERNAL_ADDRESS: &str = "network.p2p.external_address";
+/// The setting that holds the announced address.
+const EXTERNAL_ADDRESS: &str = "network.p2p.external_address";
 
-/// The address that a node announces, if any.
+/// Returns the address that a node announces, if any.
 #[must_use]
 pub fn external_address(node: &SeiNode) -> Option<&str> {
     let observed = node.status.as_ref().and_then(|status| status.external_address.as_deref());
     node.spec.external_address.as_deref().or(observed).filter(|address| !address.is_empty())
 }
 
-/// Every setting that differs from the defaults of the kind: dotted names to values.
+/// Returns every setting that differs from the defaults of the kind, by dotted name.
 #[must_use]
 pub fn settings(node: &SeiNode, kind: Kind<'_>) -> BTreeMap<String, String> {
-    // A default, not a rule: a level that the spec asks for is not thrown away.
+    // A default: the spec may override it.
     let mut settings: BTreeMap<String, String> = [("logging.level".into(), "info".into())].into();
     if let Some(address) = external_address(node) {
         settings.insert(EXTERNAL_ADDRESS.into(), address.into());
@@ -32,14 +32,14 @@ pub fn settings(node: &SeiNode, kind: Kind<'_>) -> BTreeMap<String, String> {
         settings.insert("storage.snapshot_interval".into(), SNAPSHOT_INTERVAL.into());
         settings.insert("storage.snapshot_keep_recent".into(), keep_recent.to_string());
     }
-    for (name, value) in of_kind(kind) {
+    for (name, value) in kind_settings(kind) {
         settings.insert((*name).into(), (*value).into());
     }
     settings.extend(node.spec.overrides.clone());
     settings
 }
 
-fn of_kind(kind: Kind<'_>) -> &'static [(&'static str, &'static str)] {
+fn kind_settings(kind: Kind<'_>) -> &'static [(&'static str, &'static str)] {
     match kind {
         Kind::Full(_) if kind.snapshot_generation().keep_recent > 0 => &[
             ("storage.pruning_keep_recent", "50000"),

@@ -1,4 +1,4 @@
-//! The steps that plans are made of: their names, how often and how long each is tried, and how each is identified.
+//! The steps of plans: their names, retries, time limits and task ids.
 
 use std::time::Duration;
 
@@ -6,54 +6,54 @@ use api::names::task::node as name;
 use api::sidecar_wire::TaskType;
 use uuid::Uuid;
 
-/// Ids of tasks are derived in this namespace. It is that of the operator that we replace, so that its plans go on.
+/// The UUID namespace of task ids. It is that of the upstream controller, so that plans it has stored can continue.
 const NAMESPACE: Uuid = Uuid::from_u128(0xb7e8_9c3a_4f12_4d8b_9a6e_1c2d_3e4f_5a6b);
 
 /// A step of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Make the data volume's claim, or check the imported one.
+    /// Create the claim of the data volume, or validate the imported one.
     EnsureDataClaim,
-    /// Check the key that signs blocks.
+    /// Validate the key that signs blocks.
     ValidateSigningKey,
-    /// Check the key that identifies the node.
+    /// Validate the key that identifies the node.
     ValidateNodeKey,
-    /// Check the operating account's keys.
+    /// Validate the keys of the operator account.
     ValidateOperatorKeyring,
-    /// Ask for the sidecar's certificate.
+    /// Apply the Certificate of the sidecar API.
     ApplyCertificate,
-    /// Wait until the sidecar's certificate is there.
+    /// Wait for the Secret with the certificate of the sidecar API.
     WaitForTlsSecret,
-    /// Remove the sidecar's certificate.
+    /// Delete the Certificate of the sidecar API.
     RemoveCertificate,
-    /// Say who may reach which port.
+    /// Apply the NetworkPolicy.
     ApplyNetworkPolicy,
-    /// Write the proxy's configuration.
+    /// Apply the configuration of the proxy.
     ApplyProxyConfig,
-    /// Write the StatefulSet.
+    /// Apply the StatefulSet.
     ApplyStatefulSet,
-    /// Write the Service.
+    /// Apply the Service.
     ApplyService,
-    /// Delete the pod of an older revision.
+    /// Delete the pod if it has an older revision.
     ReplacePod,
-    /// See that the image runs, and with what else the pod was made.
+    /// Wait until seid runs, and record what the pod was created with.
     ObserveImage,
-    /// See how the sidecar's API is served.
+    /// Observe how the sidecar API is served.
     ObserveTls,
-    /// Make the bootstrap pod's Service.
+    /// Create the Service of the bootstrap pod.
     DeployBootstrapService,
-    /// Make the bootstrap pod.
+    /// Create the bootstrap Job.
     DeployBootstrapJob,
-    /// Wait until the bootstrap pod is done.
+    /// Wait until the bootstrap Job has completed.
     AwaitBootstrap,
-    /// Delete the bootstrap pod and its Service.
+    /// Delete the bootstrap Job and its Service.
     TeardownBootstrap,
-    /// Have the sidecar do something.
+    /// Run a task of the sidecar.
     Sidecar(TaskType),
 }
 
-/// The steps that the operator does itself, with their names in stored plans.
-const OWN: [(Step, &str); 18] = [
+/// The steps that the operator executes itself, with their names in stored plans.
+const OPERATOR_STEPS: [(Step, &str); 18] = [
     (Step::EnsureDataClaim, name::ENSURE_DATA_PVC),
     (Step::ValidateSigningKey, name::VALIDATE_SIGNING_KEY),
     (Step::ValidateNodeKey, name::VALIDATE_NODE_KEY),
@@ -75,78 +75,78 @@ const OWN: [(Step, &str); 18] = [
 ];
 
 impl Step {
-    /// Its name in stored plans.
+    /// Returns the name in stored plans.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Sidecar(task) => task.as_str(),
-            own => OWN.iter().find(|(step, _)| *step == own).map_or("", |(_, name)| name),
+            own => OPERATOR_STEPS.iter().find(|(step, _)| *step == own).map_or("", |(_, name)| name),
         }
     }
 
-    /// The step with a name, if there is one.
+    /// Returns the step with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        let own = OWN.iter().find(|(_, known)| *known == name).map(|(step, _)| *step);
+        let own = OPERATOR_STEPS.iter().find(|(_, known)| *known == name).map(|(step, _)| *step);
         own.or_else(|| TaskType::from_name(name).map(Self::Sidecar))
     }
 
-    /// How often it is tried again.
+    /// Returns how often the step is retried.
     #[must_use]
     pub fn retries(self) -> i32 {
         match self {
-            // A genesis file that others are still making.
+            // The genesis file may not be assembled yet.
             Self::Sidecar(TaskType::ConfigureGenesis | TaskType::AssembleAndUploadGenesis) => 180,
             Self::Sidecar(TaskType::DiscoverPeers) => 20,
             _ => 0,
         }
     }
 
-    /// How long it may take in all, waits and attempts together.
+    /// Returns the deadline of the step, for all waits and attempts together.
     #[must_use]
     pub fn limit(self) -> Duration {
         const MINUTE: u64 = 60;
         const HOUR: u64 = 60 * MINUTE;
         Duration::from_secs(match self {
-            // Objects that people or other systems make.
+            // Created by people or other systems.
             Self::EnsureDataClaim
             | Self::ValidateSigningKey
             | Self::ValidateNodeKey
             | Self::ValidateOperatorKeyring => HOUR,
-            // A first mount that changes the owner of terabytes takes half an hour.
+            // The first mount of a volume of terabytes changes its ownership, which takes half an hour.
             Self::ObserveImage | Self::ObserveTls => HOUR,
             Self::WaitForTlsSecret | Self::TeardownBootstrap => 15 * MINUTE,
-            // A seid that is in the middle of a block is given two minutes to end, and a volume some to be let go.
+            // seid may take two minutes to terminate, and the volume must be detached after that.
             Self::ReplacePod => 15 * MINUTE,
             Self::AwaitBootstrap => 7 * 24 * HOUR,
             Self::Sidecar(TaskType::SnapshotRestore) => 48 * HOUR,
             Self::Sidecar(TaskType::ConfigureGenesis | TaskType::AssembleAndUploadGenesis) => 2 * HOUR,
-            // Before the first of them a bootstrap pod may have to be scheduled, and its image pulled.
+            // Includes scheduling a bootstrap pod and pulling its image, for the first of them.
             Self::Sidecar(_) => HOUR,
             _ => 10 * MINUTE,
         })
     }
 
-    /// Whether it is done once it was begun: its end is not waited for, or there is none.
+    /// Returns whether the step is complete once its task was accepted: the task runs in the background.
     #[must_use]
-    pub fn is_only_begun(self) -> bool {
+    pub fn runs_in_background(self) -> bool {
         self == Self::Sidecar(TaskType::SnapshotUpload)
     }
 
-    /// Whether it deletes what the tasks before it are judged by.
+    /// Returns whether the step deletes objects that show whether previous tasks are complete.
     #[must_use]
-    pub fn takes_evidence_away(self) -> bool {
+    pub fn deletes_task_evidence(self) -> bool {
         self == Self::TeardownBootstrap
     }
 }
 
-/// The id of a task: the same for every attempt, and different in every plan.
+/// Returns the id of a task. It is the same for every attempt, and different in every plan.
 #[must_use]
 pub fn id(plan: &str, step: Step, index: usize) -> String {
     Uuid::new_v5(&NAMESPACE, format!("{plan}/{}/{index}", step.name()).as_bytes()).to_string()
 }
 
-/// The wait before an attempt; `retries` is how many there were before it.
+/// Returns the backoff before a retry, where `retries` counts the retries so far.
 #[must_use]
 pub fn backoff(retries: i32) -> Duration {
     let doubled = 5_u64.saturating_mul(1 << retries.clamp(0, 5));
@@ -158,32 +158,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_has_one_name() {
-        let all =
-            OWN.iter().map(|(step, _)| *step).chain(TaskType::ALL.iter().map(|task| Step::Sidecar(*task)));
+    fn step_names_round_trip() {
+        let all = OPERATOR_STEPS
+            .iter()
+            .map(|(step, _)| *step)
+            .chain(TaskType::ALL.iter().map(|task| Step::Sidecar(*task)));
         for step in all {
             assert_eq!(Step::from_name(step.name()), Some(step), "{step:?}");
         }
         assert_eq!(Step::from_name("dance"), None);
-        assert_eq!(OWN.len(), name::ALL.len(), "every name of a node's task is a step");
+        assert_eq!(OPERATOR_STEPS.len(), name::ALL.len(), "every task name of a node is a step");
     }
 
     #[test]
-    fn ids_are_those_of_the_operator_before_us() {
-        // Made with Python's uuid.uuid5 from the namespace and the text of the specification.
+    fn task_ids_match_the_upstream_controller() {
+        // From Python: uuid.uuid5(namespace, "<plan>/ensure-data-pvc/0").
         let plan = "6f4d2a0e-7d0c-4a51-9d2f-7a86a3f5a7b1";
-        assert_eq!(id(plan, Step::EnsureDataClaim, 0), ID_OF_FIRST);
+        assert_eq!(id(plan, Step::EnsureDataClaim, 0), FIRST_ID);
         assert_ne!(
             id(plan, Step::Sidecar(TaskType::ConfigApply), 3),
             id(plan, Step::Sidecar(TaskType::ConfigApply), 9)
         );
     }
 
-    const ID_OF_FIRST: &str = "e4b7d359-ea25-53fe-a6a9-589376bd44b1";
+    const FIRST_ID: &str = "e4b7d359-ea25-53fe-a6a9-589376bd44b1";
 
     #[test]
-    fn waits_before_attempts_grow_to_half_a_minute() {
-        let waits: Vec<u64> = (1..6).map(|retries| backoff(retries).as_secs()).collect();
-        assert_eq!(waits, [10, 20, 30, 30, 30]);
+    fn backoff_grows_to_30_seconds() {
+        let seconds: Vec<u64> = (1..6).map(|retries| backoff(retries).as_secs()).collect();
+        assert_eq!(seconds, [10, 20, 30, 30, 30]);
     }
 }

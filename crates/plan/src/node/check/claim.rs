@@ -1,89 +1,102 @@
-//! The claim of the data volume: made by us, or given by somebody.
+//! Validates an imported claim of the data volume.
 
 use api::SeiNode;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::Verdict;
-use crate::node::kind::Kind;
-use crate::node::world::World;
-use crate::platform::Platform;
+use super::CheckResult;
+use crate::node::context::NodeContext;
 use crate::quantity::Quantity;
 
-/// Access modes that let one pod write.
+/// Access modes that let a pod write.
 const WRITABLE: [&str; 2] = ["ReadWriteOnce", "ReadWriteOncePod"];
 
-/// The name of the claim that a node imports.
+/// Returns the name of the claim that a node imports.
 #[must_use]
 pub(crate) fn imported(node: &SeiNode) -> Option<&str> {
     let volume = node.spec.data_volume.as_ref()?;
     volume.import.as_ref().map(|import| import.pvc_name.as_str()).filter(|name| !name.is_empty())
 }
 
-/// Whether an imported claim is fit for a node. It is looked at, never changed.
-pub(crate) fn check(name: &str, kind: Kind<'_>, platform: &Platform, world: &World) -> Verdict {
-    let Some(claim) = world.claim.as_deref() else {
-        return Verdict::NotYet(format!("claim {name} is not there: create it"));
+/// Validates an imported claim. It is never changed.
+pub(crate) fn check(context: NodeContext<'_>, name: &str) -> CheckResult {
+    let NodeContext { kind, platform, observed, .. } = context;
+    let Some(claim) = observed.claim.as_deref() else {
+        return CheckResult::Pending(format!("PersistentVolumeClaim {name} not found: create it"));
     };
     if claim.metadata.deletion_timestamp.is_some() {
-        return Verdict::NotYet(format!("claim {name} is being deleted: create it again"));
+        return CheckResult::Pending(format!(
+            "PersistentVolumeClaim {name} is being deleted: create it again"
+        ));
     }
     let status = claim.status.clone().unwrap_or_default();
     match status.phase.as_deref() {
         Some("Bound") => {}
-        Some("Lost") => return Verdict::Unfit(format!("claim {name} has lost its volume")),
+        Some("Lost") => {
+            return CheckResult::Invalid(format!(
+                "PersistentVolumeClaim {name} has lost its volume: import another one"
+            ));
+        }
         phase => {
-            return Verdict::NotYet(format!(
-                "claim {name} is {}, not Bound",
-                phase.unwrap_or("not bound yet")
+            return CheckResult::Pending(format!(
+                "PersistentVolumeClaim {name} is {}, not Bound",
+                phase.unwrap_or("new")
             ));
         }
     }
-    if !writable(claim) {
-        return Verdict::Unfit(format!("claim {name} cannot be written by one pod: it needs ReadWriteOnce"));
+    if !is_writable(claim) {
+        return CheckResult::Invalid(format!(
+            "PersistentVolumeClaim {name} is not writable: import one with access mode ReadWriteOnce"
+        ));
     }
     let Some(capacity) = status.capacity.as_ref().and_then(|all| all.get("storage")) else {
-        return Verdict::NotYet(format!("claim {name} does not tell its capacity yet"));
+        return CheckResult::Pending(format!("PersistentVolumeClaim {name} reports no capacity yet"));
     };
-    let wanted = &kind.storage(platform).size;
-    match (Quantity::parse(&capacity.0), Quantity::parse(wanted)) {
-        (Some(have), Some(want)) if have < want => {
-            return Verdict::Unfit(format!(
-                "claim {name} has {} and a {} needs {wanted}",
+    let required = &kind.storage(platform).size;
+    match (Quantity::parse(&capacity.0), Quantity::parse(required)) {
+        (Some(actual), Some(minimum)) if actual < minimum => {
+            return CheckResult::Invalid(format!(
+                "PersistentVolumeClaim {name} has a capacity of {} and {} needs {required}: import a larger one",
                 capacity.0,
                 kind.field()
             ));
         }
         (Some(_), Some(_)) => {}
         _ => {
-            return Verdict::Unfit(format!(
-                "claim {name} has a capacity that is no quantity: {}",
+            return CheckResult::Invalid(format!(
+                "PersistentVolumeClaim {name} has a capacity that is not a valid quantity: {}",
                 capacity.0
             ));
         }
     }
     if claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_none_or(str::is_empty) {
-        return Verdict::NotYet(format!("claim {name} names no volume yet"));
+        return CheckResult::Pending(format!("PersistentVolumeClaim {name} has no volumeName yet"));
     }
-    match world.volume.as_deref() {
-        None => Verdict::NotYet(format!("the volume of claim {name} is not there")),
+    match observed.volume.as_deref() {
+        None => CheckResult::Pending(format!(
+            "the PersistentVolume of PersistentVolumeClaim {name} was not found"
+        )),
         Some(volume) => check_volume(name, &capacity.0, volume),
     }
 }
 
-fn writable(claim: &PersistentVolumeClaim) -> bool {
+fn is_writable(claim: &PersistentVolumeClaim) -> bool {
     let modes = claim.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default();
     modes.iter().any(|mode| WRITABLE.contains(&mode.as_str()))
 }
 
-fn check_volume(claim: &str, capacity: &str, volume: &PersistentVolume) -> Verdict {
+fn check_volume(claim: &str, capacity: &str, volume: &PersistentVolume) -> CheckResult {
     let name = volume.metadata.name.as_deref().unwrap_or_default();
     if volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Failed") {
-        return Verdict::Unfit(format!("volume {name} of claim {claim} has failed"));
+        return CheckResult::Invalid(format!(
+            "PersistentVolume {name} of PersistentVolumeClaim {claim} has failed: import another one"
+        ));
     }
-    let own = volume.spec.as_ref().and_then(|spec| spec.capacity.as_ref()?.get("storage"));
-    let own = own.map(|quantity| quantity.0.as_str()).unwrap_or_default();
-    if Quantity::parse(own) == Quantity::parse(capacity) {
-        return Verdict::Fit;
+    let actual = volume.spec.as_ref().and_then(|spec| spec.capacity.as_ref()?.get("storage"));
+    let actual = actual.map(|quantity| quantity.0.as_str()).unwrap_or_default();
+    if Quantity::parse(actual) == Quantity::parse(capacity) {
+        return CheckResult::Valid;
     }
-    Verdict::Unfit(format!("volume {name} has {own} and claim {claim} says {capacity}: finish the resize"))
+    CheckResult::Invalid(format!(
+        "PersistentVolume {name} has {actual} and PersistentVolumeClaim {claim} reports {capacity}: finish the resize"
+    ))
 }

@@ -1,30 +1,30 @@
-//! Whether what people and other systems gave to a node is fit for it: a volume, keys, a certificate.
+//! Validates the inputs that people and other systems provide: a volume, keys, a certificate.
 
 pub(super) mod claim;
 pub(super) mod keys;
 pub(super) mod tls_secret;
 
-use super::world::SecretSight;
+use super::observed::SecretSight;
 
-/// What was found.
+/// The result of validating an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It is fit.
-    Fit,
-    /// It is not there yet, or not complete: what is missing, and what to do.
-    NotYet(String),
-    /// It never will be, as it is: why, and what to do.
-    Unfit(String),
+pub(super) enum CheckResult {
+    /// The input is valid.
+    Valid,
+    /// The input is missing or incomplete: what is missing, and what to do.
+    Pending(String),
+    /// The input can never be used as it is: why, and what to do.
+    Invalid(String),
 }
 
-impl Verdict {
-    /// The first that is not fit, worst first.
-    fn worst(verdicts: impl IntoIterator<Item = Self>) -> Self {
-        let mut worst = Self::Fit;
-        for verdict in verdicts {
-            match (&worst, &verdict) {
-                (_, Self::Unfit(_)) => return verdict,
-                (Self::Fit, Self::NotYet(_)) => worst = verdict,
+impl CheckResult {
+    /// Returns the first invalid result, or else the first pending one.
+    fn worst(results: impl IntoIterator<Item = Self>) -> Self {
+        let mut worst = Self::Valid;
+        for result in results {
+            match (&worst, &result) {
+                (_, Self::Invalid(_)) => return result,
+                (Self::Valid, Self::Pending(_)) => worst = result,
                 _ => {}
             }
         }
@@ -32,30 +32,30 @@ impl Verdict {
     }
 }
 
-/// One value of a Secret that was asked for.
-fn value<'a>(name: &str, sight: Option<&'a SecretSight>, key: &str) -> Result<&'a [u8], Verdict> {
-    let secret = secret(name, sight)?;
+/// Returns a value of a Secret.
+fn value<'a>(name: &str, observed: Option<&'a SecretSight>, key: &str) -> Result<&'a [u8], CheckResult> {
+    let secret = secret(name, observed)?;
     let value = secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice());
     value
         .filter(|bytes| !bytes.is_empty())
-        .ok_or_else(|| Verdict::Unfit(format!("Secret {name} has nothing under {key}: put it there")))
+        .ok_or_else(|| CheckResult::Invalid(format!("Secret {name} has no value for key {key}: add it")))
 }
 
-/// A Secret that was asked for, if it is there and stays.
+/// Returns a Secret, if it exists and is not being deleted.
 fn secret<'a>(
     name: &str,
-    sight: Option<&'a SecretSight>,
-) -> Result<&'a k8s_openapi::api::core::v1::Secret, Verdict> {
-    match sight {
+    observed: Option<&'a SecretSight>,
+) -> Result<&'a k8s_openapi::api::core::v1::Secret, CheckResult> {
+    match observed {
         Some(SecretSight::Found(secret)) if secret.metadata.deletion_timestamp.is_some() => {
-            Err(Verdict::NotYet(format!("Secret {name} is being deleted: create it again")))
+            Err(CheckResult::Pending(format!("Secret {name} is being deleted: create it again")))
         }
         Some(SecretSight::Found(secret)) => Ok(secret),
         Some(SecretSight::Unreadable(why)) => {
-            Err(Verdict::NotYet(format!("Secret {name} cannot be read: {why}")))
+            Err(CheckResult::Pending(format!("Secret {name} cannot be read: {why}")))
         }
         Some(SecretSight::Missing) | None => {
-            Err(Verdict::NotYet(format!("Secret {name} is not there: create it")))
+            Err(CheckResult::Pending(format!("Secret {name} not found: create it")))
         }
     }
 }

@@ -1,94 +1,95 @@
-//! The certificate of a sidecar: whether it is there, and names the node.
+//! Validates the certificate of the sidecar API.
 
 use api::SeiNode;
 use api::cert_manager::Certificate;
 use api::condition::SidecarTLSSecretReady as Reason;
 use api::names::{data_key, object};
-use api::sei_node::{ObservedTls, Scheme};
+use api::sei_node::Scheme;
 use k8s_openapi::api::core::v1::Secret;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use crate::node::world::{SecretSight, World};
+use crate::node::observed::{SecretSight, World};
+use crate::node::tls::{DesiredTls, Issuer};
 
 /// The type of a Secret that holds a certificate.
-const TYPE: &str = "kubernetes.io/tls";
+const SECRET_TYPE: &str = "kubernetes.io/tls";
 
-/// What TLS of a sidecar has, and lacks.
+/// The state of the certificate, as a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// In one word.
     pub(crate) reason: Reason,
-    /// In words for people.
     pub(crate) message: String,
 }
 
-/// The host names that a node's certificate must have.
+/// Returns the host names that a node's certificate must have.
 pub(crate) fn required_names(node: &SeiNode) -> [String; 2] {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let namespace = node.metadata.namespace.as_deref().unwrap_or_default();
     [object::service_host(name, namespace), object::pod_host(name, namespace)]
 }
 
-/// Looks at everything that TLS as wanted needs.
-pub(crate) fn check(node: &SeiNode, wanted: &ObservedTls, world: &World) -> Finding {
-    if wanted.scheme == Scheme::Http {
+/// Validates the certificate that the desired TLS configuration needs.
+pub(crate) fn check(node: &SeiNode, desired: &DesiredTls, observed: &World) -> Finding {
+    if desired.scheme == Scheme::Http {
         return finding(Reason::TLSNotRequested, "spec.sidecar.tls is not set");
     }
-    let name = wanted.secret_name.as_deref().unwrap_or_default();
-    if wanted.issuer_name.is_some()
-        && let Some(finding) = not_issued(name, wanted, world.certificate.as_deref())
+    let name = desired.secret_name.as_deref().unwrap_or_default();
+    if let Some(issuer) = &desired.issuer
+        && let Some(finding) = check_issued(name, issuer, observed.certificate.as_deref())
     {
         return finding;
     }
-    match world.secrets.get(name) {
+    match observed.secrets.get(name) {
         Some(SecretSight::Found(secret)) => check_secret(node, name, secret),
         Some(SecretSight::Unreadable(why)) => {
             finding(Reason::TLSSecretUnavailable, format!("Secret {name} cannot be read: {why}"))
         }
         Some(SecretSight::Missing) | None => {
-            finding(Reason::TLSSecretNotFound, format!("Secret {name} is not there"))
+            let advice =
+                if desired.issuer.is_some() { "cert-manager has not created it yet" } else { "create it" };
+            finding(Reason::TLSSecretNotFound, format!("Secret {name} not found: {advice}"))
         }
     }
 }
 
-/// What keeps an issuer from issuing. The certificate says it best itself.
-fn not_issued(name: &str, wanted: &ObservedTls, certificate: Option<&Certificate>) -> Option<Finding> {
-    let issuer = wanted.issuer_name.as_deref().unwrap_or_default();
+/// Returns why a certificate is not issued yet, from the conditions of the Certificate.
+fn check_issued(name: &str, issuer: &Issuer, certificate: Option<&Certificate>) -> Option<Finding> {
     let Some(certificate) = certificate else {
-        return Some(finding(Reason::CertificateNotReady, format!("Certificate {name} is not there yet")));
+        return Some(finding(Reason::CertificateNotReady, format!("Certificate {name} does not exist yet")));
     };
-    let of = |type_: &str| {
+    let find = |type_: &str| {
         let conditions =
             certificate.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         conditions.iter().find(|condition| condition.type_ == type_)
     };
-    let ready = of("Ready");
-    // A condition of an older generation speaks of the issuer before.
-    let current = ready.is_some_and(|ready| {
-        ready.observed_generation.is_none_or(|seen| Some(seen) == certificate.metadata.generation)
+    let ready = find("Ready");
+    // A condition of an older generation is about the previous issuer.
+    let is_current = ready.is_some_and(|ready| {
+        ready.observed_generation.is_none_or(|observed| Some(observed) == certificate.metadata.generation)
     });
-    if current
+    if is_current
         && ready.is_some_and(|ready| ready.status == "True")
-        && certificate.spec.issuer_ref.name == issuer
+        && certificate.spec.issuer_ref.name == issuer.name
     {
         return None;
     }
     let (issuing, failed) =
-        (of("Issuing"), of("Issuing").filter(|issuing| issuing.reason.as_deref() == Some("Failed")));
+        (find("Issuing"), find("Issuing").filter(|issuing| issuing.reason.as_deref() == Some("Failed")));
     let failed = failed.or_else(|| ready.filter(|ready| ready.reason.as_deref() == Some("Failed")));
     if let Some(failed) = failed {
         let message = failed.message.as_deref().unwrap_or_default();
-        return Some(finding(Reason::CertificateFailed, format!("Certificate {name}: {message}")));
+        return Some(finding(Reason::CertificateFailed, format!("Certificate {name} failed: {message}")));
     }
-    let says = issuing.and_then(|issuing| issuing.message.as_deref());
-    let says = says.or_else(|| ready.and_then(|ready| ready.message.as_deref())).unwrap_or("nothing yet");
-    let message = format!("Certificate {name} waits for issuer {issuer}; it says: {says}");
+    let message = issuing.and_then(|issuing| issuing.message.as_deref());
+    let message =
+        message.or_else(|| ready.and_then(|ready| ready.message.as_deref())).unwrap_or("no status yet");
+    let message = format!("Certificate {name} is waiting for issuer {}: {message}", issuer.name);
     Some(finding(Reason::CertificateNotReady, message))
 }
 
 fn check_secret(node: &SeiNode, name: &str, secret: &Secret) -> Finding {
     let malformed = |why: &str| finding(Reason::TLSSecretMalformed, format!("Secret {name} {why}"));
-    if secret.type_.as_deref() != Some(TYPE) {
+    if secret.type_.as_deref() != Some(SECRET_TYPE) {
         return malformed("is not of type kubernetes.io/tls");
     }
     let value = |key: &str| {
@@ -105,7 +106,7 @@ fn check_secret(node: &SeiNode, name: &str, secret: &Secret) -> Finding {
         return malformed("has a tls.crt that is not PEM");
     };
     let Ok((_, certificate)) = X509Certificate::from_der(&pem.contents) else {
-        return malformed("has a tls.crt that is no certificate");
+        return malformed("has a tls.crt that is not a valid X.509 certificate");
     };
     let names = certificate.subject_alternative_name().ok().flatten();
     let names: Vec<&str> = names
@@ -122,14 +123,17 @@ fn check_secret(node: &SeiNode, name: &str, secret: &Secret) -> Finding {
     if missing.is_empty() {
         return finding(Reason::TLSSecretReady, format!("Secret {name} has a certificate for the node"));
     }
-    let message = format!("the certificate in Secret {name} does not name {}", missing.join(" and "));
+    let message = format!(
+        "the certificate in Secret {name} is not valid for {}: issue it for these host names",
+        missing.join(" and ")
+    );
     finding(Reason::TLSSecretSANsMismatch, message)
 }
 
-/// The SHA-256 of the certificate in a Secret, in hexadecimal.
-pub(crate) fn fingerprint(sight: Option<&SecretSight>) -> Option<String> {
+/// Returns the hexadecimal SHA-256 of the certificate in a Secret.
+pub(crate) fn fingerprint(observed: Option<&SecretSight>) -> Option<String> {
     use sha2::{Digest, Sha256};
-    let Some(SecretSight::Found(secret)) = sight else { return None };
+    let Some(SecretSight::Found(secret)) = observed else { return None };
     let bytes = secret.data.as_ref()?.get(data_key::TLS_CERTIFICATE)?;
     let (_, pem) = x509_parser::pem::parse_x509_pem(&bytes.0).ok()?;
     Some(Sha256::digest(&pem.contents).iter().map(|byte| format!("{byte:02x}")).collect())

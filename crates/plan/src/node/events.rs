@@ -1,20 +1,20 @@
-//! What is worth an event: transitions, and nothing but transitions.
+//! The events of a node. Only transitions are recorded.
 
 use api::condition::{self, SidecarReady, SidecarTLSSecretReady, Status};
 use api::note::{Note, Tone};
 use api::sei_node::{PlanPhase, Scheme, SeiNodePhase, SeiNodeStatus};
 use api::{SeiNode, condition::Reason};
 
-use super::drift;
+use super::tls::tls;
 
-/// What changed between two statuses that is worth an event.
+/// Returns the events for the transition between two statuses.
 #[must_use]
 pub fn notes(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNodeStatus) -> Vec<Note> {
-    let mut notes = Vec::new();
+    let mut events = Vec::new();
     if before.phase != after.phase {
         let name =
             |phase: Option<SeiNodePhase>| phase.map_or_else(|| "new".into(), |phase| format!("{phase:?}"));
-        notes.push(normal(
+        events.push(normal(
             "PhaseTransition",
             "Plan",
             format!("{} -> {}", name(before.phase), name(after.phase)),
@@ -22,11 +22,11 @@ pub fn notes(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNodeStatus) -> V
     }
     let failed = after.last_failed_plan.as_ref();
     if let Some(failed) =
-        failed.filter(|failed| before.last_failed_plan.as_ref().is_none_or(|b| b.id != failed.id))
+        failed.filter(|failed| before.last_failed_plan.as_ref().is_none_or(|known| known.id != failed.id))
     {
         let reason = if after.phase == Some(SeiNodePhase::Failed) { "NodeFailed" } else { "UpdateFailed" };
         let message = format!("step {} ({}): {}", failed.step, failed.task.task_type, failed.task.error);
-        notes.push(warning(reason, "Plan", message));
+        events.push(warning(reason, "Plan", message));
     }
     let plan = |status: &SeiNodeStatus| {
         status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active).map(|plan| plan.id.clone())
@@ -34,30 +34,34 @@ pub fn notes(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNodeStatus) -> V
     if let (Some(old), Some(new)) = (plan(before), plan(after))
         && old != new
     {
-        notes.push(normal("PlanSuperseded", "Plan", format!("a newer spec replaces plan {old} by {new}")));
+        events.push(normal(
+            "PlanSuperseded",
+            "Plan",
+            format!("plan {new} replaces plan {old} after an edit of the spec"),
+        ));
     }
     let (was, is) = (status_of::<SidecarReady>(before), status_of::<SidecarReady>(after));
     let not_ready = condition::holds(&after.conditions, SidecarReady::NotReady);
     if not_ready && was != Some(Status::False.as_str()) {
-        notes.push(warning(
+        events.push(warning(
             "SidecarReadinessLost",
             "Probe",
-            "the sidecar waits to be told that seid may start".into(),
+            "the sidecar holds seid back until it receives mark-ready".into(),
         ));
     } else if is == Some(Status::True.as_str()) && was == Some(Status::False.as_str()) {
-        notes.push(normal("SidecarReadinessRestored", "Probe", "the sidecar lets seid run".into()));
+        events.push(normal("SidecarReadinessRestored", "Probe", "the sidecar lets seid run".into()));
     }
-    if drift::tls(node).scheme == Scheme::Https {
+    if tls(node).scheme == Scheme::Https {
         let (was, is) =
             (status_of::<SidecarTLSSecretReady>(before), status_of::<SidecarTLSSecretReady>(after));
         let message = message_of::<SidecarTLSSecretReady>(after);
         if is == Some(Status::False.as_str()) && was != is {
-            notes.push(warning("SidecarTLSSecretNotReady", "Check", message));
+            events.push(warning("SidecarTLSSecretNotReady", "Check", message));
         } else if is == Some(Status::True.as_str()) && was == Some(Status::False.as_str()) {
-            notes.push(normal("SidecarTLSSecretReady", "Check", message));
+            events.push(normal("SidecarTLSSecretReady", "Check", message));
         }
     }
-    notes
+    events
 }
 
 fn status_of<R: Reason>(status: &SeiNodeStatus) -> Option<&str> {

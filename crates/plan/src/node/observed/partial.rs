@@ -1,9 +1,9 @@
-//! Objects of which only a part is read. Each is kept as long as its node is there.
+//! Partial Kubernetes objects: types that hold only the fields the operator reads, to keep the watch cache small.
 
-/// Makes a type stand for a kind of Kubernetes, of which it holds a part.
-macro_rules! seen_of {
-    ($seen:ty, $kind:ty) => {
-        impl kube_core::Resource for $seen {
+/// Implements `Resource` for a type that holds part of a Kubernetes kind.
+macro_rules! partial_resource {
+    ($partial:ty, $kind:ty) => {
+        impl kube_core::Resource for $partial {
             type DynamicType = ();
             type Scope = <$kind as kube_core::Resource>::Scope;
 
@@ -34,4 +34,4 @@ macro_rules! seen_of {
     };
 }
 
-pub(super) use seen_of;
+pub(super) use partial_resource;

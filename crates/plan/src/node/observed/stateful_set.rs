@@ -1,4 +1,4 @@
-//! A StatefulSet as it was seen.
+//! An observed StatefulSet.
 
 use std::borrow::Cow;
 
@@ -8,67 +8,68 @@ use kube_core::Resource;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::seen::seen_of;
+use super::partial::partial_resource;
 
-/// What is read of a StatefulSet, and its spec as text: each is kept as long as its node is there, and a pod's template takes
-/// ten times the memory when it is read. The text is looked at only to see whether somebody has changed it.
+/// The fields of a StatefulSet that the operator reads, and its spec as text. It stays in the watch cache as long as
+/// its node exists, and a deserialized pod template takes ten times the memory of its text. The text is only parsed to
+/// detect drift.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeenSet {
     api_version: Cow<'static, str>,
     kind: Cow<'static, str>,
-    /// Its metadata.
+    /// The metadata.
     pub metadata: ObjectMeta,
     spec: Box<RawValue>,
     #[serde(skip)]
     replicas: Option<i32>,
-    status: SeenStatus,
+    status: ObservedStatus,
 }
 
-/// What is read of a StatefulSet's status: which template its controller knows.
+/// The fields of a StatefulSet status that the operator reads: which template its controller has observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SeenStatus {
+struct ObservedStatus {
     observed_generation: Option<i64>,
     update_revision: Option<String>,
 }
 
 impl SeenSet {
-    /// How many pods it is to have.
-    pub(super) fn replicas(&self) -> Option<i32> {
+    /// Returns the desired number of pods.
+    pub(in crate::node) fn replicas(&self) -> Option<i32> {
         self.replicas
     }
 
-    /// The revision of its template, once its controller has seen the newest one.
-    pub(super) fn newest_revision(&self) -> Option<&str> {
+    /// Returns the revision of the newest template, once the StatefulSet controller has observed it.
+    pub(in crate::node) fn newest_revision(&self) -> Option<&str> {
         let status = &self.status;
-        let known =
+        let is_observed =
             status.observed_generation.is_some() && status.observed_generation >= self.metadata.generation;
-        status.update_revision.as_deref().filter(|revision| known && !revision.is_empty())
+        status.update_revision.as_deref().filter(|revision| is_observed && !revision.is_empty())
     }
 }
 
 impl<'de> Deserialize<'de> for SeenSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Text {
+        struct Document {
             metadata: ObjectMeta,
             spec: Box<RawValue>,
             #[serde(default)]
-            status: Option<SeenStatus>,
+            status: Option<ObservedStatus>,
         }
         #[derive(Deserialize)]
         struct Spec {
             replicas: Option<i32>,
         }
-        let Text { metadata, spec, status } = Text::deserialize(deserializer)?;
-        let read: Spec = serde_json::from_str(spec.get()).map_err(serde::de::Error::custom)?;
+        let Document { metadata, spec, status } = Document::deserialize(deserializer)?;
+        let parsed: Spec = serde_json::from_str(spec.get()).map_err(serde::de::Error::custom)?;
         Ok(Self {
             api_version: StatefulSet::api_version(&()),
             kind: StatefulSet::kind(&()),
             metadata,
             spec,
-            replicas: read.replicas,
+            replicas: parsed.replicas,
             status: status.unwrap_or_default(),
         })
     }
@@ -82,14 +83,14 @@ impl TryFrom<&StatefulSet> for SeenSet {
     }
 }
 
-/// The spec's text is left out: the generation counts its changes.
+/// Ignores the spec: the generation counts its changes.
 impl PartialEq for SeenSet {
     fn eq(&self, other: &Self) -> bool {
         self.metadata == other.metadata && self.status == other.status
     }
 }
 
-seen_of!(SeenSet, StatefulSet);
+partial_resource!(SeenSet, StatefulSet);
 
 #[cfg(test)]
 mod tests {
@@ -110,19 +111,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_all_there_and_only_what_is_read_tells_two_apart() {
-        let seen = set(|_| {});
-        assert_eq!((seen.replicas(), seen.newest_revision()), (Some(1), Some("a-1")));
-        let written = serde_json::to_value(&seen).unwrap();
+    fn stateful_set_equality_compares_only_read_fields() {
+        let observed = set(|_| {});
+        assert_eq!((observed.replicas(), observed.newest_revision()), (Some(1), Some("a-1")));
+        let written = serde_json::to_value(&observed).unwrap();
         assert_eq!(written["kind"], "StatefulSet");
         assert_eq!(written["spec"]["template"]["spec"]["containers"][0]["name"], "seid");
-        assert_eq!(seen, set(|set| set["status"]["readyReplicas"] = json!(0)));
-        assert_ne!(seen, set(|set| set["status"]["updateRevision"] = json!("a-2")));
-        assert_ne!(seen, set(|set| set["metadata"]["generation"] = json!(3)));
+        assert_eq!(observed, set(|set| set["status"]["readyReplicas"] = json!(0)));
+        assert_ne!(observed, set(|set| set["status"]["updateRevision"] = json!("a-2")));
+        assert_ne!(observed, set(|set| set["metadata"]["generation"] = json!(3)));
     }
 
     #[test]
-    fn a_revision_is_known_once_its_controller_has_seen_the_template() {
+    fn revision_is_unknown_until_controller_observed_template() {
         assert_eq!(set(|set| set["metadata"]["generation"] = json!(3)).newest_revision(), None);
         assert_eq!(set(|set| set["status"] = json!({})).newest_revision(), None);
     }

@@ -1,0 +1,154 @@
+//! The observed state around a node. The operator fills it; everything here is data.
+
+mod partial;
+mod pod;
+mod stateful_set;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::cert_manager::Certificate;
+use api::sei_node::Scheme;
+use api::sidecar_wire::TaskResult;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+
+pub use pod::{
+    ObservedContainer, ObservedContainerStatus, ObservedPodCondition, ObservedPodSpec, ObservedPodStatus,
+    SeenPod,
+};
+pub use stateful_set::SeenSet;
+
+use super::render_cache::Memo;
+
+/// The observed state around a node.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    /// The StatefulSet with the name of the node.
+    pub stateful_set: Option<Arc<SeenSet>>,
+    /// The pods with the label of the node, including those of the bootstrap Job.
+    pub pods: Vec<Arc<SeenPod>>,
+    /// The Service with the name of the node.
+    pub service: Option<Arc<Service>>,
+    /// The ConfigMap of the proxy.
+    pub proxy_config: Option<Arc<ConfigMap>>,
+    /// The NetworkPolicy of the node.
+    pub network_policy: Option<Arc<NetworkPolicy>>,
+    /// The claim of the data volume: the imported one, if the node imports one.
+    pub claim: Option<Arc<PersistentVolumeClaim>>,
+    /// The volume of an imported claim, if it was requested.
+    pub volume: Option<Arc<PersistentVolume>>,
+    /// The certificate of the sidecar API.
+    pub certificate: Option<Arc<Certificate>>,
+    /// The bootstrap Job.
+    pub job: Option<Arc<Job>>,
+    /// The Secrets that were requested, by name.
+    pub secrets: BTreeMap<String, SecretSight>,
+    /// Host names of the nodes that each label source selects, by its index in `spec.peers`, sorted.
+    pub label_peers: BTreeMap<usize, Vec<String>>,
+    /// The answers of the sidecar.
+    pub sidecar: SidecarObservation,
+    /// Writes of this reconcile that did not succeed, by kind of object.
+    pub refused: BTreeMap<&'static str, Refusal>,
+    /// Rendered hashes and comparisons from previous reconciles of this node.
+    pub memo: Arc<Memo>,
+}
+
+/// The observed state of a Secret.
+#[derive(Clone, Debug)]
+pub enum SecretSight {
+    /// The Secret exists.
+    Found(Arc<Secret>),
+    /// The Secret does not exist.
+    Missing,
+    /// The Secret could not be read, with the error.
+    Unreadable(String),
+}
+
+/// Why the API server did not execute a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The same write will never be accepted.
+    Rejected(String),
+    /// Another field manager owns fields of the object.
+    Conflict(String),
+    /// The object has changed, the server is overloaded, or its answer was lost. The write is retried.
+    NotNow(String),
+}
+
+/// The answers of a sidecar.
+#[derive(Clone, Debug, Default)]
+pub struct SidecarObservation {
+    /// Whether it lets seid run.
+    pub health: Health,
+    /// The state of the task with this id, if it was queried.
+    pub task: (String, TaskSight),
+    /// The answer to the last submission, with the id of the task.
+    pub submitted: Option<(String, Submission)>,
+    /// How its API is served, if that was queried.
+    pub served: Served,
+}
+
+impl SidecarObservation {
+    /// Returns the state of a task. An answer about another task counts as none.
+    pub(super) fn task_state(&self, id: &str) -> &TaskSight {
+        if self.task.0 == id { &self.task.1 } else { &TaskSight::Unasked }
+    }
+
+    /// Returns the answer to the submission of a task in this reconcile.
+    pub(super) fn submission_of(&self, id: &str) -> Option<&Submission> {
+        self.submitted.as_ref().filter(|(task, _)| task == id).map(|(_, answer)| answer)
+    }
+}
+
+/// Whether a sidecar lets seid run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// Not queried, or the answer is pending.
+    #[default]
+    Unasked,
+    /// The sidecar lets seid run.
+    Ready,
+    /// The sidecar waits for the task mark-ready.
+    NotReady,
+    /// The sidecar does not answer, or gives neither answer, with the error.
+    Unreachable(String),
+}
+
+/// The state of a sidecar task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum TaskSight {
+    /// Not queried, or the answer is pending.
+    #[default]
+    Unasked,
+    /// The sidecar has no task with this id.
+    NotFound,
+    /// The task as the sidecar reports it.
+    Found(Box<TaskResult>),
+    /// The sidecar does not answer, with the error.
+    Unreachable(String),
+}
+
+/// The answer of a sidecar to a submitted task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submission {
+    /// The task was accepted.
+    Taken,
+    /// The task will never be accepted, with the error.
+    Rejected(String),
+    /// It is unknown whether the task was accepted, with the error.
+    Unknown(String),
+}
+
+/// How a sidecar API is served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Served {
+    /// Not queried, or the answer is pending.
+    #[default]
+    Unasked,
+    /// Served with this scheme. With TLS, the hexadecimal SHA-256 of the served certificate.
+    As(Scheme, Option<String>),
+    /// Not served as queried, with the error.
+    Otherwise(String),
+}

@@ -1,0 +1,85 @@
+//! What the operator must query before a decision, beyond what it watches.
+
+use std::collections::BTreeSet;
+
+use api::SeiNode;
+use api::sei_node::{Scheme, SeiNodePhase, SeiNodeStatus};
+
+use super::action::Transport;
+use super::check::claim;
+use super::context::NodeContext;
+use super::observed::World;
+use super::step::sidecar_transport;
+use super::stored_plan;
+use super::task::Step;
+use super::tls::tls;
+use crate::platform::Platform;
+
+/// What the operator must query before a decision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Query the health of the sidecar.
+    pub health: Option<Transport>,
+    /// Query the sidecar task with this id.
+    pub task: Option<(Transport, String)>,
+    /// Check whether the sidecar API is served this way.
+    pub served: Option<Transport>,
+    /// Read these Secrets in the namespace of the node.
+    pub secrets: BTreeSet<String>,
+    /// Read the volume of this claim.
+    pub volume_of: Option<String>,
+}
+
+/// Returns what must be queried before the next decision about a node. `status` is the newest one, stored or not.
+#[must_use]
+pub fn needs(node: &SeiNode, status: &SeiNodeStatus, platform: &Platform, observed: &World) -> Needs {
+    let mut required = Needs::default();
+    let context = NodeContext::new(node, platform, observed);
+    let Some(context) = context.filter(|_| node.metadata.deletion_timestamp.is_none()) else {
+        return required;
+    };
+    let desired = tls(node);
+    if desired.scheme == Scheme::Https {
+        required.secrets.extend(desired.secret_name.clone());
+    }
+    // The served certificate may differ from the desired one.
+    required.secrets.extend(status.current_sidecar_tls.as_ref().and_then(|tls| tls.secret_name.clone()));
+    if let Some((step, task)) = stored_plan::active(status).and_then(stored_plan::current) {
+        match step {
+            Step::ObserveTls => {
+                required.served = context.transport(desired.scheme, desired.secret_name.as_deref());
+            }
+            Step::Sidecar(_) => {
+                let transport = sidecar_transport(context, task, status);
+                required.task = transport.map(|transport| (transport, task.id.clone()));
+            }
+            step => add_inputs(context, step, &mut required),
+        }
+    }
+    // A failed setup is retried once the input that it timed out on is valid.
+    if status.phase == Some(SeiNodePhase::Failed)
+        && let Some((step, _)) = status.plan.as_ref().and_then(stored_plan::failed)
+    {
+        add_inputs(context, step, &mut required);
+    }
+    if status.phase == Some(SeiNodePhase::Running) && required.served.is_none() {
+        required.health = context.observed_transport(status);
+    }
+    required
+}
+
+/// Adds the inputs that a step validates.
+fn add_inputs(context: NodeContext<'_>, step: Step, required: &mut Needs) {
+    let keys = context.kind.keys();
+    match step {
+        Step::ValidateSigningKey => required.secrets.extend(keys.signing_key),
+        Step::ValidateNodeKey => required.secrets.extend(keys.node_key),
+        Step::ValidateOperatorKeyring => {
+            if let Some(keyring) = keys.operator_keyring {
+                required.secrets.extend([keyring.secret_name, keyring.passphrase_secret_ref.secret_name]);
+            }
+        }
+        Step::EnsureDataClaim => required.volume_of = claim::imported(context.node).map(str::to_owned),
+        _ => {}
+    }
+}

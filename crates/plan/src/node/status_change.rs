@@ -1,0 +1,97 @@
+//! The `current...` fields of the status: what a node was observed to run with.
+
+use std::collections::BTreeMap;
+
+use api::names::{annotation, container};
+use api::sei_node::{ConfigChange, ObservedKeys, ObservedTls, SeiNodeStatus, StartedFrom, TaskPlan};
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+use super::context::NodeContext;
+use super::kind::Kind;
+use super::observed::SeenPod;
+use super::settings::external_address;
+use super::{drift, stored_plan};
+
+/// A change of the status that a completed step asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum StatusChange {
+    /// What the running pod was created with.
+    Pod(Box<CurrentPod>),
+    /// How the sidecar API is served.
+    Tls(ObservedTls),
+}
+
+/// What a running pod was created with.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CurrentPod {
+    image: Option<String>,
+    sidecar_image: Option<String>,
+    sidecar_port: i32,
+    sidecar_resources: ResourceRequirements,
+    proxy_image: Option<String>,
+    proxy_config_hash: Option<String>,
+    pod_labels: BTreeMap<String, String>,
+    keys: ObservedKeys,
+}
+
+impl CurrentPod {
+    /// Reads what a pod was created with. The caller has checked that the pod has the newest revision of the desired
+    /// template.
+    pub(super) fn new(context: NodeContext<'_>, pod: &SeenPod) -> Self {
+        let image = |container| pod.image_of(container).map(str::to_owned);
+        let annotations = pod.metadata.annotations.as_ref();
+        Self {
+            image: image(container::SEID),
+            sidecar_image: image(container::SIDECAR),
+            proxy_image: image(container::PROXY),
+            proxy_config_hash: annotations.and_then(|all| all.get(annotation::PROXY_CONFIG_HASH)).cloned(),
+            // From the spec: the API server normalizes these fields and adds to them, and the template has them as the
+            // spec does.
+            sidecar_port: drift::sidecar_port(context.node),
+            sidecar_resources: drift::sidecar_resources(context.node),
+            pod_labels: drift::own_labels(&context.node.spec.pod_labels),
+            keys: context.kind.keys(),
+        }
+    }
+}
+
+impl StatusChange {
+    /// Writes the change into a status.
+    pub(super) fn apply(self, status: &mut SeiNodeStatus) {
+        match self {
+            Self::Pod(pod) => {
+                status.current_image = pod.image;
+                status.current_sidecar_image = pod.sidecar_image;
+                status.current_sidecar_port = Some(pod.sidecar_port);
+                status.current_sidecar_resources = Some(pod.sidecar_resources);
+                status.current_proxy_image = pod.proxy_image;
+                status.current_proxy_config_hash = pod.proxy_config_hash;
+                status.current_pod_labels = Some(pod.pod_labels);
+                status.current_keys = Some(pod.keys);
+            }
+            Self::Tls(tls) => status.current_sidecar_tls = Some(tls),
+        }
+    }
+}
+
+/// Records the configuration that a completed plan had the sidecar write.
+pub(super) fn record_config(context: NodeContext<'_>, plan: &TaskPlan, status: &mut SeiNodeStatus) {
+    if stored_plan::changes(plan).config == ConfigChange::Unchanged {
+        return;
+    }
+    let node = context.node;
+    status.current_overrides = Some(node.spec.overrides.clone());
+    status.current_peers = Some(stored_plan::peers(plan).unwrap_or_default());
+    status.current_external_address = Some(external_address(node).unwrap_or_default().to_owned());
+    let uploads = status.current_snapshot_generation.is_some_and(|before| before.publish);
+    let mut generation = context.kind.snapshot_generation();
+    // Plans start uploads and never stop them.
+    generation.publish |= uploads;
+    status.current_snapshot_generation = Some(generation);
+}
+
+/// Records what a node was set up from. For a node that another operator set up, this is what its spec says when it is
+/// first reconciled.
+pub(super) fn record_start(kind: Kind<'_>, status: &mut SeiNodeStatus) {
+    status.started_from = Some(StartedFrom { snapshot: kind.snapshot().cloned() });
+}

@@ -1,0 +1,151 @@
+//! Reads stored plans, including those that were stored by a previous version.
+
+use api::sei_node::{
+    ConfigChange, PeerSource, PlanChanges, PlanKind, PlanPhase, PlannedTask, SeiNodeStatus, TaskPlan,
+    TaskStatus,
+};
+use api::sidecar_wire::TaskType;
+use serde_json::Value;
+
+use super::task::Step;
+
+/// Returns the changes that a plan makes.
+pub(super) fn changes(plan: &TaskPlan) -> PlanChanges {
+    plan.changes.unwrap_or_else(|| legacy_changes(plan))
+}
+
+/// Returns the sources whose peers a plan gives to seid.
+pub(super) fn peers(plan: &TaskPlan) -> Option<Vec<PeerSource>> {
+    plan.peers.clone().or_else(|| legacy_peers(plan))
+}
+
+/// Infers the changes of a plan without `changes` from its tasks: previous versions added a task for each change.
+fn legacy_changes(plan: &TaskPlan) -> PlanChanges {
+    let has = |step: Step| plan.tasks.iter().any(|task| task.task_type == step.name());
+    let is_full = plan.tasks.iter().any(|task| {
+        let incremental = task.params.as_ref().map(|params| params["incremental"] == true);
+        task.task_type == TaskType::ConfigApply.as_str() && incremental != Some(true)
+    });
+    PlanChanges {
+        pod: has(Step::ObserveImage),
+        tls: has(Step::ObserveTls),
+        keys: has(Step::ValidateSigningKey)
+            || has(Step::ValidateNodeKey)
+            || has(Step::ValidateOperatorKeyring),
+        config: match (has(Step::Sidecar(TaskType::ConfigApply)), is_full) {
+            (false, _) => ConfigChange::Unchanged,
+            (true, false) => ConfigChange::Incremental,
+            (true, true) => ConfigChange::Full,
+        },
+        snapshot_upload: has(Step::Sidecar(TaskType::SnapshotUpload)),
+    }
+}
+
+/// Reads the peers of a plan without `peers` from the parameters of apply-statefulset, where previous versions stored
+/// them.
+fn legacy_peers(plan: &TaskPlan) -> Option<Vec<PeerSource>> {
+    let apply = plan.tasks.iter().find(|task| task.task_type == Step::ApplyStatefulSet.name())?;
+    serde_json::from_value(apply.params.as_ref()?.get("peers")?.clone()).ok()
+}
+
+/// Returns whether two plans have the same tasks. `replace-pod` is ignored: it follows from the observed state, not
+/// from the spec, and a setup must not restart because its StatefulSet exists by now.
+pub(super) fn has_same_tasks(one: &TaskPlan, other: &TaskPlan) -> bool {
+    let tasks = |plan: &TaskPlan| -> Vec<(String, Option<Value>)> {
+        let tasks = plan.tasks.iter().filter(|task| task.task_type != Step::ReplacePod.name());
+        tasks.map(|task| (task.task_type.clone(), task.params.clone())).collect()
+    };
+    one.kind == other.kind && tasks(one) == tasks(other)
+}
+
+/// Returns the active plan of a status.
+pub(super) fn active(status: &SeiNodeStatus) -> Option<&TaskPlan> {
+    status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active)
+}
+
+/// Returns the current task of a plan, with its step.
+pub(super) fn current(plan: &TaskPlan) -> Option<(Step, &PlannedTask)> {
+    let task = plan.tasks.iter().find(|task| task.status != TaskStatus::Complete)?;
+    Some((Step::from_name(&task.task_type)?, task))
+}
+
+/// Returns the task at which a plan failed, with its step.
+pub(super) fn failed(plan: &TaskPlan) -> Option<(Step, &PlannedTask)> {
+    let task = plan.tasks.get(usize::try_from(plan.failed_task_index?).ok()?)?;
+    Some((Step::from_name(&task.task_type)?, task))
+}
+
+/// Returns whether a plan sets up a node. Plans of the upstream controller have no kind.
+pub(super) fn is_setup(plan: &TaskPlan) -> bool {
+    matches!(plan.kind, Some(PlanKind::Init | PlanKind::Bootstrap | PlanKind::Genesis) | None)
+        && plan.failed_phase.is_some()
+}
+
+/// Returns the tasks of a plan that come before the teardown of the bootstrap pod.
+pub(super) fn bootstrap_tasks(plan: &TaskPlan) -> &[PlannedTask] {
+    let teardown = plan.tasks.iter().position(|task| task.task_type == Step::TeardownBootstrap.name());
+    &plan.tasks[..teardown.unwrap_or_default()]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plan(extra: Value) -> TaskPlan {
+        let task = |name: &str, params: Value| json!({ "type": name, "id": name, "status": "Pending", "params": params });
+        let mut plan = json!({
+            "id": "p",
+            "kind": "NodeUpdate",
+            "phase": "Active",
+            "tasks": [
+                task("validate-node-key", json!({})),
+                task("apply-statefulset", json!({ "peers": [{ "static": { "addresses": ["id@legacy:1"] } }] })),
+                task("observe-image", json!({})),
+                task("config-apply", json!({ "incremental": true })),
+            ],
+        });
+        if let (Some(plan), Value::Object(extra)) = (plan.as_object_mut(), extra) {
+            plan.extend(extra);
+        }
+        serde_json::from_value(plan).unwrap()
+    }
+
+    #[test]
+    fn stored_changes_and_peers_are_used() {
+        let stored = plan(json!({
+            "changes": { "tls": true, "config": "Full" },
+            "peers": [{ "static": { "addresses": ["id@stored:1"] } }],
+        }));
+        let wanted = PlanChanges { tls: true, config: ConfigChange::Full, ..PlanChanges::default() };
+        assert_eq!(changes(&stored), wanted);
+        assert_eq!(json!(peers(&stored)), json!([{ "static": { "addresses": ["id@stored:1"] } }]));
+        assert_eq!(
+            changes(&plan(json!({ "changes": {} }))),
+            PlanChanges::default(),
+            "stored, although tasks differ"
+        );
+        assert_eq!(peers(&plan(json!({ "peers": [] }))), Some(Vec::new()), "stored, although params differ");
+    }
+
+    #[test]
+    fn legacy_changes_and_peers_follow_from_tasks() {
+        let legacy = plan(json!({}));
+        let wanted = PlanChanges {
+            pod: true,
+            keys: true,
+            config: ConfigChange::Incremental,
+            ..PlanChanges::default()
+        };
+        assert_eq!(changes(&legacy), wanted);
+        assert_eq!(json!(peers(&legacy)), json!([{ "static": { "addresses": ["id@legacy:1"] } }]));
+        let mut full = legacy;
+        full.tasks[3].params = Some(json!({ "incremental": false }));
+        assert_eq!(changes(&full).config, ConfigChange::Full);
+        full.tasks[3].params = None;
+        assert_eq!(changes(&full).config, ConfigChange::Full);
+        full.tasks.clear();
+        assert_eq!((changes(&full), peers(&full)), (PlanChanges::default(), None));
+    }
+}
