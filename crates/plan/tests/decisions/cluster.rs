@@ -1,5 +1,5 @@
-//! A small abstract cluster around one node: an API server that stores, a StatefulSet controller, a kubelet and a sidecar,
-//! each reduced to what the decision can see of it.
+//! A fake cluster around one node: an API server, a StatefulSet controller, a kubelet and a sidecar, each reduced to
+//! what a decision can observe.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,57 +22,57 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The cluster around one node.
+/// A fake cluster around one node.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// The node as it is stored.
+    /// The stored node.
     pub node: SeiNode,
-    /// What is stored beside it. Pods are here too.
-    pub world: World,
-    /// The sidecar's process and its store.
+    /// All other stored objects.
+    pub observed: World,
+    /// The process and the store of the sidecar.
     pub sidecar: Sidecar,
-    /// Uids that were given out.
+    /// The last uid.
     pub uids: u64,
-    /// Plans that were made.
+    /// The number of plans.
     pub plans: u64,
-    /// Pods that the operator deleted, by the generation that the node had.
-    pub cycles: BTreeMap<i64, u32>,
-    /// How often each task was given, by id.
-    pub given: BTreeMap<String, u32>,
-    /// Writes of the operator to the API server.
+    /// The number of pods that the operator deleted, by generation of the node.
+    pub pod_deletions: BTreeMap<i64, u32>,
+    /// How often each task was submitted, by id.
+    pub submissions: BTreeMap<String, u32>,
+    /// The number of writes of the operator to the API server.
     pub writes: u64,
-    /// Minutes since the beginning.
+    /// Minutes since the start.
     pub minutes: i64,
 }
 
-/// The sidecar of the node's pod.
+/// The sidecar in the pod of the node.
 #[derive(Clone, Debug, Default)]
 pub struct Sidecar {
-    /// A process serves.
+    /// The process is running.
     pub up: bool,
-    /// It was told that seid may start.
+    /// It lets seid run.
     pub ready: bool,
-    /// How its pod was made to serve.
-    pub wants_tls: bool,
-    /// How it is served.
+    /// The pod was created with TLS.
+    pub pod_has_tls: bool,
+    /// The running process serves TLS.
     pub tls: bool,
-    /// Its store, which is on the data volume.
+    /// Tasks on the data volume, by id: type, state, run.
     pub tasks: BTreeMap<String, (String, TaskState, u32)>,
-    /// How often the next tasks fail.
+    /// How many of the next tasks fail.
     pub failures: u32,
 }
 
 impl Cluster {
-    /// A node that was just created.
+    /// Returns a cluster with a new node.
     pub fn new(node: SeiNode) -> Self {
         Self {
             node,
-            world: World::default(),
+            observed: World::default(),
             sidecar: Sidecar::default(),
             uids: 1,
             plans: 0,
-            cycles: BTreeMap::new(),
-            given: BTreeMap::new(),
+            pod_deletions: BTreeMap::new(),
+            submissions: BTreeMap::new(),
             writes: 0,
             minutes: 0,
         }
@@ -84,7 +84,7 @@ impl Cluster {
         *self.node.metadata.generation.get_or_insert(1) += 1;
     }
 
-    /// Stores a status, as the API server would: only onto what was read, which is so here.
+    /// Stores a status. Returns whether it has changed.
     pub fn record(&mut self, status: &SeiNodeStatus) -> bool {
         if self.node.status.as_ref() == Some(status) {
             return false;
@@ -94,21 +94,21 @@ impl Cluster {
         true
     }
 
-    /// Answers what was asked.
-    pub fn observe(&self, needs: &Needs, world: &mut World) {
-        let reached = |tls: Scheme| self.sidecar.up && self.sidecar.tls == (tls == Scheme::Https);
-        let away = || "no answer".to_owned();
-        world.secrets = needs.secrets.iter().map(|name| (name.clone(), self.secret(name))).collect();
+    /// Answers the queries of the operator.
+    pub fn answer(&self, needs: &Needs, observed: &mut World) {
+        let is_reachable = |tls: Scheme| self.sidecar.up && self.sidecar.tls == (tls == Scheme::Https);
+        let error = || "no answer".to_owned();
+        observed.secrets = needs.secrets.iter().map(|name| (name.clone(), self.secret(name))).collect();
         if let Some(to) = &needs.health {
-            world.sidecar.health = match (reached(to.scheme), self.sidecar.ready) {
-                (false, _) => Health::Unreachable(away()),
+            observed.sidecar.health = match (is_reachable(to.scheme), self.sidecar.ready) {
+                (false, _) => Health::Unreachable(error()),
                 (true, true) => Health::Ready,
                 (true, false) => Health::NotReady,
             };
         }
         if let Some((to, id)) = &needs.task {
-            let sight = match (reached(to.scheme), self.sidecar.tasks.get(id)) {
-                (false, _) => TaskSight::Unreachable(away()),
+            let task = match (is_reachable(to.scheme), self.sidecar.tasks.get(id)) {
+                (false, _) => TaskSight::Unreachable(error()),
                 (true, None) => TaskSight::NotFound,
                 (true, Some((type_, state, run))) => TaskSight::Found(Box::new(TaskResult {
                     id: id.clone(),
@@ -117,16 +117,19 @@ impl Cluster {
                     run: *run,
                     params: None,
                     result: None,
-                    error: (*state == TaskState::Failed).then(|| "it failed".into()),
+                    error: (*state == TaskState::Failed).then(|| "task failed".into()),
                     submitted_at: serde_json::from_value(json!("2026-05-18T10:00:00.000000Z")).unwrap(),
                     completed_at: None,
                 })),
             };
-            world.sidecar.task = (id.clone(), sight);
+            observed.sidecar.task = (id.clone(), task);
         }
         if let Some(to) = &needs.served {
-            world.sidecar.served =
-                if reached(to.scheme) { Served::As(to.scheme, None) } else { Served::Otherwise(away()) };
+            observed.sidecar.served = if is_reachable(to.scheme) {
+                Served::As(to.scheme, None)
+            } else {
+                Served::Otherwise(error())
+            };
         }
     }
 
@@ -135,57 +138,58 @@ impl Cluster {
             .map_or(SecretSight::Missing, |secret| SecretSight::Found(Arc::new(secret)))
     }
 
-    /// Does what the operator asks for.
-    pub fn act(&mut self, action: &Action, world: &mut World) {
+    /// Executes an action of the operator.
+    pub fn execute(&mut self, action: &Action, observed: &mut World) {
         match action {
             Action::Apply(object) | Action::Create(object) => {
                 self.writes += 1;
                 let object = self.store(object);
-                take_in(&mut self.world, object.clone());
-                take_in(world, object);
+                set_observed(&mut self.observed, object.clone());
+                set_observed(observed, object);
             }
             Action::Delete(Doomed::Pod(pod)) => {
                 self.writes += 1;
-                *self.cycles.entry(self.node.metadata.generation.unwrap_or_default()).or_default() += 1;
+                *self.pod_deletions.entry(self.node.metadata.generation.unwrap_or_default()).or_default() +=
+                    1;
                 let uid = pod.metadata.uid.clone();
-                for stored in [&mut self.world.pods, &mut world.pods] {
+                for stored in [&mut self.observed.pods, &mut observed.pods] {
                     for pod in stored.iter_mut().filter(|pod| pod.metadata.uid == uid) {
-                        going(pod);
+                        mark_terminating(pod);
                     }
                 }
             }
             Action::Delete(Doomed::Certificate(_)) => {
                 self.writes += 1;
-                self.world.certificate = None;
-                world.certificate = None;
+                self.observed.certificate = None;
+                observed.certificate = None;
             }
             Action::Delete(Doomed::Job(_)) => {
                 self.writes += 1;
-                self.world.job = None;
-                world.job = None;
+                self.observed.job = None;
+                observed.job = None;
             }
             Action::Delete(Doomed::Service(_)) => {
                 self.writes += 1;
-                self.world.service = None;
-                world.service = None;
+                self.observed.service = None;
+                observed.service = None;
             }
             Action::Submit(to, request) => {
                 let id = request.id.clone().unwrap_or_default();
-                let said = if self.sidecar.up && self.sidecar.tls == (to.scheme == Scheme::Https) {
+                let answer = if self.sidecar.up && self.sidecar.tls == (to.scheme == Scheme::Https) {
                     self.submit(request);
                     Submission::Taken
                 } else {
                     Submission::Unknown("no answer".into())
                 };
-                world.sidecar.submitted = Some((id, said));
-                world.sidecar.task = Default::default();
+                observed.sidecar.submitted = Some((id, answer));
+                observed.sidecar.task = Default::default();
             }
         }
     }
 
     fn submit(&mut self, request: &TaskRequest) {
         let id = request.id.clone().unwrap_or_default();
-        *self.given.entry(id.clone()).or_default() += 1;
+        *self.submissions.entry(id.clone()).or_default() += 1;
         let before = self.sidecar.tasks.get(&id).map(|(_, state, run)| (*state, *run));
         let run = match before {
             None => 1,
@@ -195,15 +199,15 @@ impl Cluster {
         self.sidecar.tasks.insert(id, (request.task_type.clone(), TaskState::Running, run));
     }
 
-    /// The sidecar works: what is on ends.
-    pub fn sidecar_works(&mut self) -> bool {
+    /// Finishes the running tasks of the sidecar. Returns whether there were any.
+    pub fn run_sidecar(&mut self) -> bool {
         if !self.sidecar.up {
             return false;
         }
-        let mut worked = false;
+        let mut has_worked = false;
         for (type_, state, _) in self.sidecar.tasks.values_mut().filter(|task| task.1 == TaskState::Running) {
-            worked = true;
-            // Only what may be tried again: anything else fails the plan, and rightly so.
+            has_worked = true;
+            // Only a task with retries: the failure of any other task fails the plan.
             if self.sidecar.failures > 0 && type_ == "configure-genesis" {
                 self.sidecar.failures -= 1;
                 *state = TaskState::Failed;
@@ -212,46 +216,47 @@ impl Cluster {
             *state = TaskState::Completed;
             self.sidecar.ready |= type_ == "mark-ready";
         }
-        worked
+        has_worked
     }
 
     fn store(&mut self, object: &Object) -> Object {
         match object {
-            Object::StatefulSet(wanted) => {
-                let live = self.world.stateful_set.as_deref().map(whole).map(Arc::new);
-                Object::StatefulSet(Box::new(self.stored(&**wanted, live)))
+            Object::StatefulSet(desired) => {
+                let live = self.observed.stateful_set.as_deref().map(to_stateful_set).map(Arc::new);
+                Object::StatefulSet(Box::new(self.stored(&**desired, live)))
             }
-            Object::Service(wanted) => {
-                Object::Service(Box::new(self.stored(&**wanted, self.world.service.clone())))
+            Object::Service(desired) => {
+                Object::Service(Box::new(self.stored(&**desired, self.observed.service.clone())))
             }
-            Object::ConfigMap(wanted) => {
-                Object::ConfigMap(Box::new(self.stored(&**wanted, self.world.proxy_config.clone())))
+            Object::ConfigMap(desired) => {
+                Object::ConfigMap(Box::new(self.stored(&**desired, self.observed.proxy_config.clone())))
             }
-            Object::NetworkPolicy(wanted) => {
-                Object::NetworkPolicy(Box::new(self.stored(&**wanted, self.world.network_policy.clone())))
+            Object::NetworkPolicy(desired) => {
+                Object::NetworkPolicy(Box::new(self.stored(&**desired, self.observed.network_policy.clone())))
             }
-            Object::Claim(wanted) => {
-                Object::Claim(Box::new(self.stored(&**wanted, self.world.claim.clone())))
+            Object::Claim(desired) => {
+                Object::Claim(Box::new(self.stored(&**desired, self.observed.claim.clone())))
             }
-            Object::Certificate(wanted) => {
-                let mut live = self.stored(&**wanted, self.world.certificate.clone());
+            Object::Certificate(desired) => {
+                let mut live = self.stored(&**desired, self.observed.certificate.clone());
                 // cert-manager issues at once.
                 live.status =
                     serde_json::from_value(json!({ "conditions": [{ "type": "Ready", "status": "True" }] }))
                         .unwrap();
                 Object::Certificate(Box::new(live))
             }
-            Object::Job(wanted) => Object::Job(Box::new(self.stored(&**wanted, self.world.job.clone()))),
+            Object::Job(desired) => Object::Job(Box::new(self.stored(&**desired, self.observed.job.clone()))),
         }
     }
 
-    /// An object as the API server stores it: with a uid, a generation that counts changes of the spec, and the status kept.
-    fn stored<K>(&mut self, wanted: &K, live: Option<Arc<K>>) -> K
+    /// Returns an object as the API server stores it: with a uid, a generation that counts changes of the spec, and its
+    /// status.
+    fn stored<K>(&mut self, desired: &K, live: Option<Arc<K>>) -> K
     where
         K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
     {
-        let mut signed = wanted.clone();
-        applied::sign(&mut signed, &applied::hash(wanted).unwrap());
+        let mut signed = desired.clone();
+        applied::sign(&mut signed, &applied::hash(desired).unwrap());
         let mut body = serde_json::to_value(&signed).unwrap();
         let before = live.map(|live| serde_json::to_value(&*live).unwrap()).unwrap_or(Value::Null);
         if before.is_null() {
@@ -268,23 +273,24 @@ impl Cluster {
         serde_json::from_value(body).unwrap()
     }
 
-    /// The StatefulSet's controller: sees the template, makes the pod.
-    pub fn stateful_set_works(&mut self) -> bool {
-        let Some(set) = self.world.stateful_set.as_deref().map(whole) else { return false };
+    /// Runs the StatefulSet controller: it observes the template and creates the pod. Returns whether anything has
+    /// changed.
+    pub fn run_stateful_set_controller(&mut self) -> bool {
+        let Some(set) = self.observed.stateful_set.as_deref().map(to_stateful_set) else { return false };
         let mut changed = false;
         let revision = revision(&set);
         let status = set.status.clone().unwrap_or_default();
         if status.observed_generation != set.metadata.generation
             || status.update_revision.as_deref() != Some(&revision)
         {
-            let mut seen = set.clone();
-            let status = seen.status.get_or_insert_default();
+            let mut updated = set.clone();
+            let status = updated.status.get_or_insert_default();
             status.observed_generation = set.metadata.generation;
             status.update_revision = Some(revision.clone());
-            self.world.stateful_set = Some(as_seen(&seen));
+            self.observed.stateful_set = Some(to_observed(&updated));
             changed = true;
         }
-        if self.world.pods.is_empty() {
+        if self.observed.pods.is_empty() {
             self.uids += 1;
             let template = set.spec.as_ref().unwrap().template.clone();
             let mut pod =
@@ -298,23 +304,23 @@ impl Cluster {
                 "apiVersion": "apps/v1", "kind": "StatefulSet", "name": set.metadata.name, "uid": set.metadata.uid, "controller": true,
             }]))
             .unwrap();
-            self.sidecar.wants_tls = json!(pod.spec).to_string().contains("--secure-listen-address");
-            self.world.pods = vec![Arc::new(serde_json::from_value(json!(pod)).unwrap())];
+            self.sidecar.pod_has_tls = json!(pod.spec).to_string().contains("--secure-listen-address");
+            self.observed.pods = vec![Arc::new(serde_json::from_value(json!(pod)).unwrap())];
             changed = true;
         }
         changed
     }
 
-    /// The kubelet: ends what is to end, starts what is there.
-    pub fn kubelet_works(&mut self) -> bool {
-        let before = self.world.pods.len();
-        self.world.pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
-        if self.world.pods.len() != before {
+    /// Runs the kubelet: it removes terminating pods and starts new ones. Returns whether anything has changed.
+    pub fn run_kubelet(&mut self) -> bool {
+        let before = self.observed.pods.len();
+        self.observed.pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+        if self.observed.pods.len() != before {
             self.sidecar.up = false;
             self.sidecar.ready = false;
             return true;
         }
-        let Some(pod) = self.world.pods.first().filter(|pod| pod.status.is_none()) else { return false };
+        let Some(pod) = self.observed.pods.first().filter(|pod| pod.status.is_none()) else { return false };
         let mut running = (**pod).clone();
         running.status = serde_json::from_value(json!({
             "phase": "Running",
@@ -325,26 +331,26 @@ impl Cluster {
             }],
         }))
         .unwrap();
-        self.sidecar.tls = self.sidecar.wants_tls;
+        self.sidecar.tls = self.sidecar.pod_has_tls;
         self.sidecar.up = true;
         self.sidecar.ready = false;
-        self.world.pods = vec![Arc::new(running)];
+        self.observed.pods = vec![Arc::new(running)];
         true
     }
 
-    /// Somebody deletes the pod.
-    pub fn pod_is_deleted(&mut self) {
-        self.world.pods.iter_mut().for_each(going);
+    /// Deletes the pod, not as the operator.
+    pub fn delete_pod(&mut self) {
+        self.observed.pods.iter_mut().for_each(mark_terminating);
     }
 
-    /// The sidecar's process ends and comes again; what it did not finish is begun again.
-    pub fn sidecar_restarts(&mut self) {
+    /// Restarts the process of the sidecar. Unfinished tasks restart.
+    pub fn restart_sidecar(&mut self) {
         self.sidecar.ready = false;
     }
 
-    /// What tells states apart: everything but counters. An object is told by what it was applied from.
+    /// Returns a hash of the state without counters. Objects are identified by the hash they were applied with.
     pub fn fingerprint(&self) -> u64 {
-        let set = self.world.stateful_set.as_deref().map(whole).map(|set| {
+        let set = self.observed.stateful_set.as_deref().map(to_stateful_set).map(|set| {
             let hash = set.metadata.annotations.as_ref().and_then(|all| all.get(APPLIED_HASH)).cloned();
             let status = set
                 .status
@@ -352,7 +358,7 @@ impl Cluster {
                 .map(|status| (status.observed_generation, status.update_revision.clone()));
             (set.metadata.generation, hash, status)
         });
-        let pod = self.world.pods.first().map(|pod| {
+        let pod = self.observed.pods.first().map(|pod| {
             let revision = pod.metadata.labels.as_ref().and_then(|all| all.get(REVISION)).cloned();
             (
                 pod.metadata.uid.clone(),
@@ -361,18 +367,18 @@ impl Cluster {
                 pod.status.is_some(),
             )
         });
-        let there = [
-            self.world.service.is_some(),
-            self.world.proxy_config.is_some(),
-            self.world.network_policy.is_some(),
-            self.world.claim.is_some(),
-            self.world.certificate.is_some(),
+        let existing = [
+            self.observed.service.is_some(),
+            self.observed.proxy_config.is_some(),
+            self.observed.network_policy.is_some(),
+            self.observed.claim.is_some(),
+            self.observed.certificate.is_some(),
         ];
         let node = (&self.node.spec, &self.node.metadata.generation, &self.node.status);
         let mut hasher = DefaultHasher::new();
         serde_json::to_string(&node).unwrap().hash(&mut hasher);
-        (set, pod, there, &self.cycles).hash(&mut hasher);
-        let Sidecar { up, ready, wants_tls: _, tls, tasks, failures } = &self.sidecar;
+        (set, pod, existing, &self.pod_deletions).hash(&mut hasher);
+        let Sidecar { up, ready, pod_has_tls: _, tls, tasks, failures } = &self.sidecar;
         (up, ready, tls, failures).hash(&mut hasher);
         for (id, (_, state, run)) in tasks {
             (id, format!("{state:?}"), run).hash(&mut hasher);
@@ -381,36 +387,37 @@ impl Cluster {
     }
 }
 
-/// Says which revision of a StatefulSet's template a pod was made from.
+/// The label that names the StatefulSet revision a pod was created from.
 const REVISION: &str = "controller-revision-hash";
 
-/// A StatefulSet, as the operator would see it.
-pub fn as_seen(set: &StatefulSet) -> Arc<SeenSet> {
+/// Returns a StatefulSet as the operator observes it.
+pub fn to_observed(set: &StatefulSet) -> Arc<SeenSet> {
     Arc::new(SeenSet::try_from(set).unwrap())
 }
 
-/// The StatefulSet that was seen.
-pub fn whole(seen: &SeenSet) -> StatefulSet {
-    serde_json::from_value(json!(seen)).unwrap()
+/// Returns the StatefulSet that was observed.
+pub fn to_stateful_set(observed: &SeenSet) -> StatefulSet {
+    serde_json::from_value(json!(observed)).unwrap()
 }
 
-/// An object as the API server returned it: from now on it is what was seen.
-fn take_in(world: &mut World, object: Object) {
+/// Adds an object to the observed state, as the API server returned it.
+fn set_observed(observed: &mut World, object: Object) {
     match object {
-        Object::StatefulSet(object) => world.stateful_set = Some(as_seen(&object)),
-        Object::Service(object) => world.service = Some(Arc::new(*object)),
-        Object::ConfigMap(object) => world.proxy_config = Some(Arc::new(*object)),
-        Object::NetworkPolicy(object) => world.network_policy = Some(Arc::new(*object)),
-        Object::Claim(object) => world.claim = Some(Arc::new(*object)),
-        Object::Certificate(object) => world.certificate = Some(Arc::new(*object)),
-        Object::Job(object) => world.job = Some(Arc::new(*object)),
+        Object::StatefulSet(object) => observed.stateful_set = Some(to_observed(&object)),
+        Object::Service(object) => observed.service = Some(Arc::new(*object)),
+        Object::ConfigMap(object) => observed.proxy_config = Some(Arc::new(*object)),
+        Object::NetworkPolicy(object) => observed.network_policy = Some(Arc::new(*object)),
+        Object::Claim(object) => observed.claim = Some(Arc::new(*object)),
+        Object::Certificate(object) => observed.certificate = Some(Arc::new(*object)),
+        Object::Job(object) => observed.job = Some(Arc::new(*object)),
     }
 }
 
-fn going(pod: &mut Arc<SeenPod>) {
-    let mut gone = (**pod).clone();
-    gone.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-05-18T10:00:00Z")).unwrap());
-    *pod = Arc::new(gone);
+fn mark_terminating(pod: &mut Arc<SeenPod>) {
+    let mut terminating = (**pod).clone();
+    terminating.metadata.deletion_timestamp =
+        Some(serde_json::from_value(json!("2026-05-18T10:00:00Z")).unwrap());
+    *pod = Arc::new(terminating);
 }
 
 fn revision(set: &StatefulSet) -> String {

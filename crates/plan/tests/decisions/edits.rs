@@ -1,4 +1,4 @@
-//! Every edit of a running node is one plan and at most one pod cycle, and then rest.
+//! Edits of a running node: each is one plan and at most one pod replacement.
 
 use api::SeiNode;
 use api::sei_node::{
@@ -7,32 +7,33 @@ use api::sei_node::{
 };
 
 use super::cluster::Cluster;
-use super::operator::{Disturbance, pass};
-use super::specimen::{message, node, platform, reason, running, settle, status, steps};
+use super::fixture::{converge, message, node, platform, reason, running, status, steps};
+use super::reconcile::{Fault, reconcile};
 
-/// Edits a running node, and lets the world settle. Returns the steps of the plan and what the condition said of it.
+/// Edits a running node and lets it converge. Returns the tasks of the plan, and the reason and message of
+/// NodeUpdateInProgress.
 fn edit(cluster: &mut Cluster, change: impl FnOnce(&mut SeiNode)) -> (String, String, String) {
     cluster.edit(change);
-    pass(cluster, &platform(), Disturbance::None);
+    reconcile(cluster, &platform(), Fault::None);
     let plan = steps(cluster).join(" ");
-    let said = (reason(cluster, "NodeUpdateInProgress"), message(cluster, "NodeUpdateInProgress"));
-    settle(cluster, &platform());
-    (plan, said.0, said.1)
+    let condition = (reason(cluster, "NodeUpdateInProgress"), message(cluster, "NodeUpdateInProgress"));
+    converge(cluster, &platform());
+    (plan, condition.0, condition.1)
 }
 
-/// The node is as its spec says, and nothing is written any more.
-fn assert_reached(cluster: &mut Cluster) {
+/// Asserts that the node is in sync with its spec, and that nothing is written in steady state.
+fn assert_in_sync(cluster: &mut Cluster) {
     let status = status(cluster);
     assert_eq!(status.reconciled_generation, cluster.node.metadata.generation, "{status:#?}");
     assert_eq!(reason(cluster, "Ready"), "NodeReady", "{status:#?}");
     assert_eq!(reason(cluster, "NodeUpdateInProgress"), "UpdateComplete");
     let writes = cluster.writes;
-    settle(cluster, &platform());
-    assert_eq!(cluster.writes, writes, "writes at rest");
+    converge(cluster, &platform());
+    assert_eq!(cluster.writes, writes, "writes in steady state");
 }
 
-fn cycles(cluster: &Cluster) -> u32 {
-    cluster.cycles.values().sum()
+fn pod_deletions(cluster: &Cluster) -> u32 {
+    cluster.pod_deletions.values().sum()
 }
 
 fn sidecar(change: impl FnOnce(&mut SidecarConfig)) -> impl FnOnce(&mut SeiNode) {
@@ -48,25 +49,25 @@ fn issuer(name: &str) -> Option<SidecarTls> {
 }
 
 #[test]
-fn a_node_that_has_just_become_running_gets_no_second_plan() {
+fn new_running_node_gets_no_second_plan() {
     let mut cluster = running(node("a"), &platform());
     assert_eq!(status(&cluster).plan.unwrap().kind, Some(PlanKind::Init));
     assert_eq!(status(&cluster).current_image.as_deref(), Some("sei:0"));
     let writes = cluster.writes;
-    settle(&mut cluster, &platform());
+    converge(&mut cluster, &platform());
     assert_eq!(cluster.writes, writes);
 }
 
 #[test]
-fn from_nothing_to_running_is_five_objects_and_few_status_writes() {
+fn setup_takes_five_objects_and_few_status_writes() {
     let cluster = running(node("a"), &platform());
-    let statuses = cluster.writes - 5;
-    assert!(statuses <= 8, "{statuses} status writes with a sidecar that takes a round for each task");
-    assert_eq!(cycles(&cluster), 0);
+    let status_writes = cluster.writes - 5;
+    assert!(status_writes <= 8, "{status_writes} status writes");
+    assert_eq!(pod_deletions(&cluster), 0);
 }
 
 #[test]
-fn an_image() {
+fn image_edit_replaces_the_pod_once() {
     let mut cluster = running(node("a"), &platform());
     let (plan, reason, message) = edit(&mut cluster, |node| node.spec.image = "sei:1".into());
     assert_eq!(
@@ -75,13 +76,13 @@ fn an_image() {
     );
     assert_eq!(reason, "UpdateStarted");
     assert!(message.ends_with(": image sei:1 instead of sei:0"), "{message}");
-    assert_reached(&mut cluster);
-    assert_eq!(cycles(&cluster), 1);
+    assert_in_sync(&mut cluster);
+    assert_eq!(pod_deletions(&cluster), 1);
     assert_eq!(status(&cluster).current_image.as_deref(), Some("sei:1"));
 }
 
 #[test]
-fn image_and_tls_in_one_edit_are_one_plan_and_one_pod_cycle() {
+fn image_and_tls_edit_is_one_plan_and_one_pod_replacement() {
     let mut cluster = running(node("a"), &platform());
     let (plan, reason, message) = edit(&mut cluster, |node| {
         node.spec.image = "sei:1".into();
@@ -97,46 +98,46 @@ fn image_and_tls_in_one_edit_are_one_plan_and_one_pod_cycle() {
         message.contains("image sei:1 instead of sei:0; sidecar TLS ca/ClusterIssuer instead of none"),
         "{message}"
     );
-    assert_reached(&mut cluster);
-    assert_eq!(cycles(&cluster), 1);
+    assert_in_sync(&mut cluster);
+    assert_eq!(pod_deletions(&cluster), 1);
     let tls = status(&cluster).current_sidecar_tls.unwrap();
     assert_eq!((tls.issuer_name.as_deref(), tls.issuer_kind), (Some("ca"), Some(IssuerKind::ClusterIssuer)));
 }
 
 #[test]
-fn defect_21_tls_is_switched_on_and_off_although_no_pod_is_ready_before_its_sidecar_lets_it() {
+fn tls_toggles_without_waiting_for_pod_readiness() {
     let mut cluster = running(node("a"), &platform());
     let (plan, reason, _) = edit(&mut cluster, sidecar(|config| config.tls = issuer("ca")));
     assert_eq!(reason, "TLSToggleStarted");
     assert!(!plan.contains("observe-image") && plan.contains("observe-sidecar-tls"), "{plan}");
-    assert_reached(&mut cluster);
-    assert!(cluster.world.certificate.is_some());
+    assert_in_sync(&mut cluster);
+    assert!(cluster.observed.certificate.is_some());
     let (plan, reason, message) = edit(&mut cluster, sidecar(|config| config.tls = None));
     assert_eq!(reason, "TLSToggleStarted");
     assert!(message.ends_with("sidecar TLS none instead of ca/ClusterIssuer"), "{message}");
     assert!(plan.ends_with("observe-sidecar-tls mark-ready remove-sidecar-cert"), "{plan}");
-    assert_reached(&mut cluster);
-    assert_eq!(cycles(&cluster), 2);
-    assert!(cluster.world.certificate.is_none(), "the certificate is removed");
+    assert_in_sync(&mut cluster);
+    assert_eq!(pod_deletions(&cluster), 2);
+    assert!(cluster.observed.certificate.is_none(), "the Certificate is deleted");
     assert_eq!(status(&cluster).current_sidecar_tls.unwrap().issuer_name, None);
 }
 
 #[test]
-fn an_issuer_swap_replaces_the_pod_once() {
+fn issuer_change_replaces_the_pod_once() {
     let mut cluster = running(node("a"), &platform());
     edit(&mut cluster, sidecar(|config| config.tls = issuer("ca")));
-    let before = cycles(&cluster);
+    let before = pod_deletions(&cluster);
     let (plan, reason, message) = edit(&mut cluster, sidecar(|config| config.tls = issuer("other")));
     assert_eq!(reason, "TLSToggleStarted");
     assert!(message.ends_with("sidecar TLS other/ClusterIssuer instead of ca/ClusterIssuer"), "{message}");
     assert!(plan.contains("apply-sidecar-cert wait-for-sidecar-tls-secret"), "{plan}");
-    assert_reached(&mut cluster);
-    assert_eq!(cycles(&cluster), before + 1);
-    assert_eq!(cluster.world.certificate.as_ref().unwrap().spec.issuer_ref.name, "other");
+    assert_in_sync(&mut cluster);
+    assert_eq!(pod_deletions(&cluster), before + 1);
+    assert_eq!(cluster.observed.certificate.as_ref().unwrap().spec.issuer_ref.name, "other");
 }
 
 #[test]
-fn every_other_part_of_the_pod() {
+fn each_pod_field_edit_is_one_plan_and_one_pod_replacement() {
     type Change = fn(&mut SeiNode);
     let changes: [(&str, Change); 5] = [
         ("sidecar image", |node| sidecar(|config| config.image = Some("sidecar:2".into()))(node)),
@@ -163,13 +164,13 @@ fn every_other_part_of_the_pod() {
         assert_eq!(reason, "UpdateStarted", "{what}");
         assert!(message.contains(what), "{what}: {message}");
         assert!(plan.contains("replace-pod observe-image mark-ready"), "{what}: {plan}");
-        assert_reached(&mut cluster);
-        assert_eq!(cycles(&cluster), 1, "{what}");
+        assert_in_sync(&mut cluster);
+        assert_eq!(pod_deletions(&cluster), 1, "{what}");
     }
 }
 
 #[test]
-fn settings_are_written_by_the_new_pod_before_seid_starts() {
+fn settings_are_written_before_seid_starts() {
     type Change = fn(&mut SeiNode);
     let changes: [(&str, Change, &str); 4] = [
         (
@@ -209,30 +210,30 @@ fn settings_are_written_by_the_new_pod_before_seid_starts() {
         assert_eq!(reason, "UpdateStarted", "{what}");
         assert!(message.contains(what), "{what}: {message}");
         assert!(plan.ends_with(&format!("replace-pod observe-image {tasks} mark-ready")), "{what}: {plan}");
-        assert_reached(&mut cluster);
-        assert_eq!(cycles(&cluster), 1, "{what}");
+        assert_in_sync(&mut cluster);
+        assert_eq!(pod_deletions(&cluster), 1, "{what}");
     }
 }
 
 #[test]
-fn a_setting_that_is_no_longer_wanted_is_taken_away() {
+fn removed_override_is_removed_by_a_full_write() {
     let mut node = node("a");
     node.spec.overrides.insert("a.b".into(), "1".into());
     let mut cluster = running(node, &platform());
     cluster.edit(|node| node.spec.overrides.clear());
-    pass(&mut cluster, &platform(), Disturbance::None);
+    reconcile(&mut cluster, &platform(), Fault::None);
     let plan = status(&cluster).plan.unwrap();
     let apply = plan.tasks.iter().find(|task| task.task_type == "config-apply").unwrap();
-    assert_eq!(apply.params.as_ref().unwrap()["incremental"], false, "written anew, from the defaults");
-    settle(&mut cluster, &platform());
-    assert_reached(&mut cluster);
+    assert_eq!(apply.params.as_ref().unwrap()["incremental"], false, "full write from the defaults");
+    converge(&mut cluster, &platform());
+    assert_in_sync(&mut cluster);
     assert_eq!(status(&cluster).current_overrides, Some([].into()));
 }
 
 #[test]
-fn an_operator_after_another_one_replaces_no_pod_until_the_spec_is_edited() {
+fn takeover_replaces_no_pod_until_the_spec_is_edited() {
     let mut cluster = running(node("a"), &platform());
-    // What the operator before us had written.
+    // The status of the upstream controller.
     let before = status(&cluster);
     cluster.node.status = Some(SeiNodeStatus {
         phase: before.phase,
@@ -242,43 +243,42 @@ fn an_operator_after_another_one_replaces_no_pod_until_the_spec_is_edited() {
     let mut newer = platform();
     newer.sidecar_image = "sidecar:99".into();
     newer.proxy_image = "proxy:99".into();
-    settle(&mut cluster, &newer);
-    assert_eq!(cycles(&cluster), 0, "never observed is no drift");
+    converge(&mut cluster, &newer);
+    assert_eq!(pod_deletions(&cluster), 0, "a field that was never observed is not drift");
     cluster.edit(|node| node.spec.pod_labels.extend([("a".into(), "b".into())]));
-    settle(&mut cluster, &newer);
-    assert_eq!(cycles(&cluster), 1);
+    converge(&mut cluster, &newer);
+    assert_eq!(pod_deletions(&cluster), 1);
     assert_eq!(status(&cluster).current_sidecar_image.as_deref(), Some("sidecar:99"));
-    assert_reached_by(&mut cluster, &newer);
+    assert_steady(&mut cluster, &newer);
 }
 
-fn assert_reached_by(cluster: &mut Cluster, platform: &plan::Platform) {
+fn assert_steady(cluster: &mut Cluster, platform: &plan::Platform) {
     let writes = cluster.writes;
-    settle(cluster, platform);
-    assert_eq!(cluster.writes, writes, "writes at rest");
+    converge(cluster, platform);
+    assert_eq!(cluster.writes, writes, "writes in steady state");
 }
 
 #[test]
-fn a_new_default_image_of_sidecars_reaches_nodes_that_were_observed() {
+fn new_default_sidecar_image_updates_nodes() {
     let mut cluster = running(node("a"), &platform());
     let mut newer = platform();
     newer.sidecar_image = "sidecar:2".into();
-    settle(&mut cluster, &newer);
-    assert_eq!(cycles(&cluster), 1);
+    converge(&mut cluster, &newer);
+    assert_eq!(pod_deletions(&cluster), 1);
     assert_eq!(status(&cluster).current_sidecar_image.as_deref(), Some("sidecar:2"));
 }
 
-/// W12.
 #[test]
-fn an_audience_of_the_proxy_reaches_nodes_that_were_observed() {
+fn new_proxy_audience_updates_nodes() {
     let mut cluster = running(node("a"), &platform());
-    let own = plan::Platform { proxy_token_audience: Some("sidecars.sei.io".into()), ..platform() };
-    settle(&mut cluster, &own);
-    assert_eq!(cycles(&cluster), 1);
-    assert_reached_by(&mut cluster, &own);
+    let with_audience = plan::Platform { proxy_token_audience: Some("sidecars.sei.io".into()), ..platform() };
+    converge(&mut cluster, &with_audience);
+    assert_eq!(pod_deletions(&cluster), 1);
+    assert_steady(&mut cluster, &with_audience);
 }
 
 #[test]
-fn what_a_node_began_with_is_named_when_it_is_edited() {
+fn edit_of_the_initial_snapshot_is_reported() {
     let mut node = node("a");
     let snapshot = |height| SnapshotSource {
         s3: Some(S3Snapshot { target_height: height }),
@@ -290,51 +290,51 @@ fn what_a_node_began_with_is_named_when_it_is_edited() {
     cluster.edit(|node| {
         node.spec.full_node = Some(FullNodeSpec { snapshot: Some(snapshot(6)), snapshot_generation: None });
     });
-    settle(&mut cluster, &platform());
+    converge(&mut cluster, &platform());
     assert_eq!(reason(&cluster, "SpecApplied"), "FieldsNotApplied");
-    let said = message(&cluster, "SpecApplied");
-    assert!(said.starts_with("spec.fullNode.snapshot.s3.targetHeight: "), "{said}");
-    assert_eq!(cycles(&cluster), 0);
+    let text = message(&cluster, "SpecApplied");
+    assert!(text.starts_with("spec.fullNode.snapshot.s3.targetHeight: "), "{text}");
+    assert_eq!(pod_deletions(&cluster), 0);
     cluster.edit(|node| {
         node.spec.full_node = Some(FullNodeSpec { snapshot: Some(snapshot(5)), snapshot_generation: None });
     });
-    settle(&mut cluster, &platform());
+    converge(&mut cluster, &platform());
     assert_eq!(reason(&cluster, "SpecApplied"), "AllApplied");
 }
 
 #[test]
-fn a_label_that_selects_nobody_is_named_until_it_selects_somebody() {
+fn label_source_without_nodes_is_reported() {
     let mut cluster = running(node("a"), &platform());
     cluster.edit(|node| {
         let label = LabelPeers { selector: [("a".into(), "b".into())].into(), namespace: None };
         node.spec.peers = vec![PeerSource { label: Some(label), ..PeerSource::default() }];
     });
-    settle(&mut cluster, &platform());
+    converge(&mut cluster, &platform());
     assert_eq!(reason(&cluster, "SpecApplied"), "FieldsNotApplied");
-    let said = message(&cluster, "SpecApplied");
-    assert!(said.starts_with("spec.peers[0].label: it selects no node"), "{said}");
-    assert_eq!(cycles(&cluster), 0);
-    cluster.world.label_peers = [(0, vec!["b-0.b".to_owned()])].into();
-    settle(&mut cluster, &platform());
+    let text = message(&cluster, "SpecApplied");
+    assert!(text.starts_with("spec.peers[0].label: selects no node"), "{text}");
+    assert_eq!(pod_deletions(&cluster), 0);
+    cluster.observed.label_peers = [(0, vec!["b-0.b".to_owned()])].into();
+    converge(&mut cluster, &platform());
     assert_eq!(reason(&cluster, "SpecApplied"), "AllApplied");
-    assert_eq!(cycles(&cluster), 1);
+    assert_eq!(pod_deletions(&cluster), 1);
 }
 
 #[test]
-fn a_paused_node_is_left_alone_and_says_what_would_be_done() {
+fn paused_node_reports_pending_changes() {
     let mut cluster = running(node("a"), &platform());
     cluster.edit(|node| {
         node.spec.paused = true;
         node.spec.image = "sei:1".into();
     });
-    let (uids, given) = (cluster.uids, cluster.given.clone());
-    settle(&mut cluster, &platform());
-    assert_eq!((cluster.uids, &cluster.given), (uids, &given), "nothing was done");
+    let (uids, submissions) = (cluster.uids, cluster.submissions.clone());
+    converge(&mut cluster, &platform());
+    assert_eq!((cluster.uids, &cluster.submissions), (uids, &submissions), "nothing is executed");
     assert_eq!(reason(&cluster, "Paused"), "Paused");
-    let said = message(&cluster, "Paused");
-    assert!(said.contains("image sei:1 instead of sei:0"), "{said}");
+    let text = message(&cluster, "Paused");
+    assert!(text.contains("image sei:1 instead of sei:0"), "{text}");
     cluster.edit(|node| node.spec.paused = false);
-    settle(&mut cluster, &platform());
-    assert_eq!(cycles(&cluster), 1);
+    converge(&mut cluster, &platform());
+    assert_eq!(pod_deletions(&cluster), 1);
     assert_eq!(status(&cluster).current_image.as_deref(), Some("sei:1"));
 }

@@ -1,19 +1,15 @@
-//! Decisions about nodes, on an abstract cluster: plans, edits, failures and stories, and all of them in every order.
+//! Decisions about nodes on a fake cluster: plans, edits, failures and lifecycle, and a model check over all orders of
+//! events.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests may panic as tests may"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers may panic")]
 
 mod certificate;
 mod cluster;
-mod operator;
-mod specimen;
+mod fixture;
+mod reconcile;
 
 mod edits;
 mod failures;
+mod lifecycle;
 mod model;
 mod plans;
-mod stories;

@@ -1,6 +1,6 @@
-//! The decision is model-checked: nodes with edits, killed operators, lost answers, deleted pods and restarted sidecars, in
-//! every order within bounds. From every state that can be reached, a world without further disturbance must come to rest
-//! with the node as its spec says.
+//! Model-checks the decision: nodes with edits, killed operators, lost answers, deleted pods and restarted sidecars, in
+//! every order within bounds. From every reachable state, the node must converge to its spec once there are no more
+//! faults.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,17 +13,17 @@ use stateright::{Checker, Model, Property};
 
 use super::certificate::NODES;
 use super::cluster::Cluster;
-use super::operator::{Disturbance, pass};
-use super::specimen::{node, platform, round, running};
+use super::fixture::{node, platform, run_once, running};
+use super::reconcile::{Fault, reconcile};
 
-/// How many states are looked at in the bounded form, for each model. `make model` looks at more.
+/// The bound on checked states of each model. `make model` checks more.
 const STATES: usize = 300;
 
-/// What may happen, and how often.
+/// How many events may happen.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     nodes: usize,
-    /// Whether they run in the beginning, or were just created.
+    /// Whether the nodes are running at the start, or new.
     running: bool,
     edits: u8,
     faults: u8,
@@ -39,7 +39,7 @@ struct State {
     clusters: Vec<Cluster>,
     edits: u8,
     faults: u8,
-    /// A hash of all of it, made once.
+    /// A hash of the whole state.
     key: u64,
 }
 
@@ -64,10 +64,10 @@ impl PartialEq for State {
     }
 }
 
-/// What happens to one node.
+/// An event of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Event {
-    Pass(Disturbance),
+    Reconcile(Fault),
     Edit(Edit),
     StatefulSet,
     Kubelet,
@@ -89,26 +89,26 @@ impl Model for Nodes {
     type Action = (usize, Event);
 
     fn init_states(&self) -> Vec<State> {
-        let begin = |name: &&str| match self.bounds.running {
+        let start = |name: &&str| match self.bounds.running {
             true => running(node(name), &self.platform),
             false => Cluster::new(node(name)),
         };
-        let clusters = NODES[..self.bounds.nodes].iter().map(begin).collect();
+        let clusters = NODES[..self.bounds.nodes].iter().map(start).collect();
         vec![State::new(clusters, self.bounds.edits, self.bounds.faults)]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<(usize, Event)>) {
         for at in 0..state.clusters.len() {
             let mut events =
-                vec![Event::Pass(Disturbance::None), Event::StatefulSet, Event::Kubelet, Event::Sidecar];
+                vec![Event::Reconcile(Fault::None), Event::StatefulSet, Event::Kubelet, Event::Sidecar];
             if state.edits > 0 {
                 let edits = [Edit::Image(1), Edit::Image(2), Edit::Tls(true), Edit::Tls(false), Edit::Both];
                 events.extend(edits.map(Event::Edit));
             }
             if state.faults > 0 {
-                let acts = pass(&mut state.clusters[at].clone(), &self.platform, Disturbance::None);
-                events.extend((1..=acts).map(|act| Event::Pass(Disturbance::KilledAfter(act))));
-                events.extend((1..=acts).map(|act| Event::Pass(Disturbance::AnswerLost(act))));
+                let actions = reconcile(&mut state.clusters[at].clone(), &self.platform, Fault::None);
+                events.extend((1..=actions).map(|action| Event::Reconcile(Fault::KilledAfter(action))));
+                events.extend((1..=actions).map(|action| Event::Reconcile(Fault::AnswerLost(action))));
                 events.extend([Event::PodDeleted, Event::SidecarRestarted, Event::TasksFail]);
             }
             actions.extend(events.into_iter().map(|event| (at, event)));
@@ -119,12 +119,12 @@ impl Model for Nodes {
         let mut next = state.clone();
         let cluster = &mut next.clusters[at];
         match event {
-            Event::Pass(disturbed) => {
-                let acts = pass(cluster, &self.platform, disturbed);
-                match disturbed {
-                    Disturbance::None => {}
-                    // It did not come so far: the same as undisturbed.
-                    Disturbance::KilledAfter(act) | Disturbance::AnswerLost(act) if acts < act => {
+            Event::Reconcile(fault) => {
+                let actions = reconcile(cluster, &self.platform, fault);
+                match fault {
+                    Fault::None => {}
+                    // The fault did not happen: the same as without.
+                    Fault::KilledAfter(action) | Fault::AnswerLost(action) if actions < action => {
                         return None;
                     }
                     _ => next.faults -= 1,
@@ -132,20 +132,20 @@ impl Model for Nodes {
             }
             Event::Edit(edit) => {
                 next.edits -= 1;
-                cluster.edit(|node| edit.make(node));
+                cluster.edit(|node| edit.apply(node));
             }
-            Event::StatefulSet => cluster.stateful_set_works().then_some(())?,
-            Event::Kubelet => cluster.kubelet_works().then_some(())?,
-            Event::Sidecar => cluster.sidecar_works().then_some(())?,
+            Event::StatefulSet => cluster.run_stateful_set_controller().then_some(())?,
+            Event::Kubelet => cluster.run_kubelet().then_some(())?,
+            Event::Sidecar => cluster.run_sidecar().then_some(())?,
             Event::PodDeleted => {
-                (!cluster.world.pods.is_empty()).then_some(())?;
+                (!cluster.observed.pods.is_empty()).then_some(())?;
                 next.faults -= 1;
-                cluster.pod_is_deleted();
+                cluster.delete_pod();
             }
             Event::SidecarRestarted => {
                 cluster.sidecar.up.then_some(())?;
                 next.faults -= 1;
-                cluster.sidecar_restarts();
+                cluster.restart_sidecar();
             }
             Event::TasksFail => {
                 next.faults -= 1;
@@ -158,36 +158,39 @@ impl Model for Nodes {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("one edit, one pod cycle", |_, state: &State| {
-                state.clusters.iter().all(|cluster| cluster.cycles.values().all(|cycles| *cycles <= 1))
+            Property::always("at most one pod replacement for each edit", |_, state: &State| {
+                state
+                    .clusters
+                    .iter()
+                    .all(|cluster| cluster.pod_deletions.values().all(|deletions| *deletions <= 1))
             }),
-            Property::always("a task is given once for each attempt", |_, state: &State| {
+            Property::always("a task is submitted once for each attempt", |_, state: &State| {
                 state.clusters.iter().all(|cluster| {
-                    cluster.given.iter().all(|(id, times)| {
+                    cluster.submissions.iter().all(|(id, times)| {
                         cluster.sidecar.tasks.get(id).is_some_and(|(_, _, run)| times <= run)
                     })
                 })
             }),
             Property::always(
-                "left alone, it comes to rest as its spec says",
+                "without faults, the node converges to its spec",
                 |model: &Nodes, state: &State| {
-                    state.clusters.iter().all(|cluster| comes_to_rest(cluster, &model.platform).is_ok())
+                    state.clusters.iter().all(|cluster| converges(cluster, &model.platform).is_ok())
                 },
             ),
-            // Else the others might hold because nothing happens.
-            Property::sometimes("a plan is stored and begun", |_, state: &State| {
-                let begun = |cluster: &Cluster| {
+            // Otherwise the other properties might hold because nothing happens.
+            Property::sometimes("a plan is stored and executed", |_, state: &State| {
+                let is_started = |cluster: &Cluster| {
                     let plan = cluster.node.status.as_ref().and_then(|status| status.plan.as_ref());
                     plan.is_some_and(|plan| plan.tasks.iter().any(|task| task.status == TaskStatus::Complete))
                 };
-                state.clusters.iter().any(begun)
+                state.clusters.iter().any(is_started)
             }),
         ]
     }
 }
 
 impl Edit {
-    fn make(self, node: &mut SeiNode) {
+    fn apply(self, node: &mut SeiNode) {
         let tls = |node: &mut SeiNode, on: bool| {
             let issuer = SidecarTls { issuer_name: Some("ca".into()), ..SidecarTls::default() };
             let config = SidecarConfig { tls: on.then_some(issuer), ..SidecarConfig::default() };
@@ -204,8 +207,8 @@ impl Edit {
     }
 }
 
-/// States that are known to come to rest: ways from different states soon meet.
-static GOOD: LazyLock<Mutex<HashSet<u64>>> = LazyLock::new(Mutex::default);
+/// States that are known to converge: paths from different states soon meet.
+static CONVERGING: LazyLock<Mutex<HashSet<u64>>> = LazyLock::new(Mutex::default);
 
 fn key(cluster: &Cluster) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -213,102 +216,99 @@ fn key(cluster: &Cluster) -> u64 {
     hasher.finish()
 }
 
-/// Lets everybody work, in turn, without any disturbance. Says what is wrong if that does not end well.
-fn comes_to_rest(cluster: &Cluster, platform: &Platform) -> Result<(), String> {
+/// Runs every component without faults. Returns an error if the node does not converge.
+fn converges(cluster: &Cluster, platform: &Platform) -> Result<(), String> {
     let mut cluster = cluster.clone();
-    let (mut calm, mut way) = (0, Vec::new());
+    let (mut idle, mut path) = (0, Vec::new());
     for _ in 0..200 {
-        let here = key(&cluster);
-        let known = GOOD.lock().unwrap().contains(&here);
-        // Longer than any wait before a retry.
-        if known || calm > 12 {
-            if !known {
-                as_wanted(&cluster)?;
+        let current = key(&cluster);
+        let is_known = CONVERGING.lock().unwrap().contains(&current);
+        // Longer than any backoff.
+        if is_known || idle > 12 {
+            if !is_known {
+                check_in_sync(&cluster)?;
             }
-            GOOD.lock().unwrap().extend(way);
+            CONVERGING.lock().unwrap().extend(path);
             return Ok(());
         }
-        way.push(here);
-        // Time passes only when there is nothing else to do.
-        if round(&mut cluster, platform) {
-            calm = 0;
+        path.push(current);
+        // Time passes only when there is nothing to do.
+        if run_once(&mut cluster, platform) {
+            idle = 0;
         } else {
-            calm += 1;
+            idle += 1;
             cluster.minutes += 1;
         }
     }
-    Err(format!("no rest: {:?}", cluster.node.status))
+    Err(format!("not converged: {:?}", cluster.node.status))
 }
 
-fn as_wanted(cluster: &Cluster) -> Result<(), String> {
+fn check_in_sync(cluster: &Cluster) -> Result<(), String> {
     let status = cluster.node.status.clone().unwrap_or_default();
-    let wrong = |what: &str| Err(format!("{what}: {status:#?}"));
+    let error = |what: &str| Err(format!("{what}: {status:#?}"));
     let image =
-        cluster.world.pods.first().and_then(|pod| {
+        cluster.observed.pods.first().and_then(|pod| {
             pod.spec.as_ref()?.containers.iter().find(|one| one.name == "seid")?.image.clone()
         });
-    let wants_tls = cluster.node.spec.sidecar.as_ref().is_some_and(|sidecar| sidecar.tls.is_some());
+    let is_tls_desired = cluster.node.spec.sidecar.as_ref().is_some_and(|sidecar| sidecar.tls.is_some());
     if status.phase != Some(SeiNodePhase::Running) {
-        return wrong("not running");
+        return error("the node is not running");
     }
     if status.plan.as_ref().is_some_and(|plan| plan.phase != PlanPhase::Complete) {
-        return wrong("a plan is not complete");
+        return error("the plan is not complete");
     }
     if image.as_deref() != Some(&cluster.node.spec.image) || status.current_image != image {
-        return wrong("the image");
+        return error("wrong image");
     }
-    if !cluster.sidecar.ready || cluster.sidecar.tls != wants_tls {
-        return wrong("the sidecar");
+    if !cluster.sidecar.ready || cluster.sidecar.tls != is_tls_desired {
+        return error("wrong sidecar state");
     }
     if status.reconciled_generation != cluster.node.metadata.generation {
-        return wrong("the generation");
+        return error("wrong reconciledGeneration");
     }
-    if cluster.world.certificate.is_some() != wants_tls {
-        return wrong("the certificate");
+    if cluster.observed.certificate.is_some() != is_tls_desired {
+        return error("wrong Certificate");
     }
     Ok(())
 }
 
-/// Looks at states, nearest first, until there are no more or enough of them; says how many.
+/// Checks states in breadth-first order, up to the bound, and prints how many.
 fn check(what: &str, bounds: Bounds) {
     let states = std::env::var("OUTRIGGER_MODEL_STATES").ok();
     let states = states.map_or(STATES, |states| states.parse().expect("OUTRIGGER_MODEL_STATES is a number"));
     let model = Nodes { bounds, platform: platform() };
     let checked = model.checker().threads(2).target_state_count(states).spawn_bfs().join();
     for cluster in checked.discoveries().into_values().flat_map(|path| path.last_state().clusters.clone()) {
-        // Says what is wrong before the path to it is shown; of a good example there is nothing to say.
-        if let Err(why) = comes_to_rest(&cluster, &platform()) {
-            eprintln!("{why}");
+        // Prints the error before stateright prints the path. Examples of `sometimes` have no error.
+        if let Err(error) = converges(&cluster, &platform()) {
+            eprintln!("{error}");
         }
     }
     checked.assert_properties();
-    let (ways, different) = (checked.state_count(), checked.unique_state_count());
-    let extent = if ways < states {
-        "all there are".to_owned()
-    } else {
-        format!("{} steps deep", checked.max_depth())
-    };
-    println!("{what}: {different} different states, reached in {ways} ways, {extent}");
+    let (generated, unique) = (checked.state_count(), checked.unique_state_count());
+    let extent =
+        if generated < states { "exhaustive".to_owned() } else { format!("depth {}", checked.max_depth()) };
+    println!("{what}: {unique} unique states, {generated} generated, {extent}");
 }
 
 #[test]
-fn a_new_node_comes_to_rest_whatever_happens() {
+fn new_node_converges_whatever_happens() {
     check("a new node", Bounds { nodes: 1, running: false, edits: 2, faults: 2 });
 }
 
 #[test]
-fn a_running_node_comes_to_rest_whatever_happens() {
+fn running_node_converges_whatever_happens() {
     check("a running node", Bounds { nodes: 1, running: true, edits: 2, faults: 2 });
 }
 
-/// Of one edit and one fault there are few enough states for all of them to be looked at by `make model`.
+/// With one edit and one fault `make model` checks every state.
 #[test]
-fn one_node_comes_to_rest_whatever_happens_once() {
+fn node_converges_whatever_happens_once() {
     check("a new node, one edit, one fault", Bounds { nodes: 1, running: false, edits: 1, faults: 1 });
     check("a running node, one edit, one fault", Bounds { nodes: 1, running: true, edits: 1, faults: 1 });
 }
 
 #[test]
-fn two_running_nodes_come_to_rest_whatever_happens() {
+fn two_running_nodes_converge_whatever_happens() {
     check("two running nodes", Bounds { nodes: 2, running: true, edits: 2, faults: 1 });
 }

@@ -1,4 +1,4 @@
-//! The plan of every kind of node, step by step.
+//! The setup plan of every kind of node.
 
 use api::SeiNode;
 use api::sei_node::{
@@ -8,23 +8,23 @@ use api::sei_node::{
 };
 
 use super::cluster::Cluster;
-use super::operator::{Disturbance, pass};
-use super::specimen::{node, platform, steps};
+use super::fixture::{node, platform, steps};
+use super::reconcile::{Fault, reconcile};
 
-/// The steps of the first plan of a node.
+/// Returns the task types of the first plan of a node.
 fn first_plan(change: impl FnOnce(&mut SeiNode)) -> String {
     let mut node = node("a");
     node.spec.full_node = None;
     change(&mut node);
     let mut cluster = Cluster::new(node);
-    pass(&mut cluster, &platform(), Disturbance::None);
-    assert_eq!(cluster.writes, 1, "only the plan was stored");
-    assert!(cluster.given.is_empty(), "nothing was given to the sidecar");
+    reconcile(&mut cluster, &platform(), Fault::None);
+    assert_eq!(cluster.writes, 1, "only the plan is stored");
+    assert!(cluster.submissions.is_empty(), "no task is submitted");
     steps(&cluster).join(" ")
 }
 
 const OBJECTS: &str = "apply-network-policy apply-rbac-proxy-config apply-statefulset apply-service";
-const SEEN: &str = "observe-image observe-sidecar-tls";
+const OBSERVE: &str = "observe-image observe-sidecar-tls";
 
 fn s3(height: i64) -> SnapshotSource {
     SnapshotSource { s3: Some(S3Snapshot { target_height: height }), ..SnapshotSource::default() }
@@ -36,16 +36,18 @@ fn fixed_peers() -> Vec<PeerSource> {
 }
 
 #[test]
-fn a_full_node_from_the_first_block() {
+fn full_node_from_the_first_block() {
     let plan = first_plan(|node| node.spec.full_node = Some(FullNodeSpec::default()));
     assert_eq!(
         plan,
-        format!("ensure-data-pvc {OBJECTS} {SEEN} configure-genesis config-apply config-validate mark-ready")
+        format!(
+            "ensure-data-pvc {OBJECTS} {OBSERVE} configure-genesis config-apply config-validate mark-ready"
+        )
     );
 }
 
 #[test]
-fn a_full_node_from_a_snapshot_with_peers_that_publishes() {
+fn full_node_from_snapshot_with_peers_and_uploads() {
     let plan = first_plan(|node| {
         let tendermint = TendermintSnapshotGeneration { keep_recent: 2, publish: Some(Publish {}) };
         let snapshot_generation = Some(SnapshotGeneration { tendermint: Some(tendermint) });
@@ -55,14 +57,14 @@ fn a_full_node_from_a_snapshot_with_peers_that_publishes() {
     assert_eq!(
         plan,
         format!(
-            "ensure-data-pvc {OBJECTS} {SEEN} snapshot-restore configure-genesis config-apply discover-peers \
+            "ensure-data-pvc {OBJECTS} {OBSERVE} snapshot-restore configure-genesis config-apply discover-peers \
              configure-state-sync config-validate snapshot-upload mark-ready"
         )
     );
 }
 
 #[test]
-fn a_full_node_by_state_sync() {
+fn full_node_with_state_sync() {
     let plan = first_plan(|node| {
         let snapshot = Some(SnapshotSource { state_sync: Some(StateSync {}), ..SnapshotSource::default() });
         node.spec.full_node = Some(FullNodeSpec { snapshot, snapshot_generation: None });
@@ -70,14 +72,14 @@ fn a_full_node_by_state_sync() {
     assert_eq!(
         plan,
         format!(
-            "ensure-data-pvc {OBJECTS} {SEEN} configure-genesis config-apply configure-state-sync config-validate \
+            "ensure-data-pvc {OBJECTS} {OBSERVE} configure-genesis config-apply configure-state-sync config-validate \
              mark-ready"
         )
     );
 }
 
 #[test]
-fn an_archive() {
+fn archive() {
     let plan = first_plan(|node| {
         node.spec.archive = Some(ArchiveSpec::default());
         node.spec.peers = fixed_peers();
@@ -85,13 +87,13 @@ fn an_archive() {
     assert_eq!(
         plan,
         format!(
-            "ensure-data-pvc {OBJECTS} {SEEN} configure-genesis config-apply discover-peers config-validate mark-ready"
+            "ensure-data-pvc {OBJECTS} {OBSERVE} configure-genesis config-apply discover-peers config-validate mark-ready"
         )
     );
 }
 
 #[test]
-fn a_replayer() {
+fn replayer() {
     let plan = first_plan(|node| {
         node.spec.replayer = Some(ReplayerSpec { snapshot: s3(7), result_export: None });
         node.spec.peers = fixed_peers();
@@ -99,26 +101,26 @@ fn a_replayer() {
     assert_eq!(
         plan,
         format!(
-            "ensure-data-pvc {OBJECTS} {SEEN} snapshot-restore configure-genesis config-apply discover-peers \
+            "ensure-data-pvc {OBJECTS} {OBSERVE} snapshot-restore configure-genesis config-apply discover-peers \
              configure-state-sync config-validate mark-ready"
         )
     );
 }
 
 #[test]
-fn a_validator_with_all_of_its_keys() {
+fn validator_with_all_keys() {
     let plan = first_plan(|node| node.spec.validator = Some(validator()));
     assert_eq!(
         plan,
         format!(
-            "ensure-data-pvc validate-signing-key validate-node-key validate-operator-keyring {OBJECTS} {SEEN} \
+            "ensure-data-pvc validate-signing-key validate-node-key validate-operator-keyring {OBJECTS} {OBSERVE} \
              configure-genesis config-apply config-validate mark-ready"
         )
     );
 }
 
 #[test]
-fn a_validator_of_a_new_chain() {
+fn validator_of_a_new_chain() {
     let plan = first_plan(|node| {
         let ceremony = GenesisCeremony {
             chain_id: "new-1".into(),
@@ -132,14 +134,14 @@ fn a_validator_of_a_new_chain() {
     assert_eq!(
         plan,
         format!(
-            "ensure-data-pvc {OBJECTS} {SEEN} generate-identity generate-gentx upload-genesis-artifacts \
+            "ensure-data-pvc {OBJECTS} {OBSERVE} generate-identity generate-gentx upload-genesis-artifacts \
              configure-genesis config-apply set-genesis-peers config-validate mark-ready"
         )
     );
 }
 
 #[test]
-fn a_node_that_is_bootstrapped() {
+fn bootstrapped_validator() {
     let plan = first_plan(|node| {
         let snapshot = SnapshotSource { bootstrap_image: Some("sei:old".into()), ..s3(9) };
         let validator = ValidatorSpec { snapshot: Some(snapshot), ..validator() };
@@ -152,13 +154,13 @@ fn a_node_that_is_bootstrapped() {
             "ensure-data-pvc apply-network-policy apply-rbac-proxy-config validate-signing-key validate-node-key \
              validate-operator-keyring deploy-bootstrap-service deploy-bootstrap-job snapshot-restore configure-genesis \
              config-apply discover-peers configure-state-sync config-validate mark-ready await-bootstrap-complete \
-             teardown-bootstrap {OBJECTS} {SEEN} configure-genesis config-apply discover-peers config-validate mark-ready"
+             teardown-bootstrap {OBJECTS} {OBSERVE} configure-genesis config-apply discover-peers config-validate mark-ready"
         )
     );
 }
 
 #[test]
-fn a_certificate_is_there_before_the_pod() {
+fn certificate_precedes_the_pod() {
     let plan = first_plan(|node| {
         node.spec.full_node = Some(FullNodeSpec::default());
         let tls = SidecarTls { issuer_name: Some("ca".into()), ..SidecarTls::default() };
@@ -166,7 +168,7 @@ fn a_certificate_is_there_before_the_pod() {
     });
     assert!(
         plan.starts_with(&format!(
-            "ensure-data-pvc apply-sidecar-cert wait-for-sidecar-tls-secret {OBJECTS} {SEEN}"
+            "ensure-data-pvc apply-sidecar-cert wait-for-sidecar-tls-secret {OBJECTS} {OBSERVE}"
         )),
         "{plan}"
     );
@@ -176,13 +178,13 @@ fn a_certificate_is_there_before_the_pod() {
         node.spec.sidecar = Some(SidecarConfig { tls: Some(tls), ..SidecarConfig::default() });
     });
     assert!(
-        plan.starts_with(&format!("ensure-data-pvc wait-for-sidecar-tls-secret {OBJECTS} {SEEN}")),
+        plan.starts_with(&format!("ensure-data-pvc wait-for-sidecar-tls-secret {OBJECTS} {OBSERVE}")),
         "{plan}"
     );
 }
 
 #[test]
-fn a_label_that_selects_nobody_is_no_task() {
+fn label_source_without_nodes_adds_no_task() {
     let plan = first_plan(|node| {
         node.spec.full_node = Some(FullNodeSpec::default());
         let label = LabelPeers { selector: [("a".into(), "b".into())].into(), namespace: None };

@@ -1,10 +1,10 @@
-//! The nodes that are rendered, and everything that is rendered for them.
+//! The nodes of the table `cases.yaml`, and their rendered objects.
 
 use std::collections::BTreeMap;
 
 use api::SeiNode;
 use plan::platform::{Bucket, Client, ObjectStore, Platform, Resources, Storage};
-use plan::render::{self, Refusal};
+use plan::render::{self, RenderError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -21,22 +21,22 @@ struct Row {
     spec: Value,
 }
 
-/// All cases, each with its whole spec.
+/// Returns all cases, each with its full spec.
 pub fn all() -> Vec<Case> {
-    let rows: Vec<Row> = serde_saphyr::from_str(include_str!("cases.yaml")).expect("the cases are YAML");
-    let mut whole: BTreeMap<String, Value> = BTreeMap::new();
+    let rows: Vec<Row> = serde_saphyr::from_str(include_str!("cases.yaml")).expect("cases.yaml is valid");
+    let mut specs: BTreeMap<String, Value> = BTreeMap::new();
     let mut cases = Vec::new();
     for Row { name, base, spec: change } in rows {
-        let mut spec = base.as_ref().map_or(json!({}), |base| whole[base].clone());
+        let mut spec = base.as_ref().map_or(json!({}), |base| specs[base].clone());
         merge(&mut spec, &change);
-        whole.insert(name.clone(), spec.clone());
+        specs.insert(name.clone(), spec.clone());
         cases.push(Case { name, spec });
     }
     cases
 }
 
 impl Case {
-    /// The node.
+    /// Returns the node.
     pub fn node(&self, name: &str, namespace: &str) -> SeiNode {
         serde_json::from_value(json!({
             "apiVersion": "sei.io/v1alpha1",
@@ -44,11 +44,11 @@ impl Case {
             "metadata": { "name": name, "namespace": namespace, "uid": "5e1f0000-0000-4000-8000-000000000003" },
             "spec": self.spec,
         }))
-        .expect("the case is a node")
+        .expect("the case is a valid node")
     }
 }
 
-/// A platform in which no two values are the same.
+/// Returns a platform in which all values differ.
 pub fn platform() -> Platform {
     let text = str::to_owned;
     let storage = |class, size| Storage { class: text(class), size: text(size) };
@@ -77,37 +77,37 @@ pub fn platform() -> Platform {
     }
 }
 
-/// Everything that is rendered for a node's own pod, in the order in which it is applied.
+/// Returns the objects of a node, in the order in which they are applied.
 pub fn own_objects(node: &SeiNode) -> Vec<Value> {
     let platform = platform();
     [
-        made(render::data_claim(node, &platform), "v1", "PersistentVolumeClaim"),
-        made(render::certificate(node), "cert-manager.io/v1", "Certificate"),
-        made(Ok(render::network_policy(node, &platform)), "networking.k8s.io/v1", "NetworkPolicy"),
-        made(Ok(render::proxy_config(node)), "v1", "ConfigMap"),
-        made(render::stateful_set(node, &platform), "apps/v1", "StatefulSet"),
-        made(Ok(render::service(node)), "v1", "Service"),
+        to_value(render::data_claim(node, &platform), "v1", "PersistentVolumeClaim"),
+        to_value(render::certificate(node), "cert-manager.io/v1", "Certificate"),
+        to_value(Ok(render::network_policy(node, &platform)), "networking.k8s.io/v1", "NetworkPolicy"),
+        to_value(Ok(render::proxy_config(node)), "v1", "ConfigMap"),
+        to_value(render::stateful_set(node, &platform), "apps/v1", "StatefulSet"),
+        to_value(Ok(render::service(node)), "v1", "Service"),
     ]
     .into_iter()
     .flatten()
     .collect()
 }
 
-/// What is rendered for a node's bootstrap pod, if it has one.
+/// Returns the objects of a node's bootstrap pod, if it has one.
 pub fn bootstrap_objects(node: &SeiNode) -> Vec<Value> {
     let Ok(job) = render::bootstrap_job(node, &platform()) else { return Vec::new() };
-    let service = made(Ok(render::bootstrap_service(node)), "v1", "Service");
-    service.into_iter().chain(made(Ok(job), "batch/v1", "Job")).collect()
+    let service = to_value(Ok(render::bootstrap_service(node)), "v1", "Service");
+    service.into_iter().chain(to_value(Ok(job), "batch/v1", "Job")).collect()
 }
 
-/// An object as it is applied; nothing for one that the node does not have.
-fn made<K: Serialize>(object: Result<K, Refusal>, version: &str, kind: &str) -> Option<Value> {
-    let body = serde_json::to_value(object.ok()?).expect("an object is JSON");
+/// Returns an object as it is applied, or nothing if the node does not have it.
+fn to_value<K: Serialize>(object: Result<K, RenderError>, version: &str, kind: &str) -> Option<Value> {
+    let body = serde_json::to_value(object.ok()?).expect("the object serializes");
     assert_eq!((&body["apiVersion"], &body["kind"]), (&json!(version), &json!(kind)));
     Some(body)
 }
 
-/// A JSON merge patch (RFC 7386) without removal.
+/// Applies a JSON merge patch (RFC 7386) without removals.
 fn merge(target: &mut Value, patch: &Value) {
     match (target, patch) {
         (Value::Object(target), Value::Object(patch)) => {

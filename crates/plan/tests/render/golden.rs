@@ -1,11 +1,11 @@
-//! Golden files: every kind of node in full, and of every optional part those objects that it changes.
+//! Golden files: all objects of every kind of node, and the objects that every optional field changes.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{cases, node};
 
-/// A case, and the one that it is a change of.
+/// A case, and the case that it is based on.
 #[derive(Deserialize)]
 struct Row {
     name: String,
@@ -17,7 +17,7 @@ fn rows() -> Vec<Row> {
 }
 
 #[test]
-fn rendered_objects_are_as_they_were() {
+fn rendered_objects_match_golden_files() {
     for row in rows() {
         let path = format!("crates/plan/tests/render/golden/{}.yaml", row.name);
         testbed::harness::generated::check(&path, &golden(&row)).unwrap_or_else(|error| panic!("{error}"));
@@ -25,7 +25,7 @@ fn rendered_objects_are_as_they_were() {
 }
 
 #[test]
-fn no_golden_file_is_left_of_a_case_that_is_gone() {
+fn every_golden_file_has_a_case() {
     let names: Vec<String> = rows().into_iter().map(|row| format!("{}.yaml", row.name)).collect();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/render/golden");
     for file in std::fs::read_dir(folder).unwrap() {
@@ -35,21 +35,21 @@ fn no_golden_file_is_left_of_a_case_that_is_gone() {
 }
 
 fn golden(row: &Row) -> String {
-    let now = objects(&row.name);
-    let (title, before) = match &row.base {
-        None => ("# Everything that is rendered.\n".to_owned(), Vec::new()),
-        Some(base) => (format!("# What differs from {base}.yaml.\n"), objects(base)),
+    let objects = objects_of(&row.name);
+    let (title, base) = match &row.base {
+        None => ("# All rendered objects.\n".to_owned(), Vec::new()),
+        Some(base) => (format!("# Objects that differ from {base}.yaml.\n"), objects_of(base)),
     };
     let kinds = |objects: &[Value]| -> Vec<Value> { objects.iter().map(|one| one["kind"].clone()).collect() };
-    let left = kinds(&now);
-    let gone = kinds(&before).into_iter().filter(|kind| !left.contains(kind));
-    let gone = gone.map(|kind| format!("# No {}.\n", kind.as_str().unwrap_or_default()));
-    let new = now.iter().filter(|object| !before.contains(object));
-    let new = new.map(|object| format!("---\n{}", serde_saphyr::to_string(object).unwrap()));
-    [title].into_iter().chain(gone).chain(new).collect()
+    let remaining = kinds(&objects);
+    let removed = kinds(&base).into_iter().filter(|kind| !remaining.contains(kind));
+    let removed = removed.map(|kind| format!("# No {}.\n", kind.as_str().unwrap_or_default()));
+    let changed = objects.iter().filter(|object| !base.contains(object));
+    let changed = changed.map(|object| format!("---\n{}", serde_saphyr::to_string(object).unwrap()));
+    [title].into_iter().chain(removed).chain(changed).collect()
 }
 
-fn objects(case: &str) -> Vec<Value> {
+fn objects_of(case: &str) -> Vec<Value> {
     let node = node(case);
     let mut objects = cases::own_objects(&node);
     objects.extend(cases::bootstrap_objects(&node));

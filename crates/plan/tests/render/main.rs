@@ -1,23 +1,18 @@
-//! What is rendered for nodes, without a cluster: golden files, shapes, and the scripts in a real shell.
+//! Rendered objects of nodes, without a cluster: golden files, properties, and the scripts in a real shell.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests may panic as tests may"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers may panic")]
 
 mod cases;
+mod desired_hash;
 mod golden;
 mod policy;
 mod scripts;
 mod shape;
-mod wish;
 
 use api::SeiNode;
 
-/// The node of a case. Its name is nobody's idea of a default, so that names which were mixed up show.
+/// Returns the node of a case. Its name and namespace are not defaults of anything, so that mixed-up names show.
 fn node(case: &str) -> SeiNode {
-    let case = cases::all().into_iter().find(|one| one.name == case).expect("a case of that name");
+    let case = cases::all().into_iter().find(|one| one.name == case).expect("the case exists");
     case.node("tide-3", "reef")
 }

@@ -1,4 +1,4 @@
-//! Who may reach a node.
+//! The NetworkPolicy of a node.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use plan::render;
@@ -7,19 +7,19 @@ use serde_json::json;
 use crate::{cases, node};
 
 #[test]
-fn a_platform_without_clients_lets_nobody_reach_the_sidecar() {
+fn platform_without_clients_blocks_the_sidecar() {
     let node = node("full");
     let mut platform = cases::platform();
     platform.sidecar_clients.clear();
     let rules = render::network_policy(&node, &platform).spec.unwrap().ingress.unwrap();
-    // A rule with an empty list of sources would let everybody in.
+    // A rule with an empty list of sources would allow all.
     assert_eq!(rules.len(), 1);
     let ports: Vec<_> = rules[0].ports.clone().unwrap().into_iter().map(|port| port.port.unwrap()).collect();
     assert_eq!(ports, [8545, 8546, 9090, 1317, 26656, 26657, 26660, 9300].map(IntOrString::Int));
 }
 
 #[test]
-fn the_sidecar_is_reached_by_those_whom_the_platform_names_and_the_chain_by_everybody() {
+fn sidecar_is_reachable_by_clients_only_and_seid_by_all() {
     let node = node("full");
     let rules = render::network_policy(&node, &cases::platform()).spec.unwrap().ingress.unwrap();
     assert_eq!(rules.len(), 2);

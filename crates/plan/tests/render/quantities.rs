@@ -1,4 +1,4 @@
-//! Quantities on the real API server: what it keeps of a list of resources.
+//! Quantities on a real API server: the form in which it stores them.
 
 use plan::quantity::{Quantity, canonical};
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use testbed::{Context, TestResult};
 
 use crate::succeed;
 
-/// A quantity, and another form of it.
+/// A quantity, and its stored or canonical form.
 type Row = (&'static str, &'static str);
 
-/// Quantities, and the form in which the API server keeps them.
-const KEPT: &[Row] = &[
+/// Quantities, and the form in which the API server stores them.
+const NORMALIZED: &[Row] = &[
     ("0", "0"),
     ("0m", "0"),
     ("0Ki", "0"),
@@ -101,8 +101,8 @@ const KEPT: &[Row] = &[
     ("-16Ei", "-9223372036854775807"),
 ];
 
-/// Quantities that the API server keeps in whatever way they were written. Ours is another way, which it keeps too.
-const KEPT_AS_WRITTEN: &[Row] = &[
+/// Quantities that the API server stores as written, and their canonical form, which it stores as written, too.
+const STORED_AS_WRITTEN: &[Row] = &[
     ("5.", "5"),
     ("+5", "5"),
     ("1.500", "1500m"),
@@ -114,12 +114,12 @@ const KEPT_AS_WRITTEN: &[Row] = &[
     ("1e0", "1"),
 ];
 
-/// Quantities that it keeps as another number than was written. They are none for us.
-const MANGLED: &[Row] = &[("1000E", "1")];
+/// Quantities that the API server stores as another number. They have no canonical form.
+const CORRUPTED: &[Row] = &[("1000E", "1")];
 
-pub async fn quantities_are_kept_in_their_canonical_form(cx: Context) -> TestResult {
+pub async fn quantities_are_stored_in_canonical_form(cx: Context) -> TestResult {
     let (plane, namespace) = (cx.control_plane().await?, cx.namespace().await?);
-    let kept = |quantities: &[String]| -> Result<Vec<String>, crate::Error> {
+    let store = |quantities: &[String]| -> Result<Vec<String>, crate::Error> {
         let range = |(index, quantity)| {
             json!({
                 "apiVersion": "v1", "kind": "LimitRange",
@@ -131,27 +131,29 @@ pub async fn quantities_are_kept_in_their_canonical_form(cx: Context) -> TestRes
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string();
         let args = ["apply", "--server-side", "--dry-run=server", "-o", "json", "-f", "-"];
         let printed = succeed(plane, &args, &list)?;
-        let kept: Value = serde_json::from_slice(&printed)?;
-        let items = kept["items"].as_array().map_or_else(|| vec![kept.clone()], Clone::clone);
+        let stored: Value = serde_json::from_slice(&printed)?;
+        let items = stored["items"].as_array().map_or_else(|| vec![stored.clone()], Clone::clone);
         let cpu = |item: &Value| item["spec"]["limits"][0]["max"]["cpu"].as_str().map(str::to_owned);
         Ok(items.iter().filter_map(cpu).collect())
     };
-    for ((written, ours), kept) in KEPT.iter().zip(kept(&column(KEPT, |row| row.0))?) {
+    for ((written, ours), stored) in NORMALIZED.iter().zip(store(&column(NORMALIZED, |row| row.0))?) {
         assert_eq!(canonical(written).as_deref(), Some(*ours), "{written}");
-        assert_eq!(kept, *ours, "{written}");
+        assert_eq!(stored, *ours, "{written}");
     }
-    for ((written, ours), kept) in KEPT_AS_WRITTEN.iter().zip(kept(&column(KEPT_AS_WRITTEN, |row| row.0))?) {
+    for ((written, ours), stored) in
+        STORED_AS_WRITTEN.iter().zip(store(&column(STORED_AS_WRITTEN, |row| row.0))?)
+    {
         assert_eq!(canonical(written).as_deref(), Some(*ours), "{written}");
         assert_eq!(Quantity::parse(written), Quantity::parse(ours), "{written}");
-        assert_eq!(kept, *written);
+        assert_eq!(stored, *written);
     }
-    for table in [KEPT, KEPT_AS_WRITTEN] {
+    for table in [NORMALIZED, STORED_AS_WRITTEN] {
         let ours = column(table, |row| row.1);
-        assert_eq!(kept(&ours)?, ours, "what we write is kept as we write it");
+        assert_eq!(store(&ours)?, ours, "the canonical form is stored as written");
     }
-    for ((written, other), kept) in MANGLED.iter().zip(kept(&column(MANGLED, |row| row.0))?) {
+    for ((written, other), stored) in CORRUPTED.iter().zip(store(&column(CORRUPTED, |row| row.0))?) {
         assert_eq!(canonical(written), None, "{written}");
-        assert_eq!(kept, *other, "{written}");
+        assert_eq!(stored, *other, "{written}");
     }
     Ok(())
 }

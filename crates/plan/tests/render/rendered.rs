@@ -1,7 +1,10 @@
-//! Rendered objects on the real API server: it takes them as they are, keeps them as they were written, and a second apply
-//! finds nothing to do.
+//! Rendered objects on a real API server: it accepts them without a warning, stores them as written, and a second apply
+//! changes nothing.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(
+    clippy::expect_used,
+    reason = "tests may panic; clippy only recognizes those of the default harness"
+)]
 
 mod cases;
 mod quantities;
@@ -19,82 +22,80 @@ use serde_json::{Value, json};
 use testbed::cluster::parts::Part;
 use testbed::{Context, ControlPlane, TestResult};
 
-use crate::quantities::quantities_are_kept_in_their_canonical_form;
+use crate::quantities::quantities_are_stored_in_canonical_form;
 
-/// A namespace with it warns of every pod that has more rights than the strictest of Kubernetes' standards allows.
-const STRICT: &str = "pod-security.kubernetes.io/warn=restricted";
+/// The label of a namespace that warns about every pod which violates the restricted Pod Security Standard.
+const WARN_RESTRICTED: &str = "pod-security.kubernetes.io/warn=restricted";
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-testbed::suite![
-    rendered_objects_are_taken_without_a_warning_and_kept_as_they_are,
-    quantities_are_kept_in_their_canonical_form,
-];
+testbed::suite![rendered_objects_are_accepted_and_stored_as_written, quantities_are_stored_in_canonical_form,];
 
-/// Whatever went wrong; tests only show it.
+/// Any error; tests only print it.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-async fn rendered_objects_are_taken_without_a_warning_and_kept_as_they_are(cx: Context) -> TestResult {
+async fn rendered_objects_are_accepted_and_stored_as_written(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let certificates = Part::CertManager.ensure()?.join("crds").display().to_string();
     succeed(plane, &["apply", "--server-side", "-f", &certificates], "")?;
     succeed(plane, &["wait", "--for=condition=Established", "--timeout=30s", "-f", &certificates], "")?;
-    // The Service of a bootstrap pod has the name of the node's own: they meet in no namespace.
+    // The Service of a bootstrap pod has the name of the node's own Service: they need separate namespaces.
     let mut objects = Vec::new();
     for (name, render) in
         [("own", cases::own_objects as fn(&SeiNode) -> Vec<Value>), ("bootstrap", cases::bootstrap_objects)]
     {
         let namespace = plane.namespace(name).await?;
-        succeed(plane, &["label", "namespace", &namespace, STRICT], "")?;
+        succeed(plane, &["label", "namespace", &namespace, WARN_RESTRICTED], "")?;
         objects.extend(cases::all().iter().flat_map(|case| render(&case.node(&case.name, &namespace))));
     }
-    let wishes: Vec<Value> = objects.into_iter().map(signed).collect();
-    let (kept, again) = (apply(plane, &wishes)?, apply(plane, &wishes)?);
-    for ((wish, live), later) in wishes.iter().zip(&kept).zip(&again) {
-        let what = format!("{} {}", wish["kind"], wish["metadata"]["name"]);
-        assert_eq!(standing(live, wish)?, Standing::AsWished, "{what}:\n{wish}\n{live}");
-        // A claim is made, and never applied: the finalizer that it gets from the API server then counts as ours.
-        if wish["kind"] != "PersistentVolumeClaim" {
+    let desired: Vec<Value> = objects.into_iter().map(signed).collect();
+    let (first, second) = (apply(plane, &desired)?, apply(plane, &desired)?);
+    for ((desired, live), later) in desired.iter().zip(&first).zip(&second) {
+        let what = format!("{} {}", desired["kind"], desired["metadata"]["name"]);
+        assert_eq!(compare(live, desired)?, Standing::AsWished, "{what}:\n{desired}\n{live}");
+        // The operator creates a claim and never applies it: a second apply would remove the finalizer of the API
+        // server.
+        if desired["kind"] != "PersistentVolumeClaim" {
             let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
-            assert_eq!(version(live), version(later), "{what}: a second apply found something to do");
+            assert_eq!(version(live), version(later), "{what}: the second apply changed it");
         }
     }
-    println!("rendered: {} objects of {} nodes", wishes.len(), cases::all().len());
+    println!("rendered: {} objects of {} nodes", desired.len(), cases::all().len());
     Ok(())
 }
 
-fn signed(wish: Value) -> Value {
-    let mut object: DynamicObject = serde_json::from_value(wish).expect("an object");
-    let hash = applied::hash(&object).expect("an object is JSON");
+fn signed(desired: Value) -> Value {
+    let mut object: DynamicObject = serde_json::from_value(desired).expect("the object is valid");
+    let hash = applied::hash(&object).expect("the object serializes");
     applied::sign(&mut object, &hash);
     json!(object)
 }
 
-/// How what is kept stands to what was applied.
-fn standing(live: &Value, wish: &Value) -> Result<Standing, Error> {
+/// Compares a stored object with the applied one.
+fn compare(live: &Value, desired: &Value) -> Result<Standing, Error> {
     let object = |value: &Value| serde_json::from_value::<DynamicObject>(value.clone());
-    let (live, wish) = (object(live)?, object(wish)?);
-    let hash = wish.annotations().get(APPLIED_HASH).cloned().unwrap_or_default();
-    Ok(applied::standing(&live, &wish, &hash)?)
+    let (live, desired) = (object(live)?, object(desired)?);
+    let hash = desired.annotations().get(APPLIED_HASH).cloned().unwrap_or_default();
+    Ok(applied::standing(&live, &desired, &hash)?)
 }
 
-/// Applies objects as the operator does, with every unknown field an error and every warning one too. What is kept of them.
-fn apply(plane: &ControlPlane, wishes: &[Value]) -> Result<Vec<Value>, Error> {
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": wishes }).to_string();
-    let as_us = format!("--field-manager={}", manager::NODE);
-    let args = ["apply", "--server-side", &as_us, "--validate=strict", "--output=json", "-f", "-"];
+/// Applies objects as the operator does, and returns them as stored. Unknown fields and warnings are errors.
+fn apply(plane: &ControlPlane, objects: &[Value]) -> Result<Vec<Value>, Error> {
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string();
+    let field_manager = format!("--field-manager={}", manager::NODE);
+    let args = ["apply", "--server-side", &field_manager, "--validate=strict", "--output=json", "-f", "-"];
     let output = kubectl(plane, &args, &list)?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() || !said.is_empty() {
-        return Err(said.into());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() || !errors.is_empty() {
+        return Err(errors.into());
     }
-    let kept: Value = serde_json::from_slice(&output.stdout)?;
-    let items = kept["items"].as_array().ok_or("no list")?.clone();
-    assert_eq!(items.len(), wishes.len());
+    let stored: Value = serde_json::from_slice(&output.stdout)?;
+    let items = stored["items"].as_array().ok_or("not a list")?.clone();
+    assert_eq!(items.len(), objects.len());
     Ok(items)
 }
 
-/// Runs `kubectl`, which must succeed.
+/// Runs `kubectl` and returns its output.
 fn succeed(plane: &ControlPlane, args: &[&str], input: &str) -> Result<Vec<u8>, Error> {
     let output = kubectl(plane, args, input)?;
     if output.status.success() {
@@ -104,8 +105,8 @@ fn succeed(plane: &ControlPlane, args: &[&str], input: &str) -> Result<Vec<u8>, 
 }
 
 fn kubectl(plane: &ControlPlane, args: &[&str], input: &str) -> Result<Output, Error> {
-    // Each is given its credentials anew, in the same file: one that starts meanwhile would find half of them.
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    // Every call rewrites the same file of credentials: a concurrent call could read half of it.
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = plane.kubectl()?;
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;

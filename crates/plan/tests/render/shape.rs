@@ -1,4 +1,4 @@
-//! What must hold of rendered objects, said apart from the golden files, which follow every change.
+//! Properties of rendered objects. Unlike golden files, which follow every change, these must not change.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn container<'a>(pod: &'a PodSpec, name: &str) -> &'a Container {
     containers(pod).find(|container| container.name == name).unwrap()
 }
 
-/// Mounts as `volume:path`, with `:file` for one file and `!` for those that are only read.
+/// Returns mounts as `volume:path`, with `:file` for one file and `!` for read-only.
 fn mounts(container: &Container) -> Vec<String> {
     let mounts = container.volume_mounts.iter().flatten();
     mounts
@@ -61,20 +61,21 @@ fn names<'a>(containers: impl IntoIterator<Item = &'a Container>) -> Vec<&'a str
 }
 
 #[test]
-fn containers_come_in_their_order_and_the_guard_stays() {
+fn containers_are_ordered_and_sidecars_restart() {
     for case in cases::all() {
         let pod = pod(&case.name);
-        let first = pod.init_containers.as_deref().unwrap();
-        assert_eq!(names(first), ["seid-init", "sei-sidecar", "kube-rbac-proxy"], "{}", case.name);
+        let init_containers = pod.init_containers.as_deref().unwrap();
+        assert_eq!(names(init_containers), ["seid-init", "sei-sidecar", "kube-rbac-proxy"], "{}", case.name);
         assert_eq!(names(&pod.containers), ["seid", "cosmos-exporter"], "{}", case.name);
-        let restarts: Vec<_> = first.iter().map(|container| container.restart_policy.as_deref()).collect();
+        let restarts: Vec<_> =
+            init_containers.iter().map(|container| container.restart_policy.as_deref()).collect();
         assert_eq!(restarts, [None, Some("Always"), Some("Always")]);
         assert_eq!(pod.automount_service_account_token, Some(true));
     }
 }
 
 #[test]
-fn the_set_has_one_pod_that_only_plans_replace_and_selects_by_one_label() {
+fn stateful_set_has_one_pod_and_is_updated_on_delete() {
     for case in cases::all() {
         let spec = set(&case.name).spec.unwrap();
         assert_eq!(spec.replicas, Some(1));
@@ -87,9 +88,9 @@ fn the_set_has_one_pod_that_only_plans_replace_and_selects_by_one_label() {
 }
 
 #[test]
-fn system_labels_win_over_those_of_the_spec() {
+fn system_labels_override_those_of_the_spec() {
     let labels = set("pod-labels").metadata.labels.unwrap();
-    let wanted = [
+    let expected = [
         ("empty", ""),
         ("sei.io/chain", "atlantic-2"),
         ("sei.io/component", "bootstrap"),
@@ -97,11 +98,11 @@ fn system_labels_win_over_those_of_the_spec() {
         ("sei.io/role", "node"),
         ("team", "chain"),
     ];
-    assert_eq!(labels, wanted.map(|(name, value)| (name.into(), value.into())).into());
+    assert_eq!(labels, expected.map(|(name, value)| (name.into(), value.into())).into());
 }
 
 #[test]
-fn a_label_of_the_spec_makes_no_bootstrap_object_of_the_nodes_own() {
+fn component_label_of_the_spec_marks_no_bootstrap_object() {
     let node = node("pod-labels");
     assert!(!render::is_bootstrap(&render::service(&node)));
     assert!(!render::is_bootstrap(&set("pod-labels")));
@@ -112,7 +113,7 @@ fn a_label_of_the_spec_makes_no_bootstrap_object_of_the_nodes_own() {
 }
 
 #[test]
-fn everything_ends_with_its_node() {
+fn every_object_is_owned_by_its_node() {
     for case in cases::all() {
         let node = crate::node(&case.name);
         for object in cases::own_objects(&node).into_iter().chain(cases::bootstrap_objects(&node)) {
@@ -132,7 +133,7 @@ fn everything_ends_with_its_node() {
 }
 
 #[test]
-fn the_service_has_eight_ports_and_never_that_of_the_sidecar() {
+fn service_has_eight_ports_without_the_sidecar() {
     for case in cases::all() {
         let spec = render::service(&node(&case.name)).spec.unwrap();
         let ports: Vec<_> =
@@ -158,7 +159,7 @@ fn the_service_has_eight_ports_and_never_that_of_the_sidecar() {
 }
 
 #[test]
-fn the_proxy_asks_about_the_right_group_even_for_names_that_yaml_takes_for_something_else() {
+fn proxy_config_quotes_names_that_yaml_would_misread() {
     for name in ["tide-3", "1e3", "null", "0123", "true"] {
         let mut node = node("full");
         node.metadata.name = Some(name.into());
@@ -174,7 +175,7 @@ fn the_proxy_asks_about_the_right_group_even_for_names_that_yaml_takes_for_somet
 }
 
 #[test]
-fn a_change_of_the_proxys_configuration_is_a_change_of_the_template() {
+fn proxy_config_change_changes_the_template() {
     let node = node("full");
     let template = set("full").spec.unwrap().template.metadata.unwrap().annotations.unwrap();
     let hash = |node: &SeiNode| render::proxy_config_hash(node, &cases::platform());
@@ -185,28 +186,32 @@ fn a_change_of_the_proxys_configuration_is_a_change_of_the_template() {
     assert_ne!(hash(&other), hash(&node));
 }
 
-/// W12.
 #[test]
-fn every_proxy_asks_for_the_audience_that_the_operator_was_told_of_and_else_for_none() {
-    let own = Platform { proxy_token_audience: Some("sidecars.sei.io".into()), ..cases::platform() };
+fn proxy_requires_the_configured_audience_only() {
+    let with_audience =
+        Platform { proxy_token_audience: Some("sidecars.sei.io".into()), ..cases::platform() };
     let node = node("bootstrap");
-    for (platform, wanted) in
-        [(&cases::platform(), vec![]), (&own, vec!["--auth-token-audiences=sidecars.sei.io".to_owned()])]
-    {
+    for (platform, expected) in [
+        (&cases::platform(), vec![]),
+        (&with_audience, vec!["--auth-token-audiences=sidecars.sei.io".to_owned()]),
+    ] {
         let set = render::stateful_set(&node, platform).unwrap().spec.unwrap().template.spec.unwrap();
         let job = render::bootstrap_job(&node, platform).unwrap().spec.unwrap().template.spec.unwrap();
         for pod in [set, job] {
             let mut args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
             args.retain(|arg| arg.contains("audience"));
-            assert_eq!(args, wanted);
+            assert_eq!(args, expected);
         }
     }
-    // Running pods follow.
-    assert_ne!(render::proxy_config_hash(&node, &own), render::proxy_config_hash(&node, &cases::platform()));
+    // Running pods are replaced.
+    assert_ne!(
+        render::proxy_config_hash(&node, &with_audience),
+        render::proxy_config_hash(&node, &cases::platform())
+    );
 }
 
 #[test]
-fn a_change_of_what_the_configuration_is_made_from_is_a_change_of_the_template() {
+fn config_change_changes_the_template() {
     let hash = |node: &SeiNode| {
         let set = render::stateful_set(node, &cases::platform()).unwrap();
         let annotations = set.spec.unwrap().template.metadata.unwrap().annotations.unwrap();
@@ -230,11 +235,11 @@ fn a_change_of_what_the_configuration_is_made_from_is_a_change_of_the_template()
     assert!(hashes.iter().all(|hash| hash.len() == 16), "{hashes:?}");
     let mut other_image = whole.clone();
     other_image.spec.image = "images.example/seid:v7".into();
-    assert_eq!(hash(&other_image), hash(&whole), "an image is no setting");
+    assert_eq!(hash(&other_image), hash(&whole), "the image is not a setting");
 }
 
 #[test]
-fn another_sidecar_port_is_followed_by_everybody_who_asks_there() {
+fn sidecar_port_is_used_by_all_containers() {
     for pod in [pod("sidecar"), bootstrap_pod("bootstrap-validator")] {
         let sidecar = container(&pod, "sei-sidecar");
         assert_eq!(env(sidecar)["SEI_SIDECAR_PORT"], "7001");
@@ -247,7 +252,7 @@ fn another_sidecar_port_is_followed_by_everybody_who_asks_there() {
 }
 
 #[test]
-fn the_proxy_tells_the_sidecar_who_calls_in_either_pod() {
+fn proxy_passes_the_identity_to_the_sidecar_in_both_pods() {
     for pod in [pod("full"), pod("tls-secret"), bootstrap_pod("bootstrap")] {
         let args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
         for arg in [
@@ -263,7 +268,7 @@ fn the_proxy_tells_the_sidecar_who_calls_in_either_pod() {
 }
 
 #[test]
-fn sidecar_and_proxy_are_the_same_in_both_pods() {
+fn sidecar_and_proxy_are_identical_in_both_pods() {
     let (own, bootstrap) = (pod("bootstrap"), bootstrap_pod("bootstrap"));
     for name in ["sei-sidecar", "kube-rbac-proxy"] {
         assert_eq!(container(&own, name), container(&bootstrap, name));
@@ -273,31 +278,29 @@ fn sidecar_and_proxy_are_the_same_in_both_pods() {
 }
 
 #[test]
-fn defect_19_a_sidecar_that_hangs_is_restarted_and_the_proxy_before_it() {
+fn hanging_sidecar_is_restarted_after_the_proxy() {
     for pod in [pod("full"), bootstrap_pod("bootstrap")] {
         let sidecar = container(&pod, "sei-sidecar");
         let probe = sidecar.liveness_probe.clone().unwrap();
-        let asked = probe.http_get.unwrap();
-        assert_eq!((asked.path.as_deref(), asked.port), (Some("/v0/livez"), IntOrString::Int(8443)));
-        // The proxy is started after it: a probe at the start, or of readiness, would wait for what waits for it.
+        let request = probe.http_get.unwrap();
+        assert_eq!((request.path.as_deref(), request.port), (Some("/v0/livez"), IntOrString::Int(8443)));
+        // The proxy starts after the sidecar: a startup or readiness probe through it would deadlock.
         assert_eq!((&sidecar.startup_probe, &sidecar.readiness_probe), (&None, &None));
-        let patience = |probe: &Probe| probe.period_seconds.unwrap() * probe.failure_threshold.unwrap();
+        let tolerance = |probe: &Probe| probe.period_seconds.unwrap() * probe.failure_threshold.unwrap();
         let proxy = container(&pod, "kube-rbac-proxy");
         for probe in [&sidecar.liveness_probe, &proxy.liveness_probe, &proxy.readiness_probe] {
-            // By itself Kubernetes waits for a second, and the sidecar looks at its ledger for two.
+            // The default timeout is one second, and the sidecar reads its ledger for up to two.
             assert_eq!(probe.as_ref().unwrap().timeout_seconds, Some(5));
         }
-        let sidecars = patience(sidecar.liveness_probe.as_ref().unwrap());
-        assert!(sidecars >= 5 * patience(proxy.liveness_probe.as_ref().unwrap()));
-        let until_the_proxy_is_up = patience(proxy.startup_probe.as_ref().unwrap());
-        assert!(
-            sidecar.liveness_probe.as_ref().unwrap().initial_delay_seconds.unwrap() >= until_the_proxy_is_up
-        );
+        let sidecar_tolerance = tolerance(sidecar.liveness_probe.as_ref().unwrap());
+        assert!(sidecar_tolerance >= 5 * tolerance(proxy.liveness_probe.as_ref().unwrap()));
+        let proxy_startup = tolerance(proxy.startup_probe.as_ref().unwrap());
+        assert!(sidecar.liveness_probe.as_ref().unwrap().initial_delay_seconds.unwrap() >= proxy_startup);
     }
 }
 
 #[test]
-fn with_tls_every_probe_through_the_proxy_and_the_proxy_itself_speak_it() {
+fn tls_is_used_by_the_proxy_and_its_probes() {
     for (case, secret) in [("tls-issuer", "tide-3-sidecar-tls"), ("tls-secret", "given-tls")] {
         let pod = pod(case);
         let proxy = container(&pod, "kube-rbac-proxy");
@@ -319,17 +322,17 @@ fn with_tls_every_probe_through_the_proxy_and_the_proxy_itself_speak_it() {
         for container in containers(&pod) {
             let probes = [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
             for get in probes.into_iter().flatten().filter_map(|probe| probe.http_get.as_ref()) {
-                let wanted = (get.port == IntOrString::Int(8443)).then_some("HTTPS");
-                assert_eq!(get.scheme.as_deref(), wanted, "{}", container.name);
+                let expected = (get.port == IntOrString::Int(8443)).then_some("HTTPS");
+                assert_eq!(get.scheme.as_deref(), expected, "{}", container.name);
             }
         }
     }
-    assert!(render::certificate(&node("tls-secret")).is_err(), "the Secret is somebody else's");
+    assert!(render::certificate(&node("tls-secret")).is_err(), "the Secret is provided");
     assert!(render::certificate(&node("full")).is_err());
 }
 
 #[test]
-fn a_certificate_has_no_subject_that_is_too_long_for_one() {
+fn certificate_omits_a_too_long_common_name() {
     let mut node = node("tls-issuer");
     assert!(render::certificate(&node).unwrap().spec.common_name.is_some());
     node.metadata.name = Some("n".repeat(50));
@@ -339,7 +342,7 @@ fn a_certificate_has_no_subject_that_is_too_long_for_one() {
 }
 
 #[test]
-fn an_archive_has_its_own_pool_volume_and_resources() {
+fn archive_has_its_own_pool_volume_and_resources() {
     for (case, pool, class, size, cpu, memory) in [
         ("full", "pool-node", "fast", "2000Gi", "4", "32Gi"),
         ("replayer", "pool-node", "fast", "2000Gi", "4", "32Gi"),
@@ -360,7 +363,7 @@ fn an_archive_has_its_own_pool_volume_and_resources() {
 }
 
 #[test]
-fn an_imported_volume_is_mounted_by_both_pods_and_no_other_is_made() {
+fn imported_volume_is_mounted_by_both_pods() {
     for pod in [pod("import"), pod("bootstrap-validator"), bootstrap_pod("bootstrap-validator")] {
         let data = pod.volumes.iter().flatten().find(|volume| volume.name == "data").unwrap();
         assert_eq!(data.persistent_volume_claim.as_ref().unwrap().claim_name, "old-volume");
@@ -369,7 +372,7 @@ fn an_imported_volume_is_mounted_by_both_pods_and_no_other_is_made() {
 }
 
 #[test]
-fn keys_are_single_files_of_seid_and_of_nobody_else() {
+fn keys_are_mounted_as_files_by_seid_only() {
     let pod = pod("keys");
     assert_eq!(
         mounts(container(&pod, "seid")),
@@ -387,12 +390,12 @@ fn keys_are_single_files_of_seid_and_of_nobody_else() {
         let source = volume.secret.as_ref().unwrap();
         assert_eq!(source.default_mode, Some(0o400));
         let items: Vec<_> = source.items.iter().flatten().map(|item| item.key.as_str()).collect();
-        assert_eq!(items, [key], "nothing else of the Secret");
+        assert_eq!(items, [key], "no other key of the Secret");
     }
 }
 
 #[test]
-fn the_keyring_is_the_sidecars_alone_and_it_is_told_what_it_is() {
+fn keyring_is_mounted_by_the_sidecar_only() {
     let pod = pod("keyring");
     let sidecar = container(&pod, "sei-sidecar");
     assert!(mounts(sidecar).contains(&"operator-keyring:/.sei/keyring-file!".to_owned()));
@@ -411,7 +414,7 @@ fn the_keyring_is_the_sidecars_alone_and_it_is_told_what_it_is() {
 }
 
 #[test]
-fn another_object_store_is_told_to_every_sidecar_and_to_nobody_else() {
+fn object_store_is_configured_in_sidecars_only() {
     let mut platform = cases::platform();
     platform.object_store = ObjectStore {
         endpoint: Some(Endpoint { url: "http://store.example:9000".into(), is_path_style: true }),
@@ -435,23 +438,23 @@ fn another_object_store_is_told_to_every_sidecar_and_to_nobody_else() {
     }
     let pod = self::pod("full");
     let named = env(container(&pod, "sei-sidecar")).into_keys().find(|name| name.starts_with("AWS_"));
-    assert_eq!(named, None, "AWS's own is reached with the pod's identity");
+    assert_eq!(named, None, "AWS S3 uses the identity of the pod");
 }
 
 #[test]
-fn a_certificate_in_the_keyrings_secret_is_refused() {
+fn certificate_in_the_keyring_secret_is_rejected() {
     let mut node = node("keyring");
     let tls = api::sei_node::SidecarTls { secret_name: Some("tide-ring".into()), ..Default::default() };
     node.spec.sidecar = Some(api::sei_node::SidecarConfig { tls: Some(tls), ..Default::default() });
-    let refusal = render::stateful_set(&node, &cases::platform()).unwrap_err().to_string();
+    let error = render::stateful_set(&node, &cases::platform()).unwrap_err().to_string();
     assert_eq!(
-        refusal,
-        "container kube-rbac-proxy would get at Secret tide-ring by its volumes: only the sidecar may"
+        error,
+        "container kube-rbac-proxy would have access to Secret tide-ring through volumes: only the sidecar may"
     );
 }
 
 #[test]
-fn a_bootstrap_pod_has_nothing_to_sign_with() {
+fn bootstrap_pod_has_no_signing_keys() {
     let text = json!(bootstrap_pod("bootstrap-validator")).to_string();
     for secret in ["tide-signs", "tide-identifies", "tide-ring", "tide-phrase", "sidecar-tls", "KEYRING"] {
         assert!(!text.contains(secret), "{secret}");
@@ -459,7 +462,7 @@ fn a_bootstrap_pod_has_nothing_to_sign_with() {
 }
 
 #[test]
-fn a_bootstrap_is_tried_once_and_stays_until_its_end_was_seen() {
+fn bootstrap_job_runs_once_and_has_no_ttl() {
     let job = render::bootstrap_job(&node("bootstrap"), &cases::platform()).unwrap().spec.unwrap();
     assert_eq!(job.backoff_limit, Some(0));
     assert_eq!(job.ttl_seconds_after_finished, None);
@@ -476,7 +479,7 @@ fn a_bootstrap_is_tried_once_and_stays_until_its_end_was_seen() {
 }
 
 #[test]
-fn everything_runs_without_rights_and_what_can_on_a_sealed_file_system() {
+fn containers_are_unprivileged_with_read_only_root() {
     for pod in [pod("full"), bootstrap_pod("bootstrap")] {
         assert_eq!(
             json!(pod.security_context),
@@ -484,7 +487,7 @@ fn everything_runs_without_rights_and_what_can_on_a_sealed_file_system() {
         );
         for container in containers(&pod) {
             let mut context = json!(container.security_context);
-            let sealed = context.as_object_mut().unwrap().remove("readOnlyRootFilesystem");
+            let read_only = context.as_object_mut().unwrap().remove("readOnlyRootFilesystem");
             assert_eq!(
                 context,
                 json!({
@@ -493,20 +496,20 @@ fn everything_runs_without_rights_and_what_can_on_a_sealed_file_system() {
                 })
             );
             let is_seid = container.name.starts_with("seid");
-            assert_eq!(sealed, (!is_seid).then_some(json!(true)), "{}", container.name);
+            assert_eq!(read_only, (!is_seid).then_some(json!(true)), "{}", container.name);
         }
-        // A sealed sidecar needs somewhere to write.
+        // With a read-only root the sidecar needs a writable mount.
         assert!(mounts(container(&pod, "sei-sidecar")).contains(&"sidecar-tmp:/tmp".to_owned()));
     }
 }
 
 #[test]
-fn seid_is_told_its_home_and_asked_for_its_lag() {
+fn seid_has_its_home_and_a_lag_probe() {
     let pod = pod("full");
     let seid = container(&pod, "seid");
     assert!(seid.command.as_ref().unwrap()[2].contains("seid start --home \"$HOME\""));
-    let told = [("HOME", "/.sei"), ("TMPDIR", "/.sei/tmp"), ("TERMINATION_LOG", "/dev/termination-log")];
-    assert_eq!(env(seid), told.map(|(name, value)| (name.into(), json!(value))).into());
+    let expected = [("HOME", "/.sei"), ("TMPDIR", "/.sei/tmp"), ("TERMINATION_LOG", "/dev/termination-log")];
+    assert_eq!(env(seid), expected.map(|(name, value)| (name.into(), json!(value))).into());
     assert_eq!(seid.liveness_probe, None);
     assert_eq!(
         json!(seid.readiness_probe),
@@ -525,7 +528,7 @@ fn seid_is_told_its_home_and_asked_for_its_lag() {
 }
 
 #[test]
-fn what_seid_says_last_is_kept_for_the_status() {
+fn seid_keeps_its_termination_message() {
     for pod in [pod("full"), bootstrap_pod("bootstrap")] {
         let seid = container(&pod, "seid");
         assert_eq!(seid.termination_message_path.as_deref(), Some("/dev/termination-log"));
@@ -534,7 +537,7 @@ fn what_seid_says_last_is_kept_for_the_status() {
 }
 
 #[test]
-fn the_exporter_is_not_killed_where_there_is_no_grpc() {
+fn exporter_is_not_restarted_without_grpc() {
     let exporter = container(&pod("validator"), "cosmos-exporter").clone();
     assert_eq!(exporter.startup_probe, None);
     assert_eq!(exporter.liveness_probe.unwrap().initial_delay_seconds, Some(600));
@@ -542,7 +545,7 @@ fn the_exporter_is_not_killed_where_there_is_no_grpc() {
 }
 
 #[test]
-fn resources_are_written_as_the_api_server_keeps_them() {
+fn resources_are_rendered_in_canonical_form() {
     assert_eq!(
         json!(container(&pod("sidecar"), "sei-sidecar").resources),
         json!({
@@ -554,28 +557,31 @@ fn resources_are_written_as_the_api_server_keeps_them() {
 }
 
 #[test]
-fn what_is_missing_or_no_quantity_is_refused_by_name() {
-    type Spoil = fn(&mut plan::Platform);
-    let spoils: [(Spoil, &str); 4] = [
-        (|platform| platform.proxy_image.clear(), "the operator was given no image of the proxy"),
-        (|platform| platform.exporter_image.clear(), "the operator was given no image of the exporter"),
+fn missing_images_and_invalid_quantities_are_named() {
+    type Break = fn(&mut plan::Platform);
+    let cases: [(Break, &str); 4] = [
+        (|platform| platform.proxy_image.clear(), "the operator has no proxy image configured"),
+        (|platform| platform.exporter_image.clear(), "the operator has no exporter image configured"),
         (
             |platform| platform.sidecar_image.clear(),
-            "neither the spec nor the operator names an image of the sidecar",
+            "no sidecar image: set spec.sidecar.image, or configure a default in the operator",
         ),
-        (|platform| platform.resources.memory = "32 GB".into(), "seid.memory: \"32 GB\" is no quantity"),
+        (
+            |platform| platform.resources.memory = "32 GB".into(),
+            "seid.memory: \"32 GB\" is not a valid quantity",
+        ),
     ];
-    for (spoil, said) in spoils {
+    for (break_platform, error) in cases {
         let mut platform = cases::platform();
-        spoil(&mut platform);
-        assert_eq!(render::stateful_set(&node("full"), &platform).unwrap_err().to_string(), said);
+        break_platform(&mut platform);
+        assert_eq!(render::stateful_set(&node("full"), &platform).unwrap_err().to_string(), error);
     }
     let mut platform = cases::platform();
     platform.storage.size = "big".into();
-    let refusal = render::data_claim(&node("full"), &platform).unwrap_err();
-    assert_eq!(refusal.to_string(), "volume.storage: \"big\" is no quantity");
+    let error = render::data_claim(&node("full"), &platform).unwrap_err();
+    assert_eq!(error.to_string(), "volume.storage: \"big\" is not a valid quantity");
     let mut kindless = node("full");
     kindless.spec.full_node = None;
-    let refusal = render::stateful_set(&kindless, &cases::platform()).unwrap_err();
-    assert_eq!(refusal.to_string(), "the spec has none of fullNode, archive, replayer and validator");
+    let error = render::stateful_set(&kindless, &cases::platform()).unwrap_err();
+    assert_eq!(error.to_string(), "the spec has none of fullNode, archive, replayer and validator");
 }

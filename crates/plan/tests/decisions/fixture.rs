@@ -1,4 +1,4 @@
-//! A node and a platform to try things on.
+//! A node and a platform for tests, and helpers to run the fake cluster.
 
 use api::SeiNode;
 use api::sei_node::{FullNodeSpec, SeiNodeSpec, SeiNodeStatus};
@@ -7,9 +7,9 @@ use plan::platform::{Bucket, ObjectStore, Resources, Storage};
 
 use super::certificate::NAMESPACE;
 use super::cluster::Cluster;
-use super::operator::{Disturbance, pass};
+use super::reconcile::{Fault, reconcile};
 
-/// A full node that was just created.
+/// Returns a new full node.
 pub fn node(name: &str) -> SeiNode {
     let spec = SeiNodeSpec {
         chain_id: "arctic-1".into(),
@@ -24,7 +24,7 @@ pub fn node(name: &str) -> SeiNode {
     node
 }
 
-/// A platform.
+/// Returns a platform.
 pub fn platform() -> Platform {
     let storage = Storage { class: "fast".into(), size: "10Gi".into() };
     let resources = Resources { cpu: "4".into(), memory: "32Gi".into() };
@@ -49,55 +49,55 @@ pub fn platform() -> Platform {
     }
 }
 
-/// Everybody works once; returns whether anything happened.
-pub fn round(cluster: &mut Cluster, platform: &Platform) -> bool {
+/// Runs every component once. Returns whether anything has changed.
+pub fn run_once(cluster: &mut Cluster, platform: &Platform) -> bool {
     let writes = cluster.writes;
-    let worked =
-        [cluster.stateful_set_works(), cluster.kubelet_works(), cluster.sidecar_works()].contains(&true);
-    pass(cluster, platform, Disturbance::None);
-    worked || cluster.writes > writes
+    let has_worked =
+        [cluster.run_stateful_set_controller(), cluster.run_kubelet(), cluster.run_sidecar()].contains(&true);
+    reconcile(cluster, platform, Fault::None);
+    has_worked || cluster.writes > writes
 }
 
-/// Lets everybody work until nothing happens any more. Panics when that does not come.
-pub fn settle(cluster: &mut Cluster, platform: &Platform) {
-    let mut calm = 0;
+/// Runs every component until nothing changes. Panics if that does not happen.
+pub fn converge(cluster: &mut Cluster, platform: &Platform) {
+    let mut idle = 0;
     for _ in 0..200 {
-        calm = if round(cluster, platform) { 0 } else { calm + 1 };
-        if calm == 3 {
+        idle = if run_once(cluster, platform) { 0 } else { idle + 1 };
+        if idle == 3 {
             return;
         }
     }
-    panic!("no rest: {:#?}", cluster.node.status);
+    panic!("not converged: {:#?}", cluster.node.status);
 }
 
-/// The stored status.
+/// Returns the stored status.
 pub fn status(cluster: &Cluster) -> SeiNodeStatus {
     cluster.node.status.clone().unwrap_or_default()
 }
 
-/// A node that runs, with nothing left to do.
+/// Returns a cluster with a running node in steady state.
 pub fn running(node: SeiNode, platform: &Platform) -> Cluster {
     let mut cluster = Cluster::new(node);
-    settle(&mut cluster, platform);
+    converge(&mut cluster, platform);
     assert_eq!(status(&cluster).phase, Some(api::sei_node::SeiNodePhase::Running), "{:#?}", status(&cluster));
     cluster
 }
 
-/// The reason of a condition.
+/// Returns the reason of a condition.
 pub fn reason(cluster: &Cluster, type_: &str) -> String {
     let status = status(cluster);
     let found = status.conditions.iter().find(|condition| condition.type_ == type_);
     found.map_or_else(|| format!("no {type_}"), |condition| condition.reason.clone())
 }
 
-/// The message of a condition.
+/// Returns the message of a condition.
 pub fn message(cluster: &Cluster, type_: &str) -> String {
     let status = status(cluster);
     let found = status.conditions.iter().find(|condition| condition.type_ == type_);
     found.map_or_else(String::new, |condition| condition.message.clone())
 }
 
-/// The steps of the stored plan.
+/// Returns the task types of the stored plan.
 pub fn steps(cluster: &Cluster) -> Vec<String> {
     let plan = status(cluster).plan;
     plan.map(|plan| plan.tasks.into_iter().map(|task| task.task_type).collect()).unwrap_or_default()

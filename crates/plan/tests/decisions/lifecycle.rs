@@ -1,0 +1,317 @@
+//! The life of a node apart from edits: deleted objects, killed operators, bootstraps and crashes.
+
+use std::sync::Arc;
+
+use api::sei_node::{
+    FullNodeSpec, PlanKind, PlanPhase, S3Snapshot, SeiNodePhase, SnapshotSource, TaskStatus, ValidatorSpec,
+};
+use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use plan::node::{Health, decide};
+use serde_json::json;
+
+use super::cluster::{Cluster, to_observed, to_stateful_set};
+use super::fixture::{converge, node, platform, reason, run_once, running, status, steps};
+use super::reconcile::{Fault, reconcile, time};
+
+#[test]
+fn deleted_pod_is_marked_ready_again() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.delete_pod();
+    converge(&mut cluster, &platform());
+    assert!(cluster.sidecar.ready);
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady");
+    assert_eq!(status(&cluster).plan.unwrap().kind, Some(PlanKind::MarkReady));
+    assert!(cluster.pod_deletions.is_empty(), "the operator deleted no pod");
+}
+
+#[test]
+fn every_mark_ready_plan_has_its_own_id() {
+    let mut cluster = running(node("a"), &platform());
+    let mut ids = vec![status(&cluster).plan.unwrap().id];
+    for _ in 0..3 {
+        cluster.restart_sidecar();
+        cluster.minutes += 5;
+        converge(&mut cluster, &platform());
+        assert!(cluster.sidecar.ready);
+        ids.push(status(&cluster).plan.unwrap().id);
+    }
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 4);
+}
+
+#[test]
+fn deleted_or_modified_objects_are_restored() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.observed.service = None;
+    cluster.observed.proxy_config = None;
+    cluster.observed.network_policy = None;
+    converge(&mut cluster, &platform());
+    assert!(cluster.observed.service.is_some());
+    assert!(cluster.observed.proxy_config.is_some());
+    assert!(cluster.observed.network_policy.is_some());
+    let mut changed = (**cluster.observed.service.as_ref().unwrap()).clone();
+    changed.spec.as_mut().unwrap().selector = Some([("sei.io/node".to_owned(), "other".to_owned())].into());
+    cluster.observed.service = Some(Arc::new(changed));
+    converge(&mut cluster, &platform());
+    let selector =
+        cluster.observed.service.as_ref().unwrap().spec.as_ref().unwrap().selector.clone().unwrap();
+    assert_eq!(selector["sei.io/node"], "a");
+    assert!(cluster.pod_deletions.is_empty(), "no pod is replaced");
+}
+
+#[test]
+fn pod_of_modified_template_is_replaced_once() {
+    let mut cluster = running(node("a"), &platform());
+    let mut changed = to_stateful_set(cluster.observed.stateful_set.as_ref().unwrap());
+    let template = changed.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+    template.containers[0].image = Some("other:image".into());
+    *changed.metadata.generation.as_mut().unwrap() += 1;
+    cluster.observed.stateful_set = Some(to_observed(&changed));
+    cluster.delete_pod();
+    cluster.run_kubelet();
+    cluster.run_stateful_set_controller();
+    converge(&mut cluster, &platform());
+    assert_eq!(cluster.pod_deletions.values().sum::<u32>(), 1);
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady");
+    let pod = cluster.observed.pods[0].spec.clone().unwrap();
+    assert!(pod.containers.iter().all(|one| one.image.as_deref() != Some("other:image")));
+}
+
+#[test]
+fn lost_volume_is_recreated_unless_the_node_signs() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.observed.claim = None;
+    converge(&mut cluster, &platform());
+    assert!(cluster.observed.claim.is_some());
+    assert_eq!(status(&cluster).plan.unwrap().kind, Some(PlanKind::Init));
+
+    let mut validator = node("b");
+    validator.spec.full_node = None;
+    validator.spec.validator = Some(ValidatorSpec::default());
+    let mut cluster = running(validator, &platform());
+    cluster.observed.claim = None;
+    converge(&mut cluster, &platform());
+    assert!(cluster.observed.claim.is_none(), "with an empty volume it could sign a block twice");
+    assert_eq!(reason(&cluster, "Ready"), "DataVolumeMissing");
+}
+
+#[test]
+fn deleted_node_is_not_repaired() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.node.metadata.deletion_timestamp = Some(Time(time(1).0));
+    cluster.observed.service = None;
+    converge(&mut cluster, &platform());
+    assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Terminating));
+    assert_eq!(reason(&cluster, "Ready"), "Terminating");
+    assert!(cluster.observed.service.is_none(), "nothing is restored");
+}
+
+#[test]
+fn plan_continues_after_a_killed_operator() {
+    for killed_after in 1..=9 {
+        let mut cluster = Cluster::new(node("a"));
+        reconcile(&mut cluster, &platform(), Fault::None);
+        reconcile(&mut cluster, &platform(), Fault::KilledAfter(killed_after));
+        converge(&mut cluster, &platform());
+        assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Running), "killed after {killed_after}");
+        assert!(cluster.submissions.values().all(|times| *times == 1), "{:?}", cluster.submissions);
+    }
+}
+
+#[test]
+fn new_plan_is_stored_before_it_is_executed() {
+    let mut cluster = Cluster::new(node("a"));
+    let actions = reconcile(&mut cluster, &platform(), Fault::None);
+    assert_eq!((actions, cluster.writes), (0, 1));
+    assert!(status(&cluster).plan.is_some());
+    assert!(run_once(&mut cluster, &platform()));
+}
+
+#[test]
+fn ended_plan_is_stored_before_the_next_starts() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.edit(|node| node.spec.image = "sei:1".into());
+    reconcile(&mut cluster, &platform(), Fault::None);
+    let mut node = cluster.node.clone();
+    let mut stored = status(&cluster);
+    stored.current_image = Some("sei:1".into());
+    let plan = stored.plan.as_mut().unwrap();
+    plan.tasks.iter_mut().for_each(|task| task.status = TaskStatus::Complete);
+    let id = plan.id.clone();
+    node.status = Some(stored.clone());
+    let mut observed = cluster.observed.clone();
+    // The answer is from before the last task of the plan.
+    observed.sidecar.health = Health::NotReady;
+    let now = time(0);
+    let first = decide(&node, stored, &platform(), &observed, &now, "first");
+    let second = decide(&node, first.status.clone(), &platform(), &observed, &now, "second");
+    for decision in [&first, &second] {
+        let plan = decision.status.plan.as_ref().unwrap();
+        assert_eq!((plan.id.as_str(), plan.phase), (id.as_str(), PlanPhase::Complete));
+        assert_eq!(
+            decision.look_again,
+            Some(std::time::Duration::ZERO),
+            "the next plan follows in the next reconcile"
+        );
+    }
+    node.status = Some(second.status.clone());
+    let third = decide(&node, second.status, &platform(), &observed, &now, "third");
+    assert_eq!(third.status.plan.unwrap().kind, Some(PlanKind::MarkReady));
+}
+
+#[test]
+fn edit_without_effect_does_not_restart_the_setup() {
+    let mut cluster = Cluster::new(node("a"));
+    while !steps(&cluster)
+        .iter()
+        .zip(status(&cluster).plan.map(|plan| plan.tasks).unwrap_or_default())
+        .any(|(step, task)| step == "configure-genesis" && task.status == TaskStatus::Complete)
+    {
+        run_once(&mut cluster, &platform());
+    }
+    let before = status(&cluster).plan.unwrap().id;
+    cluster.edit(|node| node.spec.paused = true);
+    run_once(&mut cluster, &platform());
+    cluster.edit(|node| node.spec.paused = false);
+    run_once(&mut cluster, &platform());
+    assert_eq!(status(&cluster).plan.unwrap().id, before, "its StatefulSet exists by now, and is the same");
+}
+
+#[test]
+fn pod_of_an_unrecorded_template_is_replaced() {
+    let mut cluster = Cluster::new(node("a"));
+    reconcile(&mut cluster, &platform(), Fault::None);
+    let actions = reconcile(&mut cluster, &platform(), Fault::KilledAfter(5));
+    assert_eq!(actions, 5, "all objects are created, and nothing is recorded");
+    cluster.run_stateful_set_controller();
+    // The next operator is a newer version.
+    let newer = plan::Platform { proxy_image: "proxy:2".into(), ..platform() };
+    converge(&mut cluster, &newer);
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{:#?}", status(&cluster));
+    assert_eq!(status(&cluster).current_proxy_image.as_deref(), Some("proxy:2"));
+    assert_eq!(cluster.pod_deletions.values().sum::<u32>(), 1);
+}
+
+/// Returns a cluster whose bootstrap Job has just finished with this condition.
+fn bootstrapped(job_condition: &str) -> Cluster {
+    let mut node = node("a");
+    let snapshot = SnapshotSource {
+        s3: Some(S3Snapshot { target_height: 5 }),
+        bootstrap_image: Some("sei:old".into()),
+        ..SnapshotSource::default()
+    };
+    node.spec.full_node = Some(FullNodeSpec { snapshot: Some(snapshot), snapshot_generation: None });
+    let mut cluster = Cluster::new(node);
+    for _ in 0..3 {
+        reconcile(&mut cluster, &platform(), Fault::None);
+    }
+    assert_eq!(status(&cluster).waiting_for.unwrap().what, "Pod", "the bootstrap pod does not exist");
+    let finished =
+        JobCondition { type_: job_condition.into(), status: "True".into(), ..JobCondition::default() };
+    let job = Arc::make_mut(cluster.observed.job.as_mut().unwrap());
+    job.status = Some(JobStatus { conditions: Some(vec![finished]), ..JobStatus::default() });
+    cluster
+}
+
+#[test]
+fn failed_bootstrap_reports_the_error_of_seid() {
+    let mut cluster = bootstrapped("Failed");
+    let job = Arc::make_mut(cluster.observed.job.as_mut().unwrap());
+    let failed = &mut job.status.as_mut().unwrap().conditions.as_mut().unwrap()[0];
+    failed.reason = Some("BackoffLimitExceeded".into());
+    failed.message = Some("Job has reached the specified backoff limit".into());
+    let log = format!("{}\nloading\npanic: no disk\n\ngoroutine 1\nmain.main()\n", "x".repeat(2000));
+    let terminated = |name: &str, code: i32| json!({ "name": name, "state": { "terminated": { "exitCode": code, "reason": "Error", "message": log } } });
+    let pod = json!({
+        "metadata": {
+            "name": "a-bootstrap-x7",
+            "labels": { "sei.io/node": "a", "sei.io/component": "bootstrap" },
+            "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "a-bootstrap", "uid": job.metadata.uid }],
+        },
+        "status": {
+            "initContainerStatuses": [terminated("sei-sidecar", 137)],
+            "containerStatuses": [terminated("seid", 2)],
+        },
+    });
+    cluster.observed.pods.push(Arc::new(serde_json::from_value(pod).unwrap()));
+    reconcile(&mut cluster, &platform(), Fault::None);
+    let failed = status(&cluster).plan.unwrap().failed_task_detail.unwrap();
+    assert_eq!(
+        failed.error,
+        "Job a-bootstrap failed: BackoffLimitExceeded: Job has reached the specified backoff limit: \
+         container seid: Error, exit code 2: panic: no disk | goroutine 1 | main.main()"
+    );
+}
+
+#[test]
+fn crash_loop_reports_the_error_of_seid() {
+    let waiting = json!({ "reason": "CrashLoopBackOff", "message": "back-off 10s restarting" });
+    for (message, cause) in [
+        ("Error: no address\n", "Error, exit code 1: Error: no address"),
+        ("", "Error, exit code 1: see `kubectl logs a-0 --container seid --previous`"),
+    ] {
+        let mut cluster = running(node("a"), &platform());
+        let pod = Arc::make_mut(&mut cluster.observed.pods[0]);
+        let before = json!({ "terminated": { "exitCode": 1, "reason": "Error", "message": message } });
+        let seid = json!({ "name": "seid", "state": { "waiting": waiting }, "lastState": before });
+        pod.status.as_mut().unwrap().container_statuses = serde_json::from_value(json!([seid])).unwrap();
+        reconcile(&mut cluster, &platform(), Fault::None);
+        let conditions = status(&cluster).conditions;
+        let ready = conditions.iter().find(|one| one.type_ == "Ready").unwrap();
+        assert_eq!(ready.reason, "PodFailing");
+        let image = &cluster.node.spec.image;
+        assert_eq!(
+            ready.message,
+            format!("container seid (image {image}): CrashLoopBackOff: back-off 10s restarting: {cause}")
+        );
+    }
+}
+
+#[test]
+fn restarted_seid_is_ready_after_a_stable_minute() {
+    for (code, reasons) in [(1, ["PodFailing", "NodeReady"]), (143, ["NodeReady", "NodeReady"])] {
+        let mut cluster = running(node("a"), &platform());
+        let now = time(cluster.minutes);
+        let before = json!({ "terminated": { "exitCode": code, "message": "Error: no address" } });
+        let state = json!({ "running": { "startedAt": now } });
+        let seid = json!({ "name": "seid", "state": state, "lastState": before });
+        let pod = Arc::make_mut(&mut cluster.observed.pods[0]);
+        pod.status.as_mut().unwrap().container_statuses = serde_json::from_value(json!([seid])).unwrap();
+        reconcile(&mut cluster, &platform(), Fault::None);
+        assert_eq!(reason(&cluster, "Ready"), reasons[0], "{code}");
+        cluster.minutes += 1;
+        reconcile(&mut cluster, &platform(), Fault::None);
+        assert_eq!(reason(&cluster, "Ready"), reasons[1], "{code}");
+    }
+}
+
+#[test]
+fn completed_bootstrap_completes_unreachable_tasks() {
+    let mut cluster = bootstrapped("Complete");
+    converge(&mut cluster, &platform());
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{:#?}", status(&cluster));
+    assert_eq!(status(&cluster).plan.unwrap().kind, Some(PlanKind::Bootstrap));
+}
+
+#[test]
+fn bootstrap_is_deleted_only_after_its_completion_is_stored() {
+    let mut cluster = bootstrapped("Complete");
+    let (mut faults, mut idle) = (0, 0);
+    while idle < 2 {
+        let actions = reconcile(&mut cluster.clone(), &platform(), Fault::None);
+        for action in 1..=actions {
+            for fault in [Fault::KilledAfter(action), Fault::AnswerLost(action)] {
+                let mut faulty = cluster.clone();
+                reconcile(&mut faulty, &platform(), fault);
+                converge(&mut faulty, &platform());
+                assert_eq!(reason(&faulty, "Ready"), "NodeReady", "{fault:?}: {:#?}", status(&faulty));
+                faults += 1;
+            }
+        }
+        idle = if actions == 0 && cluster.observed.job.is_none() { idle + 1 } else { 0 };
+        reconcile(&mut cluster, &platform(), Fault::None);
+    }
+    assert!(faults >= 6, "only {faults} faults: expected the Job, its Service and the node's own objects");
+}

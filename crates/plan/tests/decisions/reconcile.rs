@@ -1,0 +1,94 @@
+//! The reconcile loop of the operator on the fake cluster, with injected faults.
+
+use std::sync::Arc;
+
+use api::sei_node::{PlanPhase, SeiNodePhase};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use plan::Platform;
+use plan::node::{Action, Refusal, Submission, World, decide, needs};
+
+use super::cluster::Cluster;
+
+/// A fault in a reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// No fault.
+    None,
+    /// The operator is killed after this many actions, before it stores the status.
+    KilledAfter(usize),
+    /// The action with this number is executed, but its answer is lost.
+    AnswerLost(usize),
+}
+
+/// Returns the time after some minutes.
+pub fn time(minutes: i64) -> Time {
+    let start: Timestamp = "2026-05-18T10:00:00Z".parse().unwrap();
+    Time(start.saturating_add(SignedDuration::from_mins(minutes)).unwrap())
+}
+
+/// Reconciles the node once. Returns the number of actions.
+pub fn reconcile(cluster: &mut Cluster, platform: &Platform, fault: Fault) -> usize {
+    let node = cluster.node.clone();
+    // A new cache: on another path of the model the same generation has another spec.
+    let mut observed = World { memo: Arc::default(), ..cluster.observed.clone() };
+    let mut status = node.status.clone().unwrap_or_default();
+    cluster.plans += 1;
+    let new_plan_id = format!("00000000-0000-4000-8000-{:012}", cluster.plans);
+    let before = status.plan.as_ref().map(|plan| plan.id.clone());
+    let mut actions = 0;
+    for _ in 0..64 {
+        let queries = needs(&node, &status, platform, &observed);
+        cluster.answer(&queries, &mut observed);
+        let decision = decide(&node, status, platform, &observed, &time(cluster.minutes), &new_plan_id);
+        status = decision.status;
+        if decision.actions.is_empty() {
+            if needs(&node, &status, platform, &observed) == queries {
+                break;
+            }
+            continue;
+        }
+        let stored = node.status.as_ref();
+        let has_plan = stored
+            .and_then(|stored| stored.plan.as_ref())
+            .is_some_and(|plan| plan.phase == PlanPhase::Active);
+        let is_running = stored.is_some_and(|stored| stored.phase == Some(SeiNodePhase::Running));
+        assert!(has_plan || is_running, "executed a plan that is not stored");
+        for action in &decision.actions {
+            actions += 1;
+            if fault == Fault::AnswerLost(actions) {
+                let mut lost = observed.clone();
+                cluster.execute(action, &mut lost);
+                lose_answer(action, &mut observed);
+            } else {
+                cluster.execute(action, &mut observed);
+            }
+            if fault == Fault::KilledAfter(actions) {
+                return actions;
+            }
+        }
+    }
+    cluster.record(&status);
+    if status.plan.as_ref().map(|plan| plan.id.clone()) == before {
+        // The id was not used: the next reconcile may have it.
+        cluster.plans -= 1;
+    }
+    actions
+}
+
+/// Adds what the operator observes after an action whose answer was lost.
+fn lose_answer(action: &Action, observed: &mut World) {
+    let unknown = || "no answer".to_owned();
+    match action {
+        Action::Apply(object) | Action::Create(object) => {
+            observed.refused.insert(object.kind(), Refusal::NotNow(unknown()));
+        }
+        Action::Delete(deletion) => {
+            observed.refused.insert(deletion.kind(), Refusal::NotNow(unknown()));
+        }
+        Action::Submit(_, request) => {
+            let id = request.id.clone().unwrap_or_default();
+            observed.sidecar.submitted = Some((id, Submission::Unknown(unknown())));
+        }
+    }
+}
