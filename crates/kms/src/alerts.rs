@@ -1,43 +1,44 @@
-//! Alerts on the aggregator's metrics: generated into `deploy/kms/alerts.yaml`, a table in the documentation, and a runbook for each.
+//! Prometheus alerts on the aggregator's metrics. `deploy/kms/alerts.yaml` and `docs/reference/kms-alerts.md` are generated from them;
+//! each alert has a runbook in `docs/runbooks`.
 
 use serde_json::{Value, json};
 
-/// An alert.
+/// A Prometheus alert.
 #[derive(Clone, Copy, Debug)]
 pub struct Alert {
-    /// Its name, which is also that of its runbook.
+    /// Alert name; also the name of its runbook.
     pub name: &'static str,
-    /// When it fires.
+    /// PromQL expression.
     pub expr: &'static str,
-    /// For how long that must hold.
+    /// How long the expression must hold before the alert fires.
     pub for_: &'static str,
-    /// How urgent it is.
+    /// Value of the `severity` label.
     pub severity: &'static str,
-    /// What it tells.
+    /// Value of the `summary` annotation.
     pub summary: &'static str,
 }
 
-/// Every alert.
+/// All alerts.
 pub const ALL: &[Alert] = &[
     Alert {
         name: "OutriggerKMSReportsNearlyFull",
         expr: "outrigger_kms_reports >= 0.75 * outrigger_kms_reports_limit",
         for_: "10m",
         severity: "warning",
-        summary: "{{ $labels.target }} {{ $labels.name }} has {{ $value }} KMS reports, three quarters of what it takes or more",
+        summary: "{{ $labels.target }} {{ $labels.name }} holds {{ $value }} KMS health reports, at least 75% of its limit",
     },
     Alert {
         name: "OutriggerKMSReportsFull",
         expr: "outrigger_kms_reports >= outrigger_kms_reports_limit",
         for_: "1m",
         severity: "critical",
-        summary: "{{ $labels.target }} {{ $labels.name }} takes no more KMS reports: a new node or key cannot be reported",
+        summary: "{{ $labels.target }} {{ $labels.name }} is full: KMS health reports of new nodes or keys are rejected",
     },
 ];
 
-/// The alerts as a PrometheusRule.
+/// Renders the alerts as a PrometheusRule.
 #[must_use]
-pub fn rule() -> Value {
+pub fn prometheus_rule() -> Value {
     let alert = |alert: &Alert| {
         let runbook = format!("docs/runbooks/{}.md", alert.name);
         json!({
@@ -62,11 +63,11 @@ mod tests {
     use crate::aggregator::METRICS;
 
     #[test]
-    fn the_files_are_what_the_code_says() -> testbed::Result<()> {
-        testbed::harness::generated::check_documents("deploy/kms/alerts.yaml", &[rule()])?;
+    fn generated_alerts_match_code() -> testbed::Result<()> {
+        testbed::harness::generated::check_documents("deploy/kms/alerts.yaml", &[prometheus_rule()])?;
         let mut page = String::from(
-            "# Alerts of the KMS aggregator\n\nGenerated from the code; a test compares. They are in `deploy/kms/alerts.yaml`.\n\n\
-             | alert | fires when | for | severity |\n|---|---|---|---|\n",
+            "# KMS aggregator alerts\n\nGenerated from the code; do not edit. `deploy/kms/alerts.yaml` installs them as a PrometheusRule.\n\n\
+             | alert | expression | for | severity |\n|---|---|---|---|\n",
         );
         for Alert { name, expr, for_, severity, .. } in ALL {
             let _ = writeln!(page, "| [`{name}`](../runbooks/{name}.md) | `{expr}` | {for_} | {severity} |");
@@ -75,17 +76,17 @@ mod tests {
     }
 
     #[test]
-    fn every_alert_is_about_metrics_that_there_are_and_has_a_runbook() {
+    fn every_alert_uses_known_metrics_and_has_a_runbook() {
         for Alert { name, expr, .. } in ALL {
-            let words = expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            let mut metrics = words.filter(|word| word.starts_with("outrigger_")).peekable();
+            let tokens = expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let mut metrics = tokens.filter(|token| token.starts_with("outrigger_")).peekable();
             assert!(metrics.peek().is_some(), "{expr}");
-            for word in metrics {
-                assert!(METRICS.iter().any(|metric| metric.name == word), "{name}: no metric {word}");
+            for used in metrics {
+                assert!(METRICS.iter().any(|metric| metric.name == used), "{name}: no metric {used}");
             }
             let file = format!("{}/../../docs/runbooks/{name}.md", env!("CARGO_MANIFEST_DIR"));
             let text = std::fs::read_to_string(&file).unwrap_or_default();
-            assert!(text.starts_with(&format!("# {name}\n")), "{file} does not begin with its name");
+            assert!(text.starts_with(&format!("# {name}\n")), "{file} does not start with `# {name}`");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Objects of other people's kinds: only their metadata is known, and what is read of spec and status is looked for there.
+//! Cluster-scoped custom resources of which only the metadata is typed; spec and status stay JSON.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -10,8 +10,8 @@ use kube::{Resource, ResourceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The name of a kind.
-pub(crate) trait Kind: Clone + Debug + Send + Sync + 'static {
+/// Group, version, kind and plural of a resource.
+pub(crate) trait ResourceKind: Clone + Debug + Send + Sync + 'static {
     const GROUP: &'static str;
     const VERSION: &'static str;
     const KIND: &'static str;
@@ -23,7 +23,7 @@ macro_rules! kinds {
         $(#[derive(Clone, Debug)]
         pub(crate) struct $name;
 
-        impl Kind for $name {
+        impl ResourceKind for $name {
             const GROUP: &'static str = $group;
             const VERSION: &'static str = $version;
             const KIND: &'static str = $kind;
@@ -41,10 +41,10 @@ kinds! {
     ApiServer: "config.openshift.io" "v1" "APIServer" "apiservers";
 }
 
-/// An object of such a kind.
+/// An object of kind `K`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(bound = "")]
-pub(crate) struct Raw<K: Kind> {
+pub(crate) struct UntypedObject<K: ResourceKind> {
     #[serde(flatten)]
     types: Option<TypeMeta>,
     pub(crate) metadata: ObjectMeta,
@@ -56,21 +56,21 @@ pub(crate) struct Raw<K: Kind> {
     kind: PhantomData<K>,
 }
 
-impl<K: Kind> Raw<K> {
-    /// A new object without a spec.
-    pub(crate) fn named(name: &str) -> Self {
+impl<K: ResourceKind> UntypedObject<K> {
+    /// Returns a new object with an empty spec.
+    pub(crate) fn new(name: &str) -> Self {
         let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
         let types = TypeMeta { api_version: format!("{}/{}", K::GROUP, K::VERSION), kind: K::KIND.into() };
         Self { types: Some(types), metadata, spec: json!({}), status: Value::Null, kind: PhantomData }
     }
 
-    /// The object as a document that patches can be made against.
-    pub(crate) fn document(&self) -> Value {
+    /// Returns a document with the status at `/status`, as JSON patches address it.
+    pub(crate) fn status_document(&self) -> Value {
         json!({ "status": self.status })
     }
 
-    /// What an apply of our fields begins with.
-    pub(crate) fn head(&self) -> Value {
+    /// Returns the identity that starts a server-side apply. The UID keeps it from recreating a deleted object.
+    pub(crate) fn apply_identity(&self) -> Value {
         json!({
             "apiVersion": format!("{}/{}", K::GROUP, K::VERSION),
             "kind": K::KIND,
@@ -79,7 +79,7 @@ impl<K: Kind> Raw<K> {
     }
 }
 
-impl<K: Kind> Resource for Raw<K> {
+impl<K: ResourceKind> Resource for UntypedObject<K> {
     type DynamicType = ();
     type Scope = ClusterResourceScope;
 
@@ -108,12 +108,12 @@ impl<K: Kind> Resource for Raw<K> {
     }
 }
 
-/// The kind, for requests about objects of which nothing is known.
-pub(crate) fn dynamic<K: Kind>() -> ApiResource {
+/// Returns the kind for requests with dynamic objects.
+pub(crate) fn api_resource<K: ResourceKind>() -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(K::GROUP, K::VERSION, K::KIND), K::PLURAL)
 }
 
-/// Only the object of a name: so much may also be allowed to be watched, and no more.
-pub(crate) fn named(name: &str) -> watcher::Config {
+/// Watches only the object with this name, which RBAC can allow by `resourceNames`.
+pub(crate) fn watch_by_name(name: &str) -> watcher::Config {
     watcher::Config::default().fields(&format!("metadata.name={name}"))
 }

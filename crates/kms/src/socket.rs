@@ -1,40 +1,36 @@
-//! The address of a plugin's socket: its name tells the number of its key.
+//! The `unix://` address of a plugin's socket, whose file name holds the number of the plugin's key.
 
 use std::path::{Path, PathBuf};
 
 /// A plugin's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Socket {
-    /// Number of the key, as it is written in the name.
+pub struct PluginSocket {
+    /// Key number, as written in the file name.
     pub key_number: String,
-    /// Where it is.
+    /// Path of the socket.
     pub path: PathBuf,
 }
 
-impl Socket {
-    /// Reads `unix://FOLDER/kms-N.sock`, and nothing around it.
-    pub(crate) fn parse(address: &str, folder: &Path) -> Result<Self, String> {
-        let refused = || {
-            format!(
-                "--kms-sockets: {address:?} is no plugin's socket: use unix://{}/kms-N.sock with a number N",
-                folder.display()
-            )
-        };
-        let path = Path::new(address.strip_prefix("unix://").ok_or_else(refused)?);
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(refused)?;
-        // Rebuilt, so that `//` and `..` and whatever else stands for the same folder is refused.
-        if path.as_os_str() != folder.join(name).as_os_str() {
-            return Err(refused());
+impl PluginSocket {
+    /// Parses `unix://DIR/kms-N.sock`. Rejects any other spelling of the same path.
+    pub(crate) fn parse(address: &str, dir: &Path) -> Result<Self, String> {
+        let invalid =
+            || format!("invalid --kms-sockets {address:?}: expected unix://{}/kms-N.sock", dir.display());
+        let path = Path::new(address.strip_prefix("unix://").ok_or_else(invalid)?);
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(invalid)?;
+        // Rebuilt and compared: `//`, `..` and other spellings of the same directory are rejected.
+        if path.as_os_str() != dir.join(name).as_os_str() {
+            return Err(invalid());
         }
         let number =
-            name.strip_prefix("kms-").and_then(|rest| rest.strip_suffix(".sock")).ok_or_else(refused)?;
+            name.strip_prefix("kms-").and_then(|name| name.strip_suffix(".sock")).ok_or_else(invalid)?;
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(refused());
+            return Err(invalid());
         }
-        // Two ways to write one number would be two keys.
+        // Two spellings of one number would be two keys.
         if (number.len() > 1 && number.starts_with('0')) || number.parse::<u64>().is_err() {
             return Err(format!(
-                "--kms-sockets: the number of {address:?} must have no leading zeros and be at most {}",
+                "invalid --kms-sockets {address:?}: the key number must have no leading zeros and be at most {}",
                 u64::MAX
             ));
         }
@@ -47,15 +43,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_of_plugins_are_taken() {
-        let folder = Path::new("/var/run/kmsplugin");
+    fn only_plugin_socket_addresses_are_accepted() {
+        let dir = Path::new("/var/run/kmsplugin");
         for number in ["0", "1", "42", "18446744073709551615"] {
             let socket =
-                Socket::parse(&format!("unix:///var/run/kmsplugin/kms-{number}.sock"), folder).unwrap();
+                PluginSocket::parse(&format!("unix:///var/run/kmsplugin/kms-{number}.sock"), dir).unwrap();
             assert_eq!(socket.key_number, number);
-            assert_eq!(socket.path, folder.join(format!("kms-{number}.sock")));
+            assert_eq!(socket.path, dir.join(format!("kms-{number}.sock")));
         }
-        for refused in [
+        for rejected in [
             "",
             "unix://",
             "/var/run/kmsplugin/kms-1.sock",
@@ -74,8 +70,11 @@ mod tests {
             "unix:///var/run/kmsplugin/kms-18446744073709551616.sock",
             "unix:///var/run/kmsplugin/kms-٣.sock",
         ] {
-            let error = Socket::parse(refused, folder).unwrap_err();
-            assert!(error.starts_with("--kms-sockets: ") && !error.contains('\n'), "{refused}: {error}");
+            let error = PluginSocket::parse(rejected, dir).unwrap_err();
+            assert!(
+                error.starts_with("invalid --kms-sockets ") && !error.contains('\n'),
+                "{rejected}: {error}"
+            );
         }
     }
 }

@@ -1,65 +1,65 @@
-//! Calls of real plugins that are well, and sick in every way: what each end of a call is taken for, and how soon.
+//! The plugin client against a fake plugin with every fault: how each failure is classified, and how fast.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic as tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test helpers may panic")]
 
 use std::time::{Duration, Instant};
 
 use api::kms::{Cause, RpcCode};
-use kms::probe::Plugin;
+use kms::probe::PluginClient;
 use plan::kms::call::{Failure, StatusAnswer};
 use plan::kms::round_trip;
 use tempfile::TempDir;
 use testbed::fakes::kms_plugin::{DecryptFault, EncryptFault, KmsPlugin, Manner};
 use tonic::Code;
 
-/// How long a call may take in these tests, unless it is about that.
+/// Timeout of calls, except in tests about timeouts.
 const LONG: Duration = Duration::from_secs(20);
 
-/// A call that is told at once.
-const AT_ONCE: Duration = Duration::from_secs(2);
+/// Upper bound for failures that must not wait for the timeout.
+const IMMEDIATELY: Duration = Duration::from_secs(2);
 
-struct Ground {
+struct Fixture {
     plugin: KmsPlugin,
-    probe: Plugin,
-    folder: TempDir,
+    probe: PluginClient,
+    dir: TempDir,
 }
 
-impl Ground {
+impl Fixture {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let plugin = KmsPlugin::start("kms-1", folder.path()).unwrap();
-        let probe = Plugin::at(plugin.socket());
-        Self { plugin, probe, folder }
+        let dir = tempfile::tempdir().unwrap();
+        let plugin = KmsPlugin::start("kms-1", dir.path()).unwrap();
+        let probe = PluginClient::new(plugin.socket());
+        Self { plugin, probe, dir }
     }
 
-    /// The failure of a call that fails at once.
+    /// Calls Status, which must fail immediately.
     async fn failure(&self) -> Failure {
-        let begin = Instant::now();
+        let start = Instant::now();
         let failure = self.probe.status(LONG).await.unwrap_err();
-        assert!(begin.elapsed() < AT_ONCE, "{failure} was told after {:?}", begin.elapsed());
+        assert!(start.elapsed() < IMMEDIATELY, "{failure} was returned after {:?}", start.elapsed());
         failure
     }
 }
 
 #[tokio::test]
-async fn a_plugin_that_is_well_says_so() {
-    let ground = Ground::new();
+async fn healthy_plugin_responds_to_every_call() {
+    let fixture = Fixture::new();
     let expected = StatusAnswer { version: "v2".into(), healthz: "ok".into(), key_id: "kms-1-1".into() };
-    assert_eq!(ground.probe.status(LONG).await.unwrap(), expected);
-    let encrypted = ground.probe.encrypt(b"text", "uid", LONG).await.unwrap();
+    assert_eq!(fixture.probe.status(LONG).await.unwrap(), expected);
+    let encrypted = fixture.probe.encrypt(b"text", "uid", LONG).await.unwrap();
     round_trip::accept(b"text", "kms-1-1", &encrypted).unwrap();
-    assert_eq!(ground.probe.decrypt(&encrypted, "uid", LONG).await.unwrap(), b"text");
+    assert_eq!(fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap(), b"text");
 }
 
 #[tokio::test]
-async fn keys_outlive_the_plugin_and_old_ones_still_decrypt() {
-    let Ground { plugin, probe, folder } = Ground::new();
+async fn rotated_keys_survive_plugin_restart() {
+    let Fixture { plugin, probe, dir } = Fixture::new();
     let old = probe.encrypt(b"old", "uid", LONG).await.unwrap();
     assert_eq!(plugin.rotate().unwrap(), "kms-1-2");
     let new = probe.encrypt(b"new", "uid", LONG).await.unwrap();
     assert_eq!(probe.status(LONG).await.unwrap().key_id, "kms-1-2");
     drop(plugin);
-    let _again = KmsPlugin::start("kms-1", folder.path()).unwrap();
+    let _again = KmsPlugin::start("kms-1", dir.path()).unwrap();
     for (encrypted, text, key) in [(&old, b"old", "kms-1-1"), (&new, b"new", "kms-1-2")] {
         assert_eq!(encrypted.key_id, key);
         assert_eq!(probe.decrypt(encrypted, "uid", LONG).await.unwrap(), text);
@@ -67,23 +67,23 @@ async fn keys_outlive_the_plugin_and_old_ones_still_decrypt() {
 }
 
 #[tokio::test]
-async fn a_dial_that_fails_is_told_at_once() {
-    let ground = Ground::new();
-    ground.plugin.crash();
-    assert_eq!(ground.failure().await.cause(), Cause::ConnectionRefused, "a stale socket");
-    ground.plugin.stop();
-    assert_eq!(ground.failure().await, Failure::SocketMissing);
-    ground.plugin.restart().unwrap();
-    ground.probe.status(LONG).await.unwrap();
-    ground.plugin.remove_socket();
-    assert_eq!(ground.failure().await, Failure::SocketMissing, "it listens, and cannot be reached");
-    std::fs::write(ground.plugin.socket(), "").unwrap();
-    assert_eq!(ground.failure().await.cause(), Cause::ConnectionRefused, "a file that is no socket");
+async fn connect_failure_is_returned_immediately() {
+    let fixture = Fixture::new();
+    fixture.plugin.crash();
+    assert_eq!(fixture.failure().await.cause(), Cause::ConnectionRefused, "a stale socket");
+    fixture.plugin.stop();
+    assert_eq!(fixture.failure().await, Failure::SocketMissing);
+    fixture.plugin.restart().unwrap();
+    fixture.probe.status(LONG).await.unwrap();
+    fixture.plugin.remove_socket();
+    assert_eq!(fixture.failure().await, Failure::SocketMissing, "the plugin listens on a deleted socket");
+    std::fs::write(fixture.plugin.socket(), "").unwrap();
+    assert_eq!(fixture.failure().await.cause(), Cause::ConnectionRefused, "a regular file");
 }
 
 #[tokio::test]
-async fn who_does_not_speak_grpc_is_found_at_once() {
-    let ground = Ground::new();
+async fn non_grpc_peer_is_detected_immediately() {
+    let fixture = Fixture::new();
     for manner in [
         Manner::Close,
         Manner::Reset,
@@ -92,103 +92,106 @@ async fn who_does_not_speak_grpc_is_found_at_once() {
         Manner::SendAndClose((0..=255).cycle().take(5000).collect()),
         Manner::SendAndClose(vec![0; 5]),
     ] {
-        ground.plugin.meet(manner.clone());
-        assert_eq!(ground.failure().await.cause(), Cause::ProtocolError, "{manner:?}");
+        fixture.plugin.meet(manner.clone());
+        assert_eq!(fixture.failure().await.cause(), Cause::ProtocolError, "{manner:?}");
     }
 }
 
 #[tokio::test]
-async fn who_gives_no_answer_is_waited_for_as_long_as_allowed() {
-    let ground = Ground::new();
+async fn silent_plugin_times_out() {
+    let fixture = Fixture::new();
     let limit = Duration::from_millis(300);
     for manner in [Manner::Ignore, Manner::half_frame(), Manner::Serve] {
-        ground.plugin.meet(manner.clone());
-        ground.plugin.script(|script| script.hang = true);
-        let begin = Instant::now();
-        assert_eq!(ground.probe.status(limit).await, Err(Failure::Timeout(limit)), "{manner:?}");
-        assert!(begin.elapsed() < limit + AT_ONCE);
+        fixture.plugin.meet(manner.clone());
+        fixture.plugin.script(|script| script.hang = true);
+        let start = Instant::now();
+        assert_eq!(fixture.probe.status(limit).await, Err(Failure::Timeout(limit)), "{manner:?}");
+        assert!(start.elapsed() < limit + IMMEDIATELY);
     }
-    ground.plugin.heal().unwrap();
-    ground.plugin.script(|script| script.latency = limit / 2);
-    ground.probe.status(limit * 10).await.unwrap();
+    fixture.plugin.heal().unwrap();
+    fixture.plugin.script(|script| script.latency = limit / 2);
+    fixture.probe.status(limit * 10).await.unwrap();
 }
 
 #[tokio::test]
-async fn an_error_of_the_plugin_keeps_its_code_and_its_text() {
-    let ground = Ground::new();
+async fn plugin_error_keeps_code_and_message() {
+    let fixture = Fixture::new();
     let long = "鍵 denied; ".repeat(800);
     for number in 1..=16 {
-        ground.plugin.script(|script| script.error = Some((Code::from(number), long.clone())));
+        fixture.plugin.script(|script| script.error = Some((Code::from(number), long.clone())));
         let expected = Failure::Rpc { code: RpcCode::new(number), message: long.clone() };
-        assert_eq!(ground.failure().await, expected, "{number}");
+        assert_eq!(fixture.failure().await, expected, "{number}");
     }
-    ground.plugin.script(|script| {
+    fixture.plugin.script(|script| {
         script.error = None;
         script.other_service = true;
     });
-    assert_eq!(ground.failure().await.cause(), Cause::RpcError(RpcCode::UNIMPLEMENTED));
+    assert_eq!(fixture.failure().await.cause(), Cause::RpcError(RpcCode::UNIMPLEMENTED));
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_or_no_text_is_refused() {
-    let ground = Ground::new();
+async fn oversized_or_non_utf8_response_is_rejected() {
+    let fixture = Fixture::new();
     for length in [64 * 1024, 16 * 1024 * 1024] {
-        ground.plugin.script(|script| script.healthz = vec![b'x'; length]);
-        assert_eq!(ground.failure().await, Failure::Protocol("the answer is too long".into()));
+        fixture.plugin.script(|script| script.healthz = vec![b'x'; length]);
+        assert_eq!(fixture.failure().await, Failure::Protocol("response too large".into()));
     }
-    ground.plugin.script(|script| script.healthz = vec![b'x'; 60 * 1024]);
-    assert_eq!(ground.probe.status(LONG).await.unwrap().healthz.len(), 60 * 1024);
-    ground.plugin.script(|script| script.healthz = b"no \xff text".to_vec());
-    assert_eq!(ground.failure().await, Failure::Protocol("healthz is no UTF-8: no \u{fffd} text".into()));
+    fixture.plugin.script(|script| script.healthz = vec![b'x'; 60 * 1024]);
+    assert_eq!(fixture.probe.status(LONG).await.unwrap().healthz.len(), 60 * 1024);
+    fixture.plugin.script(|script| script.healthz = b"no \xff text".to_vec());
+    assert_eq!(
+        fixture.failure().await,
+        Failure::Protocol("healthz is not valid UTF-8: no \u{fffd} text".into())
+    );
 }
 
 #[tokio::test]
-async fn a_connection_is_kept_only_while_it_leads_to_the_plugin() {
-    let ground = Ground::new();
-    let accepted = || ground.plugin.calls().accepted;
+async fn connection_is_reused_only_for_same_socket_file() {
+    let fixture = Fixture::new();
+    let accepted = || fixture.plugin.calls().accepted;
     for _ in 0..10 {
-        ground.probe.status(LONG).await.unwrap();
+        fixture.probe.status(LONG).await.unwrap();
     }
-    assert_eq!(accepted(), 1, "one for all calls");
-    // Refused by the plugin is answered.
-    ground.plugin.script(|script| script.error = Some((Code::Internal, "no".into())));
-    ground.failure().await;
-    ground.plugin.script(|script| script.error = None);
-    ground.probe.status(LONG).await.unwrap();
+    assert_eq!(accepted(), 1, "one connection for all calls");
+    // An error status is a response: the connection is reused.
+    fixture.plugin.script(|script| script.error = Some((Code::Internal, "no".into())));
+    fixture.failure().await;
+    fixture.plugin.script(|script| script.error = None);
+    fixture.probe.status(LONG).await.unwrap();
     assert_eq!(accepted(), 1);
-    // Another listener on another file, while the one before still serves whoever is connected.
-    let replaced = ground.folder.path().join("replaced");
-    std::fs::rename(ground.plugin.socket(), &replaced).unwrap();
-    assert_eq!(ground.failure().await, Failure::SocketMissing, "whoever comes now cannot connect either");
-    let next = KmsPlugin::start("kms-2", ground.folder.path()).unwrap();
-    std::fs::rename(next.socket(), ground.plugin.socket()).unwrap();
-    assert_eq!(ground.probe.status(LONG).await.unwrap().key_id, "kms-2-1");
+    // The socket is replaced while the old listener still serves its connections.
+    let replaced = fixture.dir.path().join("replaced");
+    std::fs::rename(fixture.plugin.socket(), &replaced).unwrap();
+    assert_eq!(fixture.failure().await, Failure::SocketMissing, "a new client could not connect either");
+    let next = KmsPlugin::start("kms-2", fixture.dir.path()).unwrap();
+    std::fs::rename(next.socket(), fixture.plugin.socket()).unwrap();
+    assert_eq!(fixture.probe.status(LONG).await.unwrap().key_id, "kms-2-1");
     assert_eq!((accepted(), next.calls().accepted), (1, 1));
-    // A call that gets no answer takes its connection with it.
+    // A call that times out closes its connection.
     next.script(|script| script.hang = true);
-    ground.probe.status(Duration::from_millis(50)).await.unwrap_err();
+    fixture.probe.status(Duration::from_millis(50)).await.unwrap_err();
     next.script(|script| script.hang = false);
-    ground.probe.status(LONG).await.unwrap();
+    fixture.probe.status(LONG).await.unwrap();
     assert_eq!(next.calls().accepted, 2);
 }
 
 #[tokio::test]
-async fn a_plugin_that_was_replaced_is_found_and_one_connection_is_left() {
-    let ground = Ground::new();
+async fn replaced_plugin_is_found_without_leaking_connections() {
+    let fixture = Fixture::new();
     for round in 0..200 {
         match round % 4 {
-            0 => ground.plugin.restart().unwrap(),
-            1 => ground.plugin.meet(Manner::Ignore),
-            2 => ground.plugin.meet(Manner::Close),
-            _ => ground.plugin.meet(Manner::Serve),
+            0 => fixture.plugin.restart().unwrap(),
+            1 => fixture.plugin.meet(Manner::Ignore),
+            2 => fixture.plugin.meet(Manner::Close),
+            _ => fixture.plugin.meet(Manner::Serve),
         }
-        // Whether it fails is not the question here.
-        let _ = ground.probe.status(Duration::from_millis(20)).await;
+        // Failures are expected here.
+        let _ = fixture.probe.status(Duration::from_millis(20)).await;
     }
-    ground.plugin.heal().unwrap();
-    ground.probe.status(LONG).await.unwrap();
-    testbed::harness::wait::until("the end of all connections but that of the last call", LONG, || {
-        let open = ground.plugin.connections();
+    fixture.plugin.heal().unwrap();
+    fixture.probe.status(LONG).await.unwrap();
+    testbed::harness::wait::until("all connections but the last to close", LONG, || {
+        let open = fixture.plugin.connections();
         async move { if open == 1 { Ok(()) } else { Err(format!("{open} are open")) } }
     })
     .await
@@ -196,9 +199,9 @@ async fn a_plugin_that_was_replaced_is_found_and_one_connection_is_left() {
 }
 
 #[tokio::test]
-async fn faults_of_encryption_are_seen() {
+async fn encryption_faults_are_detected() {
     use round_trip::Refused;
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let text = b"a text to encrypt";
     for (fault, expected) in [
         (EncryptFault::OtherKeyId("other".into()), Refused::OtherKey),
@@ -208,17 +211,17 @@ async fn faults_of_encryption_are_seen() {
         (EncryptFault::Annotation("a.example".into(), 40_000), Refused::AnnotationsTooLong(40_009)),
         (EncryptFault::Annotation("none".into(), 1), Refused::AnnotationName("none".into())),
     ] {
-        ground.plugin.script(|script| script.encrypt = Some(fault));
-        let given = ground.probe.encrypt(text, "uid", LONG).await.unwrap();
-        assert_eq!(round_trip::accept(text, "kms-1-1", &given), Err(expected));
+        fixture.plugin.script(|script| script.encrypt = Some(fault));
+        let encrypted = fixture.probe.encrypt(text, "uid", LONG).await.unwrap();
+        assert_eq!(round_trip::accept(text, "kms-1-1", &encrypted), Err(expected));
     }
-    ground.plugin.script(|script| script.encrypt = None);
-    let given = ground.probe.encrypt(text, "uid", LONG).await.unwrap();
-    ground.plugin.script(|script| script.decrypt = Some(DecryptFault::OtherText));
-    let opened = ground.probe.decrypt(&given, "uid", LONG).await.unwrap();
-    assert_eq!(round_trip::same(text, &opened), Err(Refused::OtherText));
+    fixture.plugin.script(|script| script.encrypt = None);
+    let encrypted = fixture.probe.encrypt(text, "uid", LONG).await.unwrap();
+    fixture.plugin.script(|script| script.decrypt = Some(DecryptFault::OtherText));
+    let decrypted = fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap();
+    assert_eq!(round_trip::same(text, &decrypted), Err(Refused::OtherText));
     let denied = DecryptFault::Error(Code::PermissionDenied, "kms:Decrypt".into());
-    ground.plugin.script(|script| script.decrypt = Some(denied));
-    let failure = ground.probe.decrypt(&given, "uid", LONG).await.unwrap_err();
+    fixture.plugin.script(|script| script.decrypt = Some(denied));
+    let failure = fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap_err();
     assert_eq!(failure, Failure::Rpc { code: RpcCode::new(7), message: "kms:Decrypt".into() });
 }

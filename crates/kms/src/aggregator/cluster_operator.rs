@@ -1,4 +1,4 @@
-//! The operator's conditions on its ClusterOperator, where nobody else puts them there.
+//! Rolls up the conditions of an operator resource into its ClusterOperator, for clusters where no other operator does.
 
 use std::time::Duration;
 
@@ -6,28 +6,29 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client, ResourceExt};
 use plan::kms::union::{OperatorCondition, SLOTS, union, unmanaged};
+use runtime::Key;
 use runtime::watch::Cache;
-use runtime::write::{Outcome, Writer};
-use runtime::{Key, write};
+use runtime::write::Writer;
 use serde_json::{Value, json};
 
-use super::pass::Error;
+use super::reconcile::Error;
 use super::reports;
-use super::resource::{ClusterOperator, Raw};
-use super::target::Target;
+use super::status::require_written;
+use super::target::{Target, condition_inertia};
+use super::target_resource::{ClusterOperator, UntypedObject};
 
-/// Managed states in which an operator's status says nothing.
+/// Management state in which the conditions of an operator resource are not maintained.
 const UNMANAGED: &str = "Unmanaged";
 
-/// The ClusterOperator that an operator's conditions are put on.
-pub(super) struct Shown {
+/// Writes one ClusterOperator.
+pub(super) struct ClusterOperatorWriter {
     pub(super) name: String,
-    pub(super) cache: Cache<Raw<ClusterOperator>>,
+    pub(super) cache: Cache<UntypedObject<ClusterOperator>>,
 }
 
-impl Shown {
-    /// Puts conditions on it, if that changes anything. Tells when to look again, since what is bad counts only after a while.
-    pub(super) async fn show(
+impl ClusterOperatorWriter {
+    /// Updates its conditions if they differ. Returns when to update again: a bad condition counts only after its inertia.
+    pub(super) async fn update(
         &self,
         writer: &Writer,
         target: Target,
@@ -38,48 +39,51 @@ impl Shown {
         let live = self.cache.get(&Key { namespace: String::new(), name: self.name.clone() });
         let live = match live {
             Some(live) => live.as_ref().clone(),
-            None => made(writer.create_of_cluster(&Raw::named(&self.name)).await?)?,
+            None => require_written(writer.create_of_cluster(&UntypedObject::new(&self.name)).await?)?,
         };
-        let parts: Vec<OperatorCondition> = conditions.iter().map(part).collect();
-        let (mut wanted, mut again) = (Vec::new(), None);
+        let conditions: Vec<OperatorCondition> = conditions.iter().map(operator_condition).collect();
+        let (mut desired, mut due) = (Vec::new(), None);
         for slot in SLOTS {
-            let (condition, turns) = if spec["managementState"] == UNMANAGED {
+            let (condition, changes_at) = if spec["managementState"] == UNMANAGED {
                 (unmanaged(slot, now), None)
             } else {
-                union(slot, &parts, &target.inertia(), now)
+                union(slot, &conditions, &condition_inertia(target), now)
             };
-            again = again.into_iter().chain(turns).min();
-            wanted.push(condition);
+            due = due.into_iter().chain(changes_at).min();
+            desired.push(condition);
         }
-        let stored: Vec<OperatorCondition> = reports::conditions(&live.document()).iter().map(part).collect();
-        for condition in &mut wanted {
+        let stored: Vec<OperatorCondition> =
+            reports::parse_conditions(&live.status_document()).iter().map(operator_condition).collect();
+        for condition in &mut desired {
             let before = stored.iter().find(|one| one.type_ == condition.type_);
             if let Some(before) = before.filter(|before| before.status == condition.status) {
                 condition.changed = before.changed;
             }
             condition.changed = Timestamp::from_second(condition.changed.as_second()).unwrap_or(now);
         }
-        if wanted.iter().any(|condition| !stored.contains(condition)) {
-            let mut body = live.head();
-            body["status"] = json!({ "conditions": wanted.iter().map(written).collect::<Vec<_>>() });
-            made::<Raw<ClusterOperator>>(writer.apply_status_of_cluster(&live.name_any(), &body).await?)?;
+        if desired.iter().any(|condition| !stored.contains(condition)) {
+            let mut body = live.apply_identity();
+            body["status"] = json!({ "conditions": desired.iter().map(condition_json).collect::<Vec<_>>() });
+            require_written::<UntypedObject<ClusterOperator>>(
+                writer.apply_status_of_cluster(&live.name_any(), &body).await?,
+            )?;
         }
-        Ok(again.map(|at| {
+        Ok(due.map(|at| {
             Duration::try_from(at.duration_since(now)).unwrap_or_default() + Duration::from_secs(1)
         }))
     }
 
-    /// The operator is gone, and with it what there is to show. The cache may be late: the API server is asked.
-    pub(super) async fn gone(&self, client: &Client, writer: &Writer) -> Result<(), Error> {
-        let api: Api<Raw<ClusterOperator>> = Api::all(client.clone());
+    /// Deletes the ClusterOperator after its operator resource is gone. Reads it from the API server, because the cache may be stale.
+    pub(super) async fn delete(&self, client: &Client, writer: &Writer) -> Result<(), Error> {
+        let api: Api<UntypedObject<ClusterOperator>> = Api::all(client.clone());
         match api.get_opt(&self.name).await? {
-            Some(live) => made(writer.delete_of_cluster(&live).await?).map(drop),
+            Some(live) => require_written(writer.delete_of_cluster(&live).await?).map(drop),
             None => Ok(()),
         }
     }
 }
 
-fn part(condition: &Condition) -> OperatorCondition {
+fn operator_condition(condition: &Condition) -> OperatorCondition {
     OperatorCondition {
         type_: condition.type_.clone(),
         status: condition.status.clone(),
@@ -89,7 +93,7 @@ fn part(condition: &Condition) -> OperatorCondition {
     }
 }
 
-fn written(condition: &OperatorCondition) -> Value {
+fn condition_json(condition: &OperatorCondition) -> Value {
     json!({
         "type": condition.type_,
         "status": condition.status,
@@ -97,25 +101,4 @@ fn written(condition: &OperatorCondition) -> Value {
         "message": condition.message,
         "lastTransitionTime": condition.changed.to_string(),
     })
-}
-
-/// What was written; everything else is a reason to look again.
-pub(super) fn made<K>(outcome: Outcome<K>) -> Result<K, Error> {
-    match outcome {
-        Outcome::Applied(object) => Ok(object),
-        Outcome::Unchanged => Err(Error::NotWritten("nothing to write".into())),
-        Outcome::Missing => Err(Error::NotWritten("the object is gone".into())),
-        Outcome::Stale(why)
-        | Outcome::Conflict(why)
-        | Outcome::Rejected(why)
-        | Outcome::Forbidden(why)
-        | Outcome::Unavailable(why)
-        | Outcome::Unknown(why) => Err(Error::NotWritten(why)),
-    }
-}
-
-impl From<write::Error> for Error {
-    fn from(error: write::Error) -> Self {
-        Self::Write(error)
-    }
 }

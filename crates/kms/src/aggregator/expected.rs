@@ -1,4 +1,4 @@
-//! Who is expected to report.
+//! Determines which nodes and keys are expected to report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,31 +7,36 @@ use k8s_openapi::api::core::v1::Pod;
 use plan::kms::rollup::{Expected, ExpectedNode, Reports};
 use serde_json::Value;
 
-use super::deployed::{Deployed, Error};
+use super::deployed_keys::{DeployedKeys, Error};
 
-/// Stands for the keys of nodes that have to report and have not told yet which keys they have.
-const NOT_TOLD: &str = "-";
+/// Placeholder key of nodes that are expected to report while no key is known.
+const UNKNOWN_KEY: &str = "-";
 
-/// A node whose API server has plugins, and of which revision; none where no revision is known.
+/// An API server instance on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct ServerInstance {
     pub(super) node: String,
     pub(super) running: bool,
+    /// Revision of its encryption configuration, if known.
     pub(super) revision: Option<i64>,
 }
 
-/// Static pods, as their operator sees them. A node without a revision has no pod yet.
-pub(super) fn static_pods(status: &Value) -> Vec<Server> {
+/// Returns the static pods in the operator's `nodeStatuses`. A node without a revision has no pod yet.
+pub(super) fn static_pods(status: &Value) -> Vec<ServerInstance> {
     let statuses = status["nodeStatuses"].as_array().map(Vec::as_slice).unwrap_or_default();
     let server = |one: &Value| {
         let revision = one["currentRevision"].as_i64().filter(|revision| *revision > 0);
-        Some(Server { node: one["nodeName"].as_str()?.to_owned(), running: revision.is_some(), revision })
+        Some(ServerInstance {
+            node: one["nodeName"].as_str()?.to_owned(),
+            running: revision.is_some(),
+            revision,
+        })
     };
     statuses.iter().filter_map(server).collect()
 }
 
-/// Pods of a Deployment that are ready, one for each node: of two the newer, which is on its way to stay.
-pub(super) fn ready_pods(pods: &[std::sync::Arc<Pod>], status: &Value) -> Vec<Server> {
+/// Returns the ready pods of a Deployment, one per node: during a rollout, the one with the newer revision.
+pub(super) fn ready_pods(pods: &[std::sync::Arc<Pod>], status: &Value) -> Vec<ServerInstance> {
     let latest = status["latestAvailableRevision"].as_i64().filter(|revision| *revision > 0);
     let mut nodes: BTreeMap<&str, Option<i64>> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| is_ready(pod)) {
@@ -42,8 +47,11 @@ pub(super) fn ready_pods(pods: &[std::sync::Arc<Pod>], status: &Value) -> Vec<Se
         let newest = nodes.entry(node).or_default();
         *newest = (*newest).max(revision);
     }
-    let server =
-        |(node, revision): (&str, Option<i64>)| Server { node: node.to_owned(), running: true, revision };
+    let server = |(node, revision): (&str, Option<i64>)| ServerInstance {
+        node: node.to_owned(),
+        running: true,
+        revision,
+    };
     nodes.into_iter().map(server).collect()
 }
 
@@ -57,13 +65,13 @@ fn is_ready(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && conditions.is_some_and(ready)
 }
 
-/// Each server with the keys of its own revision: while a rollout goes on they differ, and each is judged by what it runs.
-pub(super) async fn of_servers(
-    servers: Vec<Server>,
-    deployed: &Deployed,
+/// Expects each server to report the keys of its own revision: they differ during a rollout.
+pub(super) async fn from_servers(
+    servers: Vec<ServerInstance>,
+    deployed: &DeployedKeys,
     namespace: &str,
 ) -> Result<Expected, Error> {
-    // One that does not run yet will come with what the newest has.
+    // A server that does not run yet will start with the newest revision.
     let newest = servers.iter().filter_map(|server| server.revision).max();
     let mut nodes = Vec::new();
     let mut kms = false;
@@ -78,8 +86,8 @@ pub(super) async fn of_servers(
     Ok(Expected { kms, nodes })
 }
 
-/// By the spec of our own kind; what it leaves open is as reported.
-pub(super) fn of_spec(spec: &KMSHealthSpec, reports: &Reports) -> Expected {
+/// Expects what the spec of a KMSHealth lists. Omitted nodes or keys default to the reported ones.
+pub(super) fn from_spec(spec: &KMSHealthSpec, reports: &Reports) -> Expected {
     let reported = reports.readable.iter().map(|one| one.node.clone());
     let unreadable = reports.unreadable.iter().map(|one| one.node.clone());
     let names: BTreeSet<String> = if spec.expected_nodes.is_empty() {
@@ -92,12 +100,12 @@ pub(super) fn of_spec(spec: &KMSHealthSpec, reports: &Reports) -> Expected {
         let of_expected = reports.readable.iter().filter(|one| names.contains(&one.node));
         let found: BTreeSet<(Option<u64>, String)> =
             of_expected.map(|one| (one.key.parse().ok(), one.key.clone())).collect();
-        let role = |place| if place == 0 { KeyRole::Write } else { KeyRole::Read };
+        let role = |index| if index == 0 { KeyRole::Write } else { KeyRole::Read };
         let newest_first = found.into_iter().rev().enumerate();
-        keys = newest_first.map(|(place, (_, key_id))| ExpectedKey { key_id, role: role(place) }).collect();
+        keys = newest_first.map(|(index, (_, key_id))| ExpectedKey { key_id, role: role(index) }).collect();
     }
     if keys.is_empty() && !names.is_empty() {
-        keys.push(ExpectedKey { key_id: NOT_TOLD.into(), role: KeyRole::Write });
+        keys.push(ExpectedKey { key_id: UNKNOWN_KEY.into(), role: KeyRole::Write });
     }
     let nodes = names.into_iter().map(|name| ExpectedNode { name, running: true, keys: keys.clone() });
     let nodes: Vec<ExpectedNode> = nodes.collect();
@@ -112,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::aggregator::Target;
-    use crate::aggregator::reports::read;
+    use crate::aggregator::reports::parse;
 
     fn pod(node: &str, ready: &str, revision: Option<&str>) -> Arc<Pod> {
         let labels = revision.map(|revision| json!({ "revision": revision }));
@@ -126,19 +134,19 @@ mod tests {
         )
     }
 
-    fn server(node: &str, running: bool, revision: Option<i64>) -> Server {
-        Server { node: node.into(), running, revision }
+    fn server(node: &str, running: bool, revision: Option<i64>) -> ServerInstance {
+        ServerInstance { node: node.into(), running, revision }
     }
 
     #[test]
-    fn a_static_pod_runs_once_it_has_a_revision() {
+    fn static_pod_without_revision_is_not_running() {
         let status =
             json!({ "nodeStatuses": [{ "nodeName": "a", "currentRevision": 7 }, { "nodeName": "b" }] });
         assert_eq!(static_pods(&status), [server("a", true, Some(7)), server("b", false, None)]);
     }
 
     #[test]
-    fn ready_pods_count_once_for_each_node_with_their_newest_revision() {
+    fn ready_pods_count_once_per_node_with_newest_revision() {
         let pods = [
             pod("a", "True", Some("3")),
             pod("a", "True", Some("4")),
@@ -152,23 +160,27 @@ mod tests {
     fn reports(entries: &[(&str, &str)]) -> Reports {
         let entry = |(node, key): &(&str, &str)| json!({ "nodeName": node, "keyID": key, "status": "Healthy", "lastCheckedTime": "2026-05-18T10:00:00Z" });
         let list: Vec<Value> = entries.iter().map(entry).collect();
-        read(&json!({ "status": { "healthReports": list } }), Target::KmsHealth.places())
+        parse(&json!({ "status": { "healthReports": list } }), Target::KmsHealth.report_paths())
     }
 
     #[test]
-    fn what_a_spec_leaves_open_is_as_reported() {
+    fn omitted_spec_fields_default_to_reported() {
         let spec = |document| serde_json::from_value::<KMSHealthSpec>(document).unwrap();
-        let told = reports(&[("a", "9"), ("a", "10"), ("b", "9")]);
-        let open = of_spec(&spec(json!({})), &told);
+        let reported = reports(&[("a", "9"), ("a", "10"), ("b", "9")]);
+        let open = from_spec(&spec(json!({})), &reported);
         assert!(open.kms);
         let keys: Vec<_> = open.nodes[0].keys.iter().map(|key| (key.key_id.as_str(), key.role)).collect();
-        assert_eq!(keys, [("10", KeyRole::Write), ("9", KeyRole::Read)], "the highest number encrypts");
+        assert_eq!(
+            keys,
+            [("10", KeyRole::Write), ("9", KeyRole::Read)],
+            "the highest number is the write key"
+        );
         assert_eq!(open.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-        assert!(!of_spec(&spec(json!({})), &Reports::default()).kms, "nobody has said anything");
-        let nodes = of_spec(&spec(json!({ "expectedNodes": ["b", "c"] })), &told);
+        assert!(!from_spec(&spec(json!({})), &Reports::default()).kms, "no reports");
+        let nodes = from_spec(&spec(json!({ "expectedNodes": ["b", "c"] })), &reported);
         assert_eq!(nodes.nodes.len(), 2);
-        assert_eq!(nodes.nodes[0].keys.len(), 1, "keys of nodes that are not expected do not count");
-        let silent = of_spec(&spec(json!({ "expectedNodes": ["c"] })), &Reports::default());
-        assert!(silent.kms && silent.nodes[0].keys[0].key_id == NOT_TOLD, "that they are silent is told");
+        assert_eq!(nodes.nodes[0].keys.len(), 1, "keys of unexpected nodes are ignored");
+        let silent = from_spec(&spec(json!({ "expectedNodes": ["c"] })), &Reports::default());
+        assert!(silent.kms && silent.nodes[0].keys[0].key_id == UNKNOWN_KEY, "missing reports are detected");
     }
 }

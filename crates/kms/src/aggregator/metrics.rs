@@ -1,4 +1,4 @@
-//! Metrics of the aggregator. Series of an object end with it.
+//! Metrics of the aggregator. Deleted objects have no series.
 
 use plan::kms::rollup::{State, Subject};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -7,87 +7,87 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::metrics::Metrics;
 
-use super::target::Place;
+use super::target::{ObjectRef, max_reports};
 
 runtime::catalogue! {
-    /// Every metric of the aggregator, in the order of the documentation.
+    /// All metrics of the aggregator, in the order of the reference page.
     ALL;
-    REPORTS: Gauge "outrigger_kms_reports" ["target", "name"] "Typed reports that stand on an object";
-    LIMIT: Gauge "outrigger_kms_reports_limit" ["target", "name"] "Most typed reports that an object takes: a node beyond them cannot report";
-    PLUGINS: Gauge "outrigger_kms_plugins" ["target", "name", "state"] "Plugins that are expected to be reported, by how they are";
-    REMOVED: Counter "outrigger_kms_reports_removed_total" ["target"] "Entries that were removed because nobody needed and nobody wrote them";
+    REPORTS: Gauge "outrigger_kms_reports" ["target", "name"] "Typed reports in an object";
+    LIMIT: Gauge "outrigger_kms_reports_limit" ["target", "name"] "Maximum number of typed reports in an object; further reports are rejected";
+    PLUGINS: Gauge "outrigger_kms_plugins" ["target", "name", "state"] "Expected plugins, by state";
+    REMOVED: Counter "outrigger_kms_reports_removed_total" ["target"] "Stale reports of unexpected nodes or keys that were removed";
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByObject {
+struct ObjectLabels {
     target: &'static str,
     name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByState {
+struct StateLabels {
     target: &'static str,
     name: String,
     state: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByTarget {
+struct TargetLabels {
     target: &'static str,
 }
 
 /// Metrics of the aggregator.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KmsMetrics {
-    reports: Family<ByObject, Gauge>,
-    limit: Family<ByObject, Gauge>,
-    plugins: Family<ByState, Gauge>,
-    removed: Family<ByTarget, Counter>,
+    reports: Family<ObjectLabels, Gauge>,
+    limit: Family<ObjectLabels, Gauge>,
+    plugins: Family<StateLabels, Gauge>,
+    removed: Family<TargetLabels, Counter>,
 }
 
 impl KmsMetrics {
     pub(super) fn new(metrics: &Metrics) -> Self {
-        let these = Self::default();
-        metrics.register(&REPORTS, these.reports.clone());
-        metrics.register(&LIMIT, these.limit.clone());
-        metrics.register(&PLUGINS, these.plugins.clone());
-        metrics.register(&REMOVED, these.removed.clone());
-        these
+        let kms_metrics = Self::default();
+        metrics.register(&REPORTS, kms_metrics.reports.clone());
+        metrics.register(&LIMIT, kms_metrics.limit.clone());
+        metrics.register(&PLUGINS, kms_metrics.plugins.clone());
+        metrics.register(&REMOVED, kms_metrics.removed.clone());
+        kms_metrics
     }
 
-    /// An object was looked at.
-    pub(super) fn looked(&self, place: &Place, reports: usize, subjects: &[Subject]) {
+    /// Records the rollup of an object.
+    pub(super) fn record_rollup(&self, object: &ObjectRef, reports: usize, subjects: &[Subject]) {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.reports.get_or_create(&by_object(place)).set(count(reports));
-        self.limit.get_or_create(&by_object(place)).set(count(place.target.most_reports()));
+        self.reports.get_or_create(&object_labels(object)).set(count(reports));
+        self.limit.get_or_create(&object_labels(object)).set(count(max_reports(object.target)));
         for state in State::ALL {
-            let so_many = subjects.iter().filter(|one| one.state == state).count();
-            self.plugins.get_or_create(&by_state(place, state)).set(count(so_many));
+            let plugins = subjects.iter().filter(|one| one.state == state).count();
+            self.plugins.get_or_create(&state_labels(object, state)).set(count(plugins));
         }
     }
 
-    /// Entries were removed.
-    pub(super) fn removed(&self, place: &Place, entries: usize) {
-        let labels = ByTarget { target: place.target.word() };
+    /// Counts removed reports.
+    pub(super) fn record_removed(&self, object: &ObjectRef, entries: usize) {
+        let labels = TargetLabels { target: object.target.as_str() };
         self.removed.get_or_create(&labels).inc_by(entries as u64);
     }
 
-    /// An object is gone.
-    pub(super) fn forget(&self, place: &Place) {
-        self.reports.remove(&by_object(place));
-        self.limit.remove(&by_object(place));
+    /// Removes the series of a deleted object.
+    pub(super) fn remove_object(&self, object: &ObjectRef) {
+        self.reports.remove(&object_labels(object));
+        self.limit.remove(&object_labels(object));
         for state in State::ALL {
-            self.plugins.remove(&by_state(place, state));
+            self.plugins.remove(&state_labels(object, state));
         }
     }
 }
 
-fn by_object(place: &Place) -> ByObject {
-    ByObject { target: place.target.word(), name: place.name.clone() }
+fn object_labels(object: &ObjectRef) -> ObjectLabels {
+    ObjectLabels { target: object.target.as_str(), name: object.name.clone() }
 }
 
-fn by_state(place: &Place, state: State) -> ByState {
-    ByState { target: place.target.word(), name: place.name.clone(), state: state.as_str() }
+fn state_labels(object: &ObjectRef, state: State) -> StateLabels {
+    StateLabels { target: object.target.as_str(), name: object.name.clone(), state: state.as_str() }
 }
 
 #[cfg(test)]
@@ -98,23 +98,23 @@ mod tests {
     use crate::aggregator::Target;
 
     #[test]
-    fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
-        let page = catalogue::page(&[("Of the KMS aggregator", ALL), ("Of every process", catalogue::ALL)]);
+    fn metrics_page_matches_code() -> testbed::Result<()> {
+        let page = catalogue::page(&[("KMS aggregator", ALL), ("All processes", catalogue::ALL)]);
         testbed::harness::generated::check("docs/reference/kms-aggregator-metrics.md", &page)
     }
 
     #[test]
-    fn an_object_that_is_gone_has_no_series() {
+    fn deleted_object_has_no_series() {
         let metrics = Metrics::new();
-        let these = KmsMetrics::new(&metrics);
-        let place = Place { target: Target::KmsHealth, name: "cluster".into() };
-        these.looked(&place, 3, &[]);
-        these.removed(&place, 1);
+        let kms_metrics = KmsMetrics::new(&metrics);
+        let object = ObjectRef { target: Target::KmsHealth, name: "cluster".into() };
+        kms_metrics.record_rollup(&object, 3, &[]);
+        kms_metrics.record_removed(&object, 1);
         assert!(metrics.text().contains("outrigger_kms_reports{target=\"kmshealth\",name=\"cluster\"} 3"));
         for described in ALL {
             assert!(metrics.text().contains(described.name.trim_end_matches("_total")), "{}", described.name);
         }
-        these.forget(&place);
+        kms_metrics.remove_object(&object);
         assert!(!metrics.text().contains("name=\"cluster\""), "{}", metrics.text());
     }
 }

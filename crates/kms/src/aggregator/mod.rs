@@ -1,18 +1,18 @@
-//! The aggregator: reports of all nodes become conditions that a person reads. What follows from what is decided in
-//! `plan::kms::rollup`; here it is looked at, written and told.
+//! The aggregator: rolls up the reports of all nodes into conditions. `plan::kms::rollup` decides; this module reads, writes and emits
+//! events.
 
-mod act;
 mod cluster_operator;
-mod deployed;
+mod deployed_keys;
 mod expected;
 mod metrics;
-mod pass;
+mod reconcile;
 mod reports;
-mod resource;
 mod run;
 pub mod settings;
 mod start;
+mod status;
 mod target;
+mod target_resource;
 
 pub use self::metrics::ALL as METRICS;
 pub use self::run::{Error, run};

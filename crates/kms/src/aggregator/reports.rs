@@ -1,25 +1,25 @@
-//! Reads what stands on an object. Whoever wrote it: what cannot be read is told of and harms nothing else.
+//! Parses the reports and conditions of an object. An unreadable entry is recorded and does not affect the others.
 
 use std::time::Duration;
 
-use api::kms::{CONDITION_TYPE_PREFIX, HealthReport, HealthStatus, PluginStatus, parse};
+use api::kms::{CONDITION_TYPE_PREFIX, HealthReport, HealthStatus, PluginStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use plan::kms::removal::Places;
 use plan::kms::rollup::{Form, Report, Reports, Unreadable};
 use serde_json::Value;
 
-/// The reports of an object, in both forms.
-pub(super) fn read(document: &Value, places: Places) -> Reports {
+/// Parses the reports of an object: those in conditions, and typed ones.
+pub(super) fn parse(document: &Value, paths: Places) -> Reports {
     let mut reports = Reports::default();
     for condition in list(document, "/status/conditions") {
         let name = condition["type"].as_str().and_then(|name| name.strip_prefix(CONDITION_TYPE_PREFIX));
         if let Some(node) = name {
-            from_condition(node, condition["message"].as_str().unwrap_or_default(), &mut reports);
+            push_condition(node, condition["message"].as_str().unwrap_or_default(), &mut reports);
         }
     }
-    for entry in list(document, &format!("{}/healthReports", places.holder)) {
-        from_typed(entry, &mut reports);
+    for entry in list(document, &format!("{}/healthReports", paths.holder)) {
+        push_typed(entry, &mut reports);
     }
     reports
 }
@@ -28,8 +28,8 @@ fn list<'a>(document: &'a Value, path: &str) -> &'a [Value] {
     document.pointer(path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn from_condition(node: &str, message: &str, reports: &mut Reports) {
-    match parse(message) {
+fn push_condition(node: &str, message: &str, reports: &mut Reports) {
+    match api::kms::parse(message) {
         Ok(entries) => reports.readable.extend(entries.into_iter().map(|entry| Report {
             form: Form::Condition,
             node: node.into(),
@@ -53,7 +53,7 @@ fn from_condition(node: &str, message: &str, reports: &mut Reports) {
     }
 }
 
-fn from_typed(entry: &Value, reports: &mut Reports) {
+fn push_typed(entry: &Value, reports: &mut Reports) {
     match serde_json::from_value::<HealthReport>(entry.clone()) {
         Ok(report) => reports.readable.push(Report {
             form: Form::Typed,
@@ -72,13 +72,13 @@ fn from_typed(entry: &Value, reports: &mut Reports) {
             form: Form::Typed,
             node: entry["nodeName"].as_str().unwrap_or_default().into(),
             text: entry.to_string(),
-            why: format!("the report of key {} cannot be read: {error}", entry["keyID"]),
+            why: format!("malformed report of key {}: {error}", entry["keyID"]),
         }),
     }
 }
 
-/// The conditions of an object, those of others too. An operator's condition may lack what Kubernetes' own must have.
-pub(super) fn conditions(document: &Value) -> Vec<Condition> {
+/// Parses all conditions of an object. Fields that metav1.Condition requires may be missing in operator resources.
+pub(super) fn parse_conditions(document: &Value) -> Vec<Condition> {
     let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
     list(document, "/status/conditions")
         .iter()
@@ -103,23 +103,23 @@ mod tests {
     use crate::aggregator::Target;
 
     #[test]
-    fn both_forms_are_read_and_what_cannot_be_read_harms_nothing_else() {
+    fn unreadable_reports_do_not_affect_others() {
         let typed = json!({ "nodeName": "a", "keyID": "2", "status": "Error", "lastCheckedTime": "2026-05-18T10:00:00Z", "remoteKeyID": "k" });
         let broken = json!({ "nodeName": "d", "keyID": "2", "status": "Fine" });
-        let said = r#"[{"keyID":"1","status":"healthy","lastChecked":"2026-05-18T10:00:00Z"}]"#;
+        let message = r#"[{"keyID":"1","status":"healthy","lastChecked":"2026-05-18T10:00:00Z"}]"#;
         let conditions = json!([
             { "type": "Encrypted", "status": "True" },
-            { "type": "KMSHealthReporter_b", "status": "True", "message": said },
+            { "type": "KMSHealthReporter_b", "status": "True", "message": message },
             { "type": "KMSHealthReporter_c", "status": "True", "message": "[{" },
         ]);
         let status = json!({ "conditions": conditions, "oauthAPIServer": { "encryptionStatus": { "healthReports": [typed, broken] } } });
-        let reports = read(&json!({ "status": status }), Target::Authentication.places());
-        let places: Vec<_> =
+        let reports = parse(&json!({ "status": status }), Target::Authentication.report_paths());
+        let readable: Vec<_> =
             reports.readable.iter().map(|one| (one.form, one.node.as_str(), one.key.as_str())).collect();
-        assert_eq!(places, [(Form::Condition, "b", "1"), (Form::Typed, "a", "2")]);
+        assert_eq!(readable, [(Form::Condition, "b", "1"), (Form::Typed, "a", "2")]);
         let unreadable: Vec<_> = reports.unreadable.iter().map(|one| one.node.as_str()).collect();
         assert_eq!(unreadable, ["c", "d"]);
-        let elsewhere = read(&json!({ "status": status }), Target::KubeApiServer.places());
-        assert_eq!(elsewhere.readable.len(), 1, "each kind has its own place");
+        let elsewhere = parse(&json!({ "status": status }), Target::KubeApiServer.report_paths());
+        assert_eq!(elsewhere.readable.len(), 1, "each kind has its own path");
     }
 }

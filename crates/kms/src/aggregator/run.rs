@@ -1,4 +1,4 @@
-//! The aggregator's process, from its settings to its end.
+//! The aggregator's process.
 
 use runtime::process::{self, Process};
 use runtime::telemetry::Options;
@@ -6,19 +6,19 @@ use runtime::telemetry::Options;
 use super::settings::Settings;
 use super::start;
 
-/// Why the aggregator ended, or did not begin.
+/// Why the aggregator failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// As any process.
+    /// The process failed to start or a task failed.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// A watch that must not be.
+    /// A watch would cache all Secrets of the cluster.
     #[error(transparent)]
     Watch(#[from] runtime::watch::SecretsOfAll),
 }
 
-/// Lives as the aggregator until it is told to end.
+/// Runs the aggregator until it receives SIGTERM.
 pub async fn run(settings: Settings) -> Result<(), Error> {
     let options = Options {
         format: settings.log_format,

@@ -1,4 +1,4 @@
-//! The kinds that reports stand on: where in them, where conditions go, and who is expected to report.
+//! The resources that hold reports: paths, limits and condition inertia of each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use plan::kms::removal::Places;
 use plan::kms::union::Inertia;
 
-/// A kind that reports stand on.
+/// A resource that holds reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     /// `kubeapiservers.operator.openshift.io`: static pods.
@@ -16,18 +16,18 @@ pub enum Target {
     OpenShiftApiServer,
     /// `authentications.operator.openshift.io`: the Deployment of the OAuth API server.
     Authentication,
-    /// Our own kind, for clusters that have none of the others.
+    /// `kmshealths.outrigger.dev`, for clusters without OpenShift's resources.
     KmsHealth,
 }
 
 impl Target {
-    /// All of them.
+    /// All targets.
     pub const ALL: [Self; 4] =
         [Self::KubeApiServer, Self::OpenShiftApiServer, Self::Authentication, Self::KmsHealth];
 
-    /// As it is given on the command line, and as metrics name it.
+    /// Returns the name used in flags and metrics.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::KubeApiServer => "kubeapiserver",
             Self::OpenShiftApiServer => "openshiftapiserver",
@@ -36,8 +36,8 @@ impl Target {
         }
     }
 
-    /// Where typed reports stand. OpenShift's schemas allow neither an empty list nor an empty object around it.
-    pub(super) const fn places(self) -> Places {
+    /// Returns the path of typed reports. OpenShift's schemas allow neither an empty list nor an empty object around it.
+    pub(super) const fn report_paths(self) -> Places {
         match self {
             Self::KubeApiServer | Self::OpenShiftApiServer => {
                 Places { holder: "/status/encryptionStatus", never_empty: true }
@@ -48,40 +48,11 @@ impl Target {
             Self::KmsHealth => Places { holder: "/status", never_empty: false },
         }
     }
-
-    /// Most typed reports that the kind's schema takes: a node that comes beyond them cannot report.
-    pub(super) const fn most_reports(self) -> usize {
-        match self {
-            Self::KmsHealth => api::kms::MAX_REPORTS,
-            _ => 200,
-        }
-    }
-
-    /// So many that somebody should look before a node cannot report: three quarters of the most.
-    pub(super) const fn many_reports(self) -> usize {
-        self.most_reports() / 4 * 3
-    }
-
-    /// Which of an operator's conditions may be bad for longer.
-    pub(super) fn inertia(self) -> Inertia {
-        let special = match self {
-            Self::KubeApiServer => {
-                ["NodeControllerDegraded", "StaticPodsDegraded", "GuardControllerDegraded"]
-                    .map(|name| (name, Duration::from_secs(600)))
-                    .to_vec()
-            }
-            Self::OpenShiftApiServer | Self::Authentication => {
-                vec![("DeploymentDegraded", Duration::from_secs(1800))]
-            }
-            Self::KmsHealth => Vec::new(),
-        };
-        Inertia { special, ..Inertia::default() }
-    }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
@@ -89,21 +60,48 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|target| target.word() == text).ok_or_else(|| {
-            let words: Vec<&str> = Self::ALL.into_iter().map(Self::word).collect();
-            format!("{text:?} is no kind with reports: use {}", words.join(", "))
+        Self::ALL.into_iter().find(|target| target.as_str() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.into_iter().map(Self::as_str).collect();
+            format!("unsupported target {text:?}: expected {}", names.join(", "))
         })
     }
 }
 
-/// One object that is looked after.
+/// Returns the schema's limit of typed reports. Further reports are rejected.
+pub(super) const fn max_reports(target: Target) -> usize {
+    match target {
+        Target::KmsHealth => api::kms::MAX_REPORTS,
+        _ => 200,
+    }
+}
+
+/// Returns the number of typed reports from which to warn: three quarters of the limit.
+pub(super) const fn report_warning_threshold(target: Target) -> usize {
+    max_reports(target) / 4 * 3
+}
+
+/// Returns how long conditions of the operator may be bad before they count.
+pub(super) fn condition_inertia(target: Target) -> Inertia {
+    let special = match target {
+        Target::KubeApiServer => ["NodeControllerDegraded", "StaticPodsDegraded", "GuardControllerDegraded"]
+            .map(|name| (name, Duration::from_secs(600)))
+            .to_vec(),
+        Target::OpenShiftApiServer | Target::Authentication => {
+            vec![("DeploymentDegraded", Duration::from_secs(1800))]
+        }
+        Target::KmsHealth => Vec::new(),
+    };
+    Inertia { special, ..Inertia::default() }
+}
+
+/// Identifies an object that holds reports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct ObjectRef {
     pub(super) target: Target,
     pub(super) name: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.target, self.name)
     }

@@ -1,10 +1,10 @@
-//! What a check found, for people and for programs.
+//! Formats check results.
 
 use std::fmt::Write;
 
-use api::kms::check::{Outcome, PluginCheck};
+use api::kms::check::{Outcome, PluginCheck, Step, StepName};
 
-/// For people: a line for each step, and one that says how it went.
+/// Renders a table with a line per step and the overall result of each plugin.
 #[must_use]
 pub fn table(checks: &[PluginCheck]) -> String {
     let mut text = String::new();
@@ -16,31 +16,30 @@ pub fn table(checks: &[PluginCheck]) -> String {
                 "  {:<12} {:<8} {took:>8}  {}",
                 step.step.as_str(),
                 step.outcome.as_str(),
-                told(check, step)
+                step_detail(check, step)
             );
             let _ = writeln!(text, "{}", line.trim_end());
         }
-        let _ = writeln!(text, "  {}", if check.passed { "good" } else { "bad" });
+        let _ = writeln!(text, "  {}", if check.passed { "passed" } else { "failed" });
     }
     text
 }
 
-/// What is worth telling of a step.
-fn told(check: &PluginCheck, step: &api::kms::check::Step) -> String {
-    use api::kms::check::StepName;
-    let known = match (step.outcome, step.step) {
+/// Returns the last column of a step: its cause and detail, or the value that passed.
+fn step_detail(check: &PluginCheck, step: &Step) -> String {
+    let value = match (step.outcome, step.step) {
         (Outcome::Passed, StepName::Version) => check.version.clone(),
         (Outcome::Passed, StepName::KeyId) => check.remote_key_id.clone(),
         _ => None,
     };
-    // A detail may begin with its cause.
+    // A detail may already start with its cause.
     let cause =
         step.cause.as_deref().filter(|cause| !step.detail.as_deref().unwrap_or_default().starts_with(*cause));
-    let parts = [cause.map(str::to_owned), step.detail.clone(), known];
+    let parts = [cause.map(str::to_owned), step.detail.clone(), value];
     parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
-/// For programs.
+/// Renders an indented JSON array.
 pub fn json(checks: &[PluginCheck]) -> Result<String, serde_json::Error> {
     Ok(format!("{}\n", serde_json::to_string_pretty(checks)?))
 }

@@ -1,4 +1,4 @@
-//! The arguments of `kms-inject`.
+//! Arguments of `kms-inject`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::Error;
 
-/// What to put where.
+/// Arguments of `kms-inject`.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub struct Args {
@@ -14,53 +14,52 @@ pub struct Args {
     pub(super) pod: PodArgs,
     #[command(flatten)]
     pub(super) secret: SecretArgs,
-    /// With --secret: fail when it is not there
+    /// With --secret: fail if the Secret does not exist
     #[arg(long)]
     pub(super) require_secret: bool,
-    /// The API server's container
+    /// Name of the API server's container
     #[arg(long, value_name = "NAME", default_value = "kube-apiserver")]
     pub(super) container: String,
-    /// Where plugins find their files: in those of a static pod, or in a volume of the secret; else by the kind of the pod
+    /// How plugins get their files: from the static pod's resource directory, or from a volume of the Secret; defaults by the kind of the pod
     #[arg(long, value_enum, value_name = "FORM")]
-    pub(super) form: Option<Form>,
-    /// Name of the secret in a static pod's files; else its own
+    pub(super) form: Option<PodForm>,
+    /// Name of the Secret in the static pod's resource directory; defaults to the name of the Secret
     #[arg(long, value_name = "NAME")]
     pub(super) disk_secret_name: Option<String>,
     /// Image of the reporter
     #[arg(long, env = "OUTRIGGER_KMS_REPORTER_IMAGE", value_name = "IMAGE")]
     pub(super) reporter_image: String,
-    /// The reporter's program and subcommand, with commas between
+    /// Program and subcommand of the reporter, comma-separated
     #[arg(long, value_name = "WORD,...", value_delimiter = ',', default_value = "outrigger,kms-reporter")]
     pub(super) reporter_command: Vec<String>,
-    /// A further argument of the reporter; may be given again
+    /// Additional argument of the reporter; repeatable
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub(super) reporter_arg: Vec<String>,
-    /// Only look: end with 1 if the pod would change
+    /// Change nothing; exit with 1 if the pod is out of sync
     #[arg(long, conflicts_with_all = ["apply", "output"])]
     pub(super) check: bool,
-    /// With --deployment: change it on the cluster, instead of printing it
+    /// With --deployment: update it in the cluster instead of printing it
     #[arg(long, conflicts_with = "output")]
     pub(super) apply: bool,
-    /// How to print; else as it was read
-    #[arg(long, short, value_enum, value_name = "NOTATION")]
-    pub(super) output: Option<Notation>,
-    /// A kubeconfig; else KUBECONFIG, ~/.kube/config, or the pod's service account
+    /// Output format; defaults to the format of the input
+    #[arg(long, short, value_enum, value_name = "FORMAT")]
+    pub(super) output: Option<DocumentFormat>,
+    /// Path to a kubeconfig; defaults to KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
-    /// A context of the kubeconfig; else its current one
+    /// Context of the kubeconfig; defaults to its current context
     #[arg(long, value_name = "NAME")]
     pub(super) context: Option<String>,
 }
 
 impl Args {
-    /// What is asked for together and makes no sense together. (Of an argument that excludes another, the parser does not see
-    /// that it lacks a third.)
-    pub(super) fn check(&self) -> Result<(), Error> {
+    /// Rejects combinations that clap cannot: `requires` is not enforced for an argument that conflicts with another one.
+    pub(super) fn validate(&self) -> Result<(), Error> {
         if self.apply && self.pod.deployment.is_none() {
-            return Err(Error::Usage("--apply needs --deployment: files are printed, not changed".into()));
+            return Err(Error::Usage("--apply requires --deployment".into()));
         }
         if self.require_secret && self.secret.secret.is_none() {
-            return Err(Error::Usage("--require-secret needs --secret: a file must always be there".into()));
+            return Err(Error::Usage("--require-secret requires --secret".into()));
         }
         let both = [&self.pod.filename, &self.secret.secret_file]
             .map(|file| file.as_deref() == Some(Path::new("-")));
@@ -71,58 +70,58 @@ impl Args {
     }
 }
 
-/// Which pod.
+/// Source of the pod.
 #[derive(Clone, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct PodArgs {
-    /// A file with a pod, something that has a template of pods, a ConfigMap with pod.yaml in it, or a bare pod spec; - is
-    /// standard input
+    /// File with a Pod, a workload with a pod template, a ConfigMap with a pod.yaml, or a bare pod spec; - for standard
+    /// input
     #[arg(long, short, value_name = "FILE")]
     pub(super) filename: Option<PathBuf>,
-    /// A Deployment on the cluster
+    /// Deployment in the cluster
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub(super) deployment: Option<ObjectName>,
-    /// A ConfigMap on the cluster that holds a static pod as pod.yaml
+    /// ConfigMap in the cluster with a static pod as pod.yaml
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub(super) static_pod: Option<ObjectName>,
 }
 
-/// Which encryption configuration.
+/// Source of the encryption configuration.
 #[derive(Clone, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct SecretArgs {
-    /// A file with the encryption-config secret; - is standard input
+    /// File with the encryption-config Secret; - for standard input
     #[arg(long, value_name = "FILE")]
     pub(super) secret_file: Option<PathBuf>,
-    /// The encryption-config secret on the cluster. One that is not there leaves the pod as it is
+    /// The encryption-config Secret in the cluster. If it does not exist, the pod is not changed
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub(super) secret: Option<ObjectName>,
 }
 
-/// Where plugins find their files.
+/// How plugins get their files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Form {
-    /// In the files of a static pod (`resource-dir`).
+pub enum PodForm {
+    /// From the static pod's `resource-dir` volume
     Static,
-    /// In a volume of the secret.
+    /// From a volume of the Secret
     Deployment,
 }
 
-/// How documents are written.
+/// Format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Notation {
-    /// YAML.
+pub enum DocumentFormat {
+    /// YAML
     Yaml,
-    /// JSON.
+    /// JSON
     Json,
 }
 
-/// An object in a namespace.
+/// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectName {
-    /// The namespace.
+    /// Namespace.
     pub namespace: String,
-    /// The name.
+    /// Name.
     pub name: String,
 }
 
@@ -134,7 +133,7 @@ impl FromStr for ObjectName {
             Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
                 Ok(Self { namespace: namespace.into(), name: name.into() })
             }
-            _ => Err("it must be NAMESPACE/NAME".into()),
+            _ => Err("expected NAMESPACE/NAME".into()),
         }
     }
 }

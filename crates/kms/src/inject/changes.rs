@@ -1,33 +1,34 @@
-//! What an injection changes in a pod, in words.
+//! Lists what an injection changes in a pod spec.
 
 use serde_json::Value;
 
-/// Each named thing that comes, goes or changes.
-pub(super) fn between(before: &Value, after: &Value) -> Vec<String> {
+/// Returns each container and volume that is added, removed or changed.
+pub(super) fn list_changes(before: &Value, after: &Value) -> Vec<String> {
     let mut changes: Vec<String> = ["initContainers", "containers", "volumes"]
         .iter()
-        .flat_map(|list| of_list(list, before, after))
+        .flat_map(|list| changes_in(list, before, after))
         .collect();
     if changes.is_empty() && before != after {
-        changes.push("the order of init containers, mounts or volumes differs".into());
+        changes.push("order of init containers, mounts or volumes changed".into());
     }
     changes
 }
 
-fn of_list(list: &str, before: &Value, after: &Value) -> Vec<String> {
+fn changes_in(list: &str, before: &Value, after: &Value) -> Vec<String> {
     let items = |pod: &Value| pod[list].as_array().cloned().unwrap_or_default();
     let find = |all: &[Value], name: &Value| all.iter().find(|one| one["name"] == *name).cloned();
     let (before, after) = (items(before), items(after));
-    let gone = before.iter().filter(|one| find(&after, &one["name"]).is_none()).map(|one| (one, "goes"));
-    let come = after.iter().filter_map(|one| match find(&before, &one["name"]) {
-        None => Some((one, "comes")),
-        Some(old) if old != *one => Some((one, "changes")),
+    let removed =
+        before.iter().filter(|one| find(&after, &one["name"]).is_none()).map(|one| (one, "removed"));
+    let others = after.iter().filter_map(|one| match find(&before, &one["name"]) {
+        None => Some((one, "added")),
+        Some(old) if old != *one => Some((one, "changed")),
         Some(_) => None,
     });
-    let said = |(one, how): (&Value, &str)| {
-        format!("{} of {list} {how}", one["name"].as_str().unwrap_or("one without a name"))
+    let describe = |(one, change): (&Value, &str)| {
+        format!("{list}/{} {change}", one["name"].as_str().unwrap_or("(unnamed)"))
     };
-    gone.chain(come).map(said).collect()
+    removed.chain(others).map(describe).collect()
 }
 
 #[cfg(test)]
@@ -36,17 +37,17 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_change_is_named() {
+    fn every_change_is_listed() {
         let before =
             json!({ "initContainers": [{ "name": "a" }, { "name": "b" }], "volumes": [{ "name": "v" }] });
-        assert_eq!(between(&before, &before), Vec::<String>::new());
+        assert_eq!(list_changes(&before, &before), Vec::<String>::new());
         let after = json!({ "initContainers": [{ "name": "b", "image": "x" }, { "name": "c" }], "volumes": [{ "name": "v" }] });
         assert_eq!(
-            between(&before, &after),
-            ["a of initContainers goes", "b of initContainers changes", "c of initContainers comes"]
+            list_changes(&before, &after),
+            ["initContainers/a removed", "initContainers/b changed", "initContainers/c added"]
         );
-        let turned =
+        let reordered =
             json!({ "initContainers": [{ "name": "b" }, { "name": "a" }], "volumes": [{ "name": "v" }] });
-        assert_eq!(between(&before, &turned).len(), 1);
+        assert_eq!(list_changes(&before, &reordered).len(), 1);
     }
 }

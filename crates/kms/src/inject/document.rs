@@ -1,32 +1,32 @@
-//! A document with a pod in it: which part of it the pod is, and how it was written.
+//! A Kubernetes document with a pod spec: where the spec is, and the format of the text.
 
 use serde_json::Value;
 
-use super::{Error, Form, Notation, parse};
+use super::{DocumentFormat, Error, PodForm, parse_yaml};
 
-/// The key of a ConfigMap under which an operator keeps a static pod.
+/// ConfigMap key under which operators store a static pod.
 const POD_KEY: &str = "pod.yaml";
 
-/// A document with a pod in it.
+/// A document with a pod spec.
 #[derive(Clone, Debug)]
 pub(super) struct Document {
-    from: String,
-    whole: Value,
-    notation: Notation,
-    place: Place,
+    source: String,
+    value: Value,
+    format: DocumentFormat,
+    location: PodLocation,
     pod: Value,
 }
 
-/// Where the pod's spec is.
+/// Where the pod spec is.
 #[derive(Clone, Debug)]
-enum Place {
+enum PodLocation {
     /// At this JSON pointer.
-    At(&'static str),
-    /// In text in the document, which is a pod.
-    InText { pod: Value, notation: Notation },
+    Pointer(&'static str),
+    /// In a pod that is serialized as text in a ConfigMap.
+    ConfigMap { pod: Value, format: DocumentFormat },
 }
 
-/// Kinds that have a pod in them, and where.
+/// Kinds with a pod spec, and its JSON pointer.
 const KINDS: [(&str, &str); 6] = [
     ("Pod", "/spec"),
     ("Deployment", "/spec/template/spec"),
@@ -37,99 +37,99 @@ const KINDS: [(&str, &str); 6] = [
 ];
 
 impl Document {
-    /// Reads a document. `from` names it.
-    pub(super) fn read(from: &str, text: &str) -> Result<Self, Error> {
-        Self::of(from, parse(from, text)?, notation_of(text))
+    /// Parses a document. `source` names it in errors.
+    pub(super) fn parse(source: &str, text: &str) -> Result<Self, Error> {
+        Self::from_value(source, parse_yaml(source, text)?, detect_format(text))
     }
 
-    /// A document that was read already.
-    pub(super) fn of(from: &str, whole: Value, notation: Notation) -> Result<Self, Error> {
-        let wrong = |why: &str| Error::Document { from: from.into(), why: why.into() };
-        let (place, pod) = match whole["kind"].as_str() {
+    /// Wraps a parsed document.
+    pub(super) fn from_value(source: &str, value: Value, format: DocumentFormat) -> Result<Self, Error> {
+        let invalid = |why: &str| Error::Document { from: source.into(), why: why.into() };
+        let (location, pod) = match value["kind"].as_str() {
             Some("ConfigMap") => {
-                let text = whole["data"][POD_KEY].as_str().ok_or_else(|| {
-                    wrong("the ConfigMap has no pod.yaml: name one that an operator keeps a static pod in")
+                let text = value["data"][POD_KEY].as_str().ok_or_else(|| {
+                    invalid("the ConfigMap has no pod.yaml: expected a ConfigMap with a static pod")
                 })?;
-                let pod = parse(&format!("pod.yaml in {from}"), text)?;
+                let pod = parse_yaml(&format!("pod.yaml in {source}"), text)?;
                 let spec = pod["spec"].clone();
-                (Place::InText { pod, notation: notation_of(text) }, spec)
+                (PodLocation::ConfigMap { pod, format: detect_format(text) }, spec)
             }
             Some(kind) => {
-                let place = KINDS.iter().find(|(known, _)| *known == kind).map(|(_, place)| *place);
-                let place = place.ok_or_else(|| {
+                let pointer = KINDS.iter().find(|(known, _)| *known == kind).map(|(_, pointer)| *pointer);
+                let pointer = pointer.ok_or_else(|| {
                     let known: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
-                    wrong(&format!("a {kind} has no pod in it: give a {} or ConfigMap", known.join(", ")))
+                    invalid(&format!("a {kind} has no pod spec: expected {} or ConfigMap", known.join(", ")))
                 })?;
-                let spec = whole.pointer(place).cloned().unwrap_or_default();
-                (Place::At(place), spec)
+                let spec = value.pointer(pointer).cloned().unwrap_or_default();
+                (PodLocation::Pointer(pointer), spec)
             }
-            None => (Place::At(""), whole.clone()),
+            None => (PodLocation::Pointer(""), value.clone()),
         };
         if !pod.is_object() {
-            return Err(wrong("there is no spec of a pod in it: give a whole one"));
+            return Err(invalid("no pod spec found"));
         }
-        Ok(Self { from: from.into(), whole, notation, place, pod })
+        Ok(Self { source: source.into(), value, format, location, pod })
     }
 
-    /// What it is called.
-    pub(super) fn from(&self) -> &str {
-        &self.from
+    /// Returns the name of the document for messages.
+    pub(super) fn source(&self) -> &str {
+        &self.source
     }
 
-    /// The pod's spec.
+    /// Returns the pod spec.
     pub(super) fn pod(&self) -> &Value {
         &self.pod
     }
 
-    /// The whole.
-    pub(super) fn whole(&self) -> &Value {
-        &self.whole
+    /// Returns the complete document.
+    pub(super) fn value(&self) -> &Value {
+        &self.value
     }
 
-    /// The form that pods of its kind have.
-    pub(super) fn form(&self) -> Form {
-        match self.place {
-            Place::At("/spec/template/spec") => Form::Deployment,
-            _ => Form::Static,
+    /// Returns the default form for the document's kind.
+    pub(super) fn form(&self) -> PodForm {
+        match self.location {
+            PodLocation::Pointer("/spec/template/spec") => PodForm::Deployment,
+            _ => PodForm::Static,
         }
     }
 
-    /// Replaces the pod's spec.
+    /// Replaces the pod spec.
     pub(super) fn set_pod(&mut self, spec: Value) -> Result<(), Error> {
         self.pod = spec.clone();
-        match &mut self.place {
-            Place::At(place) => {
-                if let Some(old) = self.whole.pointer_mut(place) {
+        match &mut self.location {
+            PodLocation::Pointer(pointer) => {
+                if let Some(old) = self.value.pointer_mut(pointer) {
                     *old = spec;
                 }
             }
-            Place::InText { pod, notation } => {
-                // Text that says the same is not written anew.
+            PodLocation::ConfigMap { pod, format } => {
+                // Unchanged text keeps its formatting.
                 if pod["spec"] != spec {
                     pod["spec"] = spec;
-                    self.whole["data"][POD_KEY] = Value::String(text_of(pod, *notation)?);
+                    self.value["data"][POD_KEY] = Value::String(serialize(pod, *format)?);
                 }
             }
         }
         Ok(())
     }
 
-    /// Its text.
-    pub(super) fn print(&self, notation: Option<Notation>) -> Result<String, Error> {
-        text_of(&self.whole, notation.unwrap_or(self.notation))
+    /// Serializes the document, by default in the format it was read in.
+    pub(super) fn serialize(&self, format: Option<DocumentFormat>) -> Result<String, Error> {
+        serialize(&self.value, format.unwrap_or(self.format))
     }
 }
 
-fn notation_of(text: &str) -> Notation {
-    if text.trim_start().starts_with('{') { Notation::Json } else { Notation::Yaml }
+fn detect_format(text: &str) -> DocumentFormat {
+    if text.trim_start().starts_with('{') { DocumentFormat::Json } else { DocumentFormat::Yaml }
 }
 
-fn text_of(value: &Value, notation: Notation) -> Result<String, Error> {
-    let wrong = |why: String| Error::Document { from: "the result".into(), why };
-    match notation {
-        Notation::Yaml => serde_saphyr::to_string(value).map_err(|error| wrong(error.to_string())),
-        Notation::Json => {
-            let text = serde_json::to_string_pretty(value).map_err(|error| wrong(error.to_string()))?;
+fn serialize(value: &Value, format: DocumentFormat) -> Result<String, Error> {
+    let failed = |why: String| Error::Document { from: "serializing the result".into(), why };
+    match format {
+        DocumentFormat::Yaml => serde_saphyr::to_string(value).map_err(|error| failed(error.to_string())),
+        DocumentFormat::Json => {
+            let text = serde_json::to_string_pretty(value).map_err(|error| failed(error.to_string()))?;
             Ok(format!("{text}\n"))
         }
     }
@@ -141,56 +141,56 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_pod_is_found_in_every_kind_that_has_one() {
+    fn pod_spec_is_found_in_every_supported_kind() {
         let spec = json!({ "containers": [] });
-        for (kind, place) in KINDS {
-            let mut whole = json!({ "kind": kind, "spec": {} });
-            if place == "/spec" {
-                whole["spec"] = spec.clone();
+        for (kind, pointer) in KINDS {
+            let mut value = json!({ "kind": kind, "spec": {} });
+            if pointer == "/spec" {
+                value["spec"] = spec.clone();
             } else {
-                whole["spec"]["template"]["spec"] = spec.clone();
+                value["spec"]["template"]["spec"] = spec.clone();
             }
-            let mut document = Document::read("a file", &whole.to_string()).unwrap();
+            let mut document = Document::parse("a file", &value.to_string()).unwrap();
             assert_eq!(document.pod(), &spec, "{kind}");
             document.set_pod(json!({ "changed": true })).unwrap();
-            assert_eq!(document.whole.pointer(place), Some(&json!({ "changed": true })), "{kind}");
+            assert_eq!(document.value.pointer(pointer), Some(&json!({ "changed": true })), "{kind}");
         }
-        let bare = Document::read("a file", "containers: []\n").unwrap();
+        let bare = Document::parse("a file", "containers: []\n").unwrap();
         assert_eq!(bare.pod(), &spec);
-        assert_eq!(bare.print(None).unwrap(), "containers: []\n");
-        assert_eq!(bare.print(Some(Notation::Json)).unwrap(), "{\n  \"containers\": []\n}\n");
+        assert_eq!(bare.serialize(None).unwrap(), "containers: []\n");
+        assert_eq!(bare.serialize(Some(DocumentFormat::Json)).unwrap(), "{\n  \"containers\": []\n}\n");
     }
 
     #[test]
-    fn a_static_pod_in_a_config_map_is_rewritten_only_if_it_changes() {
+    fn unchanged_static_pod_text_is_not_rewritten() {
         let text = "{\"kind\":\"Pod\",\n   \"spec\":{\"containers\":[]}}";
-        let whole = json!({ "kind": "ConfigMap", "data": { "pod.yaml": text, "other": "x" } });
-        let mut document = Document::of("cm", whole.clone(), Notation::Yaml).unwrap();
+        let value = json!({ "kind": "ConfigMap", "data": { "pod.yaml": text, "other": "x" } });
+        let mut document = Document::from_value("cm", value.clone(), DocumentFormat::Yaml).unwrap();
         document.set_pod(document.pod().clone()).unwrap();
-        assert_eq!(document.whole, whole);
+        assert_eq!(document.value, value);
         document.set_pod(json!({ "containers": [1] })).unwrap();
-        let written = document.whole["data"]["pod.yaml"].as_str().unwrap();
+        let written = document.value["data"]["pod.yaml"].as_str().unwrap();
         assert_eq!(
             serde_json::from_str::<Value>(written).unwrap(),
             json!({ "kind": "Pod", "spec": { "containers": [1] } })
         );
-        assert_eq!(document.whole["data"]["other"], "x");
+        assert_eq!(document.value["data"]["other"], "x");
     }
 
     #[test]
-    fn what_has_no_pod_is_refused() {
-        for (text, said) in [
-            ("kind: Service", "a Service has no pod in it: give a Pod,"),
+    fn document_without_pod_spec_is_rejected() {
+        for (text, expected) in [
+            ("kind: Service", "a Service has no pod spec: expected Pod,"),
             ("kind: ConfigMap", "has no pod.yaml"),
-            ("kind: Deployment", "no spec of a pod"),
-            ("just text", "no spec of a pod"),
-            ("a: [", "no single document in YAML or JSON"),
-            ("a: 1\n---\nb: 2\n", "no single document in YAML or JSON"),
+            ("kind: Deployment", "no pod spec found"),
+            ("just text", "no pod spec found"),
+            ("a: [", "not a single YAML or JSON document"),
+            ("a: 1\n---\nb: 2\n", "not a single YAML or JSON document"),
             ("", ""),
         ] {
-            let said_now = Document::read("a file", text).unwrap_err().to_string();
-            assert!(said_now.starts_with("a file: ") && said_now.contains(said), "{text:?}: {said_now}");
-            assert!(!said_now.contains('\n'), "{said_now}");
+            let error = Document::parse("a file", text).unwrap_err().to_string();
+            assert!(error.starts_with("a file: ") && error.contains(expected), "{text:?}: {error}");
+            assert!(!error.contains('\n'), "{error}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! `outrigger kms-inject`: plugins and the reporter into a pod, from files or on a cluster.
+//! `outrigger kms-inject`: adds plugins and the reporter to a pod, in files or in the cluster.
 
 mod args;
 mod changes;
+mod cluster;
 mod document;
-mod live;
 mod secret;
 
 use std::path::Path;
@@ -12,121 +12,121 @@ use plan::kms::inject::{Beside, Options, Reporter, inject};
 use plan::kms::plugin::{Files, Refusal};
 use serde_json::Value;
 
-pub use self::args::{Args, Form, Notation, ObjectName};
+pub use self::args::{Args, DocumentFormat, ObjectName, PodForm};
+use self::cluster::Cluster;
 use self::document::Document;
-use self::live::Cluster;
-use self::secret::Found;
+use self::secret::SecretLookup;
 
-/// Why nothing was put into a pod.
+/// Why nothing was injected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It was asked wrongly: how, and what to do.
+    /// The arguments do not go together.
     #[error("{0}")]
     Usage(String),
-    /// The secret or the pod does not fit.
+    /// The Secret or the pod cannot be used.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A file cannot be read.
     #[error("reading {path}: {source}")]
     Read {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// I/O error.
         source: std::io::Error,
     },
-    /// A document is not what was expected.
+    /// A document is invalid.
     #[error("{from}: {why}")]
     Document {
-        /// Where it comes from.
+        /// File or object that the document comes from.
         from: String,
-        /// What is wrong, and the fix.
+        /// What is invalid, and the fix.
         why: String,
     },
-    /// There is no way to the API server.
+    /// No API client could be created.
     #[error(transparent)]
     Access(#[from] runtime::client::Error),
-    /// The API server did not do what was asked.
+    /// The API server returned an error.
     #[error("{what}: {source}")]
     Api {
-        /// What was asked.
+        /// The request.
         what: String,
-        /// Its answer.
+        /// Its error.
         source: Box<kube::Error>,
     },
-    /// The API server did not answer.
-    #[error("{what}: no answer within {} s", live::WITHIN.as_secs())]
-    Late {
-        /// What was asked.
+    /// The API server did not respond in time.
+    #[error("{what}: no response within {} s", cluster::REQUEST_TIMEOUT.as_secs())]
+    Timeout {
+        /// The request.
         what: String,
     },
-    /// Somebody else was faster.
-    #[error("{0} has changed meanwhile: run it again")]
+    /// The Deployment was changed concurrently.
+    #[error("{0} was changed concurrently: run the command again")]
     Stale(String),
-    /// `--check`: the pod is not as it should be.
-    #[error("{from} is not as the secret says: {}", changes.join("; "))]
+    /// `--check` found that the pod is out of sync.
+    #[error("{from} is out of sync with the Secret: {}", changes.join("; "))]
     WouldChange {
-        /// The pod.
+        /// File or object of the pod.
         from: String,
-        /// What differs.
+        /// Differences.
         changes: Vec<String>,
     },
 }
 
-/// What to tell a person.
+/// What to print.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct InjectOutput {
     /// For standard output.
     pub output: String,
-    /// For standard error: what happened to things outside.
+    /// For standard error.
     pub note: Option<String>,
 }
 
-/// Does what the arguments say.
-pub async fn run(args: Args) -> Result<Told, Error> {
-    args.check()?;
+/// Runs `kms-inject`.
+pub async fn run(args: Args) -> Result<InjectOutput, Error> {
+    args.validate()?;
     let cluster = Cluster::new(&args);
     let mut document = match (&args.pod.filename, &args.pod.deployment, &args.pod.static_pod) {
-        (Some(file), ..) => Document::read(&shown(file), &text_of(file)?)?,
+        (Some(file), ..) => Document::parse(&display_path(file), &read_input(file)?)?,
         (_, Some(name), _) => cluster.deployment(name).await?,
         (_, _, Some(name)) => cluster.static_pod(name).await?,
-        // One of them is required.
-        _ => return Err(Error::Document { from: "the arguments".into(), why: "no pod was named".into() }),
+        // clap requires one of them.
+        _ => return Err(Error::Usage("--filename, --deployment or --static-pod is required".into())),
     };
     let (content, name) = match secret::find(&args, &cluster).await? {
-        Found::Secret { content, name } => (content, name),
-        Found::Absent(what) => {
-            let note = format!("{what} is not there: the pod is left as it is");
-            return Ok(Told { output: printed(&args, &document)?, note: Some(note) });
+        SecretLookup::Found { content, name } => (content, name),
+        SecretLookup::NotFound(what) => {
+            let note = format!("{what} not found: the pod is unchanged");
+            return Ok(InjectOutput { output: render(&args, &document)?, note: Some(note) });
         }
     };
     let before = document.pod().clone();
     let after = inject(&before, &content, &options(&args, &document, name))?;
-    let changes = changes::between(&before, &after);
+    let changes = changes::list_changes(&before, &after);
     document.set_pod(after.clone())?;
     if args.check {
         if changes.is_empty() {
-            return Ok(Told { output: String::new(), note: None });
+            return Ok(InjectOutput { output: String::new(), note: None });
         }
-        return Err(Error::WouldChange { from: document.from().to_owned(), changes });
+        return Err(Error::WouldChange { from: document.source().to_owned(), changes });
     }
     if args.apply {
-        let done = if changes.is_empty() {
+        let result = if changes.is_empty() {
             "unchanged".to_owned()
         } else {
-            cluster.apply(&document, &after).await?;
+            cluster.update(&document, &after).await?;
             format!("changed: {}", changes.join("; "))
         };
-        return Ok(Told { output: format!("{} {done}\n", document.from()), note: None });
+        return Ok(InjectOutput { output: format!("{} {result}\n", document.source()), note: None });
     }
-    Ok(Told { output: printed(&args, &document)?, note: None })
+    Ok(InjectOutput { output: render(&args, &document)?, note: None })
 }
 
 fn options(args: &Args, document: &Document, secret: String) -> Options {
     let form = args.form.unwrap_or_else(|| document.form());
     let files = match form {
-        Form::Deployment => Files::Secret(secret),
-        Form::Static => Files::Resources(args.disk_secret_name.clone().unwrap_or(secret)),
+        PodForm::Deployment => Files::Secret(secret),
+        PodForm::Static => Files::Resources(args.disk_secret_name.clone().unwrap_or(secret)),
     };
     let reporter = Reporter {
         image: args.reporter_image.clone(),
@@ -136,36 +136,36 @@ fn options(args: &Args, document: &Document, secret: String) -> Options {
     Options { container: args.container.clone(), files, beside: Beside::Reporter(reporter) }
 }
 
-fn printed(args: &Args, document: &Document) -> Result<String, Error> {
-    // Whoever only checks, or changes what is on the cluster, has no use for the document.
+/// Returns the text of the document, or nothing with `--check` and `--apply`.
+fn render(args: &Args, document: &Document) -> Result<String, Error> {
     if args.check || args.apply {
         return Ok(String::new());
     }
-    document.print(args.output)
+    document.serialize(args.output)
 }
 
-/// The text of a file, or of standard input for `-`.
-fn text_of(path: &Path) -> Result<String, Error> {
-    let read = if is_standard_input(path) {
+/// Reads a file, or standard input for `-`.
+fn read_input(path: &Path) -> Result<String, Error> {
+    let text = if is_standard_input(path) {
         std::io::read_to_string(std::io::stdin())
     } else {
         std::fs::read_to_string(path)
     };
-    read.map_err(|source| Error::Read { path: shown(path), source })
+    text.map_err(|source| Error::Read { path: display_path(path), source })
 }
 
 fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     if is_standard_input(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// A document in YAML, which JSON is too.
-fn parse(from: &str, text: &str) -> Result<Value, Error> {
-    let wrong = |why: String| Error::Document { from: from.into(), why };
+/// Parses a YAML document. JSON is YAML, too.
+fn parse_yaml(source: &str, text: &str) -> Result<Value, Error> {
     serde_saphyr::from_str(text).map_err(|error| {
-        wrong(format!("it is no single document in YAML or JSON: {}", error.to_string().replace('\n', " ")))
+        let why = format!("not a single YAML or JSON document: {}", error.to_string().replace('\n', " "));
+        Error::Document { from: source.into(), why }
     })
 }

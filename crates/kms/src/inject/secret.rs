@@ -1,4 +1,4 @@
-//! The encryption-config secret, from a file or from the cluster.
+//! Reads the encryption-config Secret from a file or from the cluster.
 
 use std::collections::BTreeMap;
 
@@ -6,60 +6,60 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use plan::kms::secret_layout::Content;
 
-use super::live::Cluster;
-use super::{Args, Error, parse, shown, text_of};
+use super::cluster::Cluster;
+use super::{Args, Error, display_path, parse_yaml, read_input};
 
-/// The secret that was asked for.
-pub(super) enum Found {
-    /// It is there.
-    Secret {
-        /// What it holds.
+/// Result of reading the Secret.
+pub(super) enum SecretLookup {
+    /// The Secret exists.
+    Found {
+        /// Its parsed data.
         content: Content,
         /// Its name.
         name: String,
     },
-    /// It is not, which one may accept: nothing is encrypted by a KMS yet.
-    Absent(String),
+    /// The Secret does not exist: no KMS encrypts anything yet. Holds its kind and name.
+    NotFound(String),
 }
 
-pub(super) async fn find(args: &Args, cluster: &Cluster) -> Result<Found, Error> {
-    let (from, secret) = match (&args.secret.secret_file, &args.secret.secret) {
+pub(super) async fn find(args: &Args, cluster: &Cluster) -> Result<SecretLookup, Error> {
+    let (source, secret) = match (&args.secret.secret_file, &args.secret.secret) {
         (Some(file), _) => {
-            let from = shown(file);
-            (from.clone(), read(&from, &text_of(file)?)?)
+            let source = display_path(file);
+            (source.clone(), parse_secret(&source, &read_input(file)?)?)
         }
         (_, Some(name)) => {
-            let from = format!("Secret {name}");
+            let source = format!("Secret {name}");
             match cluster.secret(name).await? {
-                Some(secret) => (from, secret),
+                Some(secret) => (source, secret),
                 None if args.require_secret => {
-                    return Err(Error::Document { from, why: "it is not there: create it".into() });
+                    return Err(Error::Document { from: source, why: "not found".into() });
                 }
-                None => return Ok(Found::Absent(from)),
+                None => return Ok(SecretLookup::NotFound(source)),
             }
         }
-        // One of them is required.
+        // clap requires one of them.
         (None, None) => {
-            return Err(Error::Document { from: "the arguments".into(), why: "no secret was named".into() });
+            return Err(Error::Usage("--secret-file or --secret is required".into()));
         }
     };
-    let wrong = |why: String| Error::Document { from: from.clone(), why };
+    let invalid = |why: String| Error::Document { from: source.clone(), why };
     let name = secret.metadata.name.clone().filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| wrong("the secret has no name: set metadata.name".into()))?;
-    let content = Content::read(&data(secret)).map_err(|error| wrong(error.to_string()))?;
-    Ok(Found::Secret { content, name })
+    let name = name.ok_or_else(|| invalid("metadata.name is missing".into()))?;
+    let content = Content::read(&data(secret)).map_err(|error| invalid(error.to_string()))?;
+    Ok(SecretLookup::Found { content, name })
 }
 
-fn read(from: &str, text: &str) -> Result<Secret, Error> {
-    let wrong = |why: String| Error::Document { from: from.into(), why };
-    let value = parse(from, text)?;
+fn parse_secret(source: &str, text: &str) -> Result<Secret, Error> {
+    let invalid = |why: String| Error::Document { from: source.into(), why };
+    let value = parse_yaml(source, text)?;
     if value["kind"] != "Secret" {
-        return Err(wrong(format!("its kind is {}: give a Secret", value["kind"])));
+        return Err(invalid(format!("unexpected kind {}: expected Secret", value["kind"])));
     }
-    serde_json::from_value(value).map_err(|error| wrong(format!("it is no Secret: {error}")))
+    serde_json::from_value(value).map_err(|error| invalid(format!("not a valid Secret: {error}")))
 }
 
-/// Its values, also those that are written as plain text.
+/// Returns `data` merged with `stringData`.
 fn data(secret: Secret) -> BTreeMap<String, ByteString> {
     let mut data = secret.data.unwrap_or_default();
     let plain = secret.string_data.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The arguments of `kms-preflight`.
+//! Arguments of `kms-preflight`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,36 +6,36 @@ use std::time::Duration;
 use api::names::kms::pod::SOCKET_FOLDER;
 use runtime::client::Access;
 
-use crate::socket::Socket;
+use crate::socket::PluginSocket;
 
-/// What to check, and where to say what was found.
+/// Arguments of `kms-preflight`.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// Sockets of plugins, with commas between: the first one is checked in full, of others only the status
+    /// Comma-separated plugin sockets. The first is checked with Encrypt and Decrypt, the others only with Status
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', required = true)]
     kms_sockets: Vec<String>,
-    /// Deadline of each call
+    /// Timeout of each call
     #[arg(long, value_name = "DURATION", value_parser = runtime::settings::text::duration)]
     kms_call_timeout: Duration,
-    /// Hash of the configuration that is checked; it is posted with the result
+    /// Hash of the checked configuration, recorded with the result
     #[arg(long, value_name = "HASH")]
     config_hash: String,
-    /// Name of the own pod
+    /// Name of this pod
     #[arg(long, value_name = "NAME")]
     pod_name: String,
-    /// Namespace of the own pod
+    /// Namespace of this pod
     #[arg(long, value_name = "NAMESPACE")]
     pod_namespace: String,
-    /// A kubeconfig; else the pod's service account
+    /// Path to a kubeconfig; defaults to the pod's service account
     #[arg(long, value_name = "FILE", default_value = "")]
     kubeconfig: String,
-    /// Folder of the sockets
+    /// Directory of the sockets
     #[arg(long, value_name = "DIR", default_value = SOCKET_FOLDER)]
     socket_dir: String,
 }
 
-/// The same, checked.
+/// Validated arguments.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub(super) sockets: Vec<String>,
@@ -52,9 +52,9 @@ impl TryFrom<Args> for Settings {
     fn try_from(args: Args) -> Result<Self, String> {
         let mut sockets: Vec<String> = Vec::new();
         for socket in args.kms_sockets {
-            Socket::parse(&socket, Path::new(&args.socket_dir))?;
+            PluginSocket::parse(&socket, Path::new(&args.socket_dir))?;
             if sockets.contains(&socket) {
-                return Err(format!("--kms-sockets: {socket:?} is there twice: give it once"));
+                return Err(format!("invalid --kms-sockets: {socket:?} is listed twice"));
             }
             sockets.push(socket);
         }
@@ -64,7 +64,7 @@ impl TryFrom<Args> for Settings {
             ("--pod-namespace", &args.pod_namespace),
         ] {
             if value.is_empty() {
-                return Err(format!("{flag} is empty: give a value"));
+                return Err(format!("invalid {flag}: must not be empty"));
             }
         }
         let kubeconfig = Some(args.kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from);

@@ -1,8 +1,8 @@
-//! `outrigger kms-preflight`: checks plugins from inside a pod, and says on the pod what it has found. A failure is a finding:
-//! the process ends well after it was posted, so that nobody has to guess from an exit code.
+//! `outrigger kms-preflight`: checks plugins inside a pod and records the result in the pod's conditions. A failed check is a result:
+//! the process exits with 0 once it is recorded, so that the exit code only says whether there is a result.
 
 mod args;
-mod post;
+mod pod_conditions;
 
 use std::time::Duration;
 
@@ -12,53 +12,53 @@ use tokio::time::Instant;
 pub use self::args::{Args, Settings};
 use crate::check;
 
-/// How often a plugin that has not come up is asked.
-const EVERY: Duration = Duration::from_secs(2);
+/// Delay between two checks of a plugin that is not healthy yet.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long it may take to come up. All plugins are asked side by side, so this is the time of all of them.
-const UP_WITHIN: Duration = Duration::from_secs(30);
+/// How long plugins may take to become healthy. They are polled concurrently, so this bounds all of them together.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why nothing was posted.
+/// Why no result was recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no way to the API server.
+    /// No API client could be created.
     #[error(transparent)]
     Access(#[from] runtime::client::Error),
-    /// What was found cannot be posted.
-    #[error("posting the result on pod {pod}: {why}")]
+    /// The pod's conditions could not be updated.
+    #[error("updating conditions of pod {pod}: {why}")]
     Post {
-        /// The pod.
+        /// Namespace and name of the pod.
         pod: String,
-        /// Why.
+        /// Error of the last attempt.
         why: String,
     },
 }
 
-/// Checks all sockets, the first one in full, and posts what was found.
+/// Checks all sockets, the first one with Encrypt and Decrypt, and records the result.
 pub async fn run(settings: Settings) -> Result<Vec<PluginCheck>, Error> {
     let checks = settings
         .sockets
         .iter()
         .enumerate()
-        .map(|(place, socket)| patient(socket, settings.call_timeout, place == 0));
-    let found = futures_util::future::join_all(checks).await;
-    post::post(&settings, &found).await?;
-    Ok(found)
+        .map(|(index, socket)| check_once_healthy(socket, settings.call_timeout, index == 0));
+    let checks = futures_util::future::join_all(checks).await;
+    pod_conditions::record(&settings, &checks).await?;
+    Ok(checks)
 }
 
-/// Waits for a plugin to be well, and checks it. Plugins start beside us, and may take a while.
-async fn patient(socket: &str, within: Duration, full: bool) -> PluginCheck {
-    let deadline = Instant::now() + UP_WITHIN;
+/// Polls a plugin until it is healthy, then checks it. Plugins start at the same time as this process and may take a while.
+async fn check_once_healthy(socket: &str, timeout: Duration, full: bool) -> PluginCheck {
+    let deadline = Instant::now() + STARTUP_TIMEOUT;
     loop {
-        let status = check::one(socket, within, false).await;
+        let status = check::check_plugin(socket, timeout, false).await;
         if status.passed {
-            return if full { check::one(socket, within, true).await } else { status };
+            return if full { check::check_plugin(socket, timeout, true).await } else { status };
         }
         if let Some(failure) = status.failure() {
             eprintln!("{socket}: {} failed: {}", failure.step, failure.detail.as_deref().unwrap_or_default());
         }
-        let next = Instant::now() + EVERY;
+        let next = Instant::now() + POLL_INTERVAL;
         if next > deadline {
             return status;
         }

@@ -1,4 +1,4 @@
-//! The arguments of `kms-preflight-controller`.
+//! Arguments of `kms-preflight-controller`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,46 +6,47 @@ use std::time::Duration;
 
 use api::names::lease::KMS_PREFLIGHT as LEASE;
 use plan::kms::preflight::Place;
+use plan::kms::target::Target;
 use runtime::client::Access;
 use runtime::lease;
 use runtime::settings::text::duration;
 use runtime::settings::{self, Check, LeaseArgs};
 use runtime::telemetry::Format;
 
-use super::resource::Kind;
+use super::operator_resource::OperatorKind;
 
-/// What is checked where.
+/// Arguments of `kms-preflight-controller`.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// Kind of the operator's resource: KubeAPIServer, OpenShiftAPIServer or Authentication
+    /// Kind of the operator resource: KubeAPIServer, OpenShiftAPIServer or Authentication
     #[arg(long, value_name = "KIND", default_value = "KubeAPIServer")]
-    target: Kind,
-    /// Namespace of the API servers, where the check runs
+    target: OperatorKind,
+    /// Namespace of the API servers, in which check pods run
     #[arg(long, value_name = "NAMESPACE")]
     namespace: String,
-    /// Secret there with the encryption configuration that is in use
+    /// Secret in that namespace with the encryption configuration in use
     #[arg(long, value_name = "NAME", default_value = "encryption-config")]
     encryption_config_secret: String,
-    /// Namespace of the Secret and the ConfigMap that a configuration refers to
+    /// Namespace of the Secrets and ConfigMaps that a configuration refers to
     #[arg(long, value_name = "NAMESPACE", default_value = "openshift-config")]
     config_namespace: String,
-    /// Image of the checker
+    /// Image of the checker container
     #[arg(long, env = "OUTRIGGER_KMS_PREFLIGHT_IMAGE", value_name = "IMAGE")]
     image: String,
-    /// The checker's program and subcommand, with commas between
+    /// Program and subcommand of the checker, comma-separated
     #[arg(long, value_name = "WORD,...", value_delimiter = ',', default_value = "outrigger,kms-preflight")]
     command: Vec<String>,
-    /// Whether the check runs in the network of its node, as static pods do; else by the kind
+    /// Run check pods on the host network, as static pods do; defaults to true for KubeAPIServer only
     #[arg(long, value_name = "BOOL")]
     host_network: Option<bool>,
-    /// Label of the nodes that the check runs on, with a pod on each; empty for one pod on any node
+    /// Label of the nodes to check, with one pod on each; empty for one pod on any node
     #[arg(long, value_name = "LABEL", default_value = "node-role.kubernetes.io/master")]
     node_label: String,
-    /// Deadline of each call of a plugin
+    /// Timeout of each plugin call
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     kms_call_timeout: String,
-    /// Waits before each further try of what has failed, with commas between; the last one is that of all later tries
+    /// Comma-separated delays before each retry of a failed check; the last one applies to all further retries
     #[arg(
         long,
         value_name = "DURATION,...",
@@ -54,33 +55,33 @@ pub struct Args {
         value_parser = duration
     )]
     retry_after: Vec<Duration>,
-    /// Longest time between two looks. Changes of the resources and of pods are seen at once; those of a Secret or ConfigMap that a
-    /// configuration refers to by then
+    /// Longest time between two reconciles. Resources and pods are watched; changes of a Secret or ConfigMap that a configuration refers
+    /// to are found by then
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     resync: Duration,
-    /// Name of the own pod, which holds the Lease
+    /// Name of this pod, the holder of the Lease
     #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "outrigger-kms-preflight")]
     pod_name: String,
-    /// Address of health and metrics; none if not given
+    /// Address of the metrics and health server; disabled if not set
     #[arg(long, value_name = "ADDRESS")]
     metrics_bind_address: Option<SocketAddr>,
-    /// A kubeconfig; else KUBECONFIG, ~/.kube/config, or the pod's service account
+    /// Path to a kubeconfig; defaults to KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Which lines are logged: like info, or info,kube=debug
+    /// Log filter: a level, or levels by module like info,kube=debug
     #[arg(long, value_name = "FILTER", default_value = "info")]
     log_level: String,
-    /// How log lines look: json or pretty
+    /// Log format: json or pretty
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     log_format: Format,
     #[command(flatten)]
     lease: LeaseArgs,
 }
 
-/// The same, checked.
+/// Validated arguments.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub(super) kind: Kind,
+    pub(super) kind: OperatorKind,
     pub(super) place: Place,
     pub(super) encryption_config_secret: String,
     pub(super) config_namespace: String,
@@ -102,7 +103,7 @@ impl TryFrom<Args> for Settings {
             [("--namespace", &args.namespace), ("--image", &args.image), ("--pod-name", &args.pod_name)]
         {
             if value.is_empty() {
-                return Err(format!("{flag} is empty: give a value"));
+                return Err(format!("invalid {flag}: must not be empty"));
             }
         }
         let mut check = Check::of::<Args>("preflight controller");
@@ -113,7 +114,7 @@ impl TryFrom<Args> for Settings {
             namespace: args.namespace,
             image: args.image,
             command: args.command,
-            host_network: args.host_network.unwrap_or(args.target == Kind::KubeAPIServer),
+            host_network: args.host_network.unwrap_or(args.target.target() == Target::KubeApiServer),
             node_label: Some(args.node_label).filter(|label| !label.is_empty()),
             call_timeout: args.kms_call_timeout,
         };

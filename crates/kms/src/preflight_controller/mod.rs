@@ -1,13 +1,13 @@
-//! `outrigger kms-preflight-controller`: has a KMS configuration checked in a pod before a key is made for it, and writes what was
-//! proved on the operator's resource.
+//! `outrigger kms-preflight-controller`: checks a KMS configuration in pods before a key is created for it, and stores the result in the
+//! operator resource.
 
-mod act;
 mod args;
-mod pass;
-mod record;
-mod resource;
+mod observe;
+mod operator_resource;
+mod reconcile;
 mod run;
-mod world;
+mod status;
+mod workload;
 
 pub use self::args::{Args, Settings};
 pub use self::run::{Error, run};

@@ -1,4 +1,4 @@
-//! The controller's process, from its settings to its end.
+//! The preflight controller's process.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use api::names::kms::preflight as names;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
+use plan::kms::target::Target;
 use runtime::lease::{Campaign, Claim};
 use runtime::process::{self, Process};
 use runtime::tasks::Phase;
@@ -20,26 +21,29 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::args::Settings;
-use super::pass::{Controller, Memory};
-use super::resource::{Kind, NAME};
-use crate::resource::{self, ApiServer, Authentication, KubeApiServer, OpenShiftApiServer, Raw, named};
+use super::operator_resource::NAME;
+use super::reconcile::{Controller, Memory};
+use crate::resource::{
+    ApiServer, Authentication, KmsHealth, KubeApiServer, OpenShiftApiServer, ResourceKind, UntypedObject,
+    watch_by_name,
+};
 
-/// The longest that one pass may take.
-const PASS_WITHIN: Duration = Duration::from_secs(120);
+/// Timeout of one reconcile.
+const RECONCILE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why the controller ended, or did not begin.
+/// Why the controller failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// As any process.
+    /// The process failed to start or a task failed.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// A watch that must not be.
+    /// A watch would cache all Secrets of the cluster.
     #[error(transparent)]
     Watch(#[from] runtime::watch::SecretsOfAll),
 }
 
-/// Lives as the controller until it is told to end.
+/// Runs the controller until it receives SIGTERM.
 pub async fn run(settings: Settings) -> Result<(), Error> {
     let options = Options {
         format: settings.log_format,
@@ -48,43 +52,44 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         service: "outrigger-kms-preflight-controller",
     };
     let mut process = Process::begin(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
-    let woken = Arc::new(Notify::new());
-    Wake { process: &mut process, woken: &woken }.by_all(&settings)?;
-    lead(&settings, &mut process, &woken);
+    let trigger = Arc::new(Notify::new());
+    Watches { process: &mut process, trigger: &trigger }.start(&settings)?;
+    lead(&settings, &mut process, &trigger);
     Ok(process.live(settings.admin).await?)
 }
 
-/// Watches of everything that a check is asked for by or tells by. They only wake: what is decided on is read anew.
-struct Wake<'a> {
+/// Watches of the resources and pods of a check. Events only trigger a reconcile, which reads the objects again.
+struct Watches<'a> {
     process: &'a mut Process,
-    woken: &'a Arc<Notify>,
+    trigger: &'a Arc<Notify>,
 }
 
-impl Wake<'_> {
-    fn by_all(&mut self, settings: &Settings) -> Result<(), Error> {
+impl Watches<'_> {
+    fn start(&mut self, settings: &Settings) -> Result<(), Error> {
         let label = format!("{}={}", names::APP_LABEL, names::APP);
         let pods: Api<Guarded<Pod>> = Api::namespaced(self.process.client.clone(), &settings.place.namespace);
-        self.by(pods, watcher::Config::default().labels(&label))?;
-        self.by_object::<ApiServer>()?;
-        match settings.kind {
-            Kind::KubeAPIServer => self.by_object::<KubeApiServer>(),
-            Kind::OpenShiftAPIServer => self.by_object::<OpenShiftApiServer>(),
-            Kind::Authentication => self.by_object::<Authentication>(),
+        self.watch(pods, watcher::Config::default().labels(&label))?;
+        self.watch_object::<ApiServer>()?;
+        match settings.kind.target() {
+            Target::KubeApiServer => self.watch_object::<KubeApiServer>(),
+            Target::OpenShiftApiServer => self.watch_object::<OpenShiftApiServer>(),
+            Target::Authentication => self.watch_object::<Authentication>(),
+            Target::KmsHealth => self.watch_object::<KmsHealth>(),
         }
     }
 
-    /// By the one object of a kind.
-    fn by_object<K: resource::Kind>(&mut self) -> Result<(), Error> {
-        let api: Api<Guarded<Raw<K>>> = Api::all(self.process.client.clone());
-        self.by(api, named(NAME))
+    /// Watches the only object of a kind.
+    fn watch_object<K: ResourceKind>(&mut self) -> Result<(), Error> {
+        let api: Api<Guarded<UntypedObject<K>>> = Api::all(self.process.client.clone());
+        self.watch(api, watch_by_name(NAME))
     }
 
-    fn by<K>(&mut self, api: Api<Guarded<K>>, config: watcher::Config) -> Result<(), Error>
+    fn watch<K>(&mut self, api: Api<Guarded<K>>, config: watcher::Config) -> Result<(), Error>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
-        let woken = self.woken.clone();
-        let watch = Watch::of(api, config, &self.process.metrics)?.tell(move |_| woken.notify_one());
+        let trigger = self.trigger.clone();
+        let watch = Watch::of(api, config, &self.process.metrics)?.tell(move |_| trigger.notify_one());
         self.process.admin.lives_by(watch.progress());
         self.process.tasks.spawn_until_stopped(
             Phase::Intake,
@@ -95,11 +100,12 @@ impl Wake<'_> {
     }
 }
 
-/// Works while this process leads, or for ever when there is no election.
-fn lead(settings: &Settings, process: &mut Process, woken: &Arc<Notify>) {
+/// Runs the controller while this process is the leader, or always without leader election.
+fn lead(settings: &Settings, process: &mut Process, trigger: &Arc<Notify>) {
     let Process { client, metrics, admin, tasks, .. } = process;
     let stop = tasks.stop(Phase::Work);
-    let (own, settings, metrics, woken) = (client.clone(), settings.clone(), metrics.clone(), woken.clone());
+    let (own, settings, metrics, trigger) =
+        (client.clone(), settings.clone(), metrics.clone(), trigger.clone());
     let lease = settings.lease.clone();
     let campaign_metrics = metrics.clone();
     let work = move |claim: Claim, stop: CancellationToken| {
@@ -110,7 +116,7 @@ fn lead(settings: &Settings, process: &mut Process, woken: &Arc<Notify>) {
             claim,
             memory: Memory::default(),
         };
-        live(controller, woken.clone(), stop)
+        reconcile_loop(controller, trigger.clone(), stop)
     };
     let Some(lease) = lease else {
         tasks.spawn(Phase::Work, "preflight", work(Claim::alone(), stop));
@@ -123,32 +129,34 @@ fn lead(settings: &Settings, process: &mut Process, woken: &Arc<Notify>) {
     tasks.spawn(Phase::Work, "preflight", while_leading(leadership, stop, work));
 }
 
-/// Pass after pass. A failure is told once, and once more when it is over.
-async fn live(mut controller: Controller, woken: Arc<Notify>, stop: CancellationToken) {
-    let mut failing: Option<String> = None;
+/// Reconciles on every trigger and resync. Repeated failures are logged once, and so is recovery.
+async fn reconcile_loop(mut controller: Controller, trigger: Arc<Notify>, stop: CancellationToken) {
+    let mut last_error: Option<String> = None;
     loop {
-        let pass = tokio::select! {
+        let result = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            pass = tokio::time::timeout(PASS_WITHIN, controller.pass()) => pass,
+            result = tokio::time::timeout(RECONCILE_TIMEOUT, controller.reconcile()) => result,
         };
-        let (again, failure) = match pass {
-            Ok(Ok(again)) => (again, None),
+        let (requeue_after, error) = match result {
+            Ok(Ok(requeue_after)) => (requeue_after, None),
             Ok(Err(error)) => (None, Some(error.to_string())),
-            Err(_) => (None, Some(format!("a pass took longer than {} s", PASS_WITHIN.as_secs()))),
+            Err(_) => (None, Some(format!("timed out after {} s", RECONCILE_TIMEOUT.as_secs()))),
         };
-        match (&failing, &failure) {
-            (_, Some(why)) if failing.as_ref() != Some(why) => tracing::warn!("{why}"),
-            (Some(_), None) => tracing::info!("passes succeed again"),
+        match (&last_error, &error) {
+            (_, Some(error)) if last_error.as_ref() != Some(error) => {
+                tracing::warn!(error, "reconcile failed")
+            }
+            (Some(_), None) => tracing::info!("reconcile recovered"),
             _ => {}
         }
-        failing = failure;
+        last_error = error;
         let resync = controller.settings.resync;
-        let wait = again.map_or(resync, |again| again.min(resync));
+        let delay = requeue_after.map_or(resync, |after| after.min(resync));
         tokio::select! {
             () = stop.cancelled() => return,
-            () = woken.notified() => {}
-            () = tokio::time::sleep(wait) => {}
+            () = trigger.notified() => {}
+            () = tokio::time::sleep(delay) => {}
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Messages as bytes. They are decoded after the call, so that an answer that cannot be read is told from an error that the plugin
-//! answers with.
+//! A codec that passes message bytes through. Messages are decoded after the call, which tells a malformed response from an
+//! error status that the plugin returned.
 
 use prost::Message;
 use tonic::Status;
@@ -8,8 +8,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 pub(super) use prost::bytes::Bytes;
 use prost::bytes::{Buf, BufMut};
 
-/// The answer of Status, with its texts as they came: a plugin that answers text which is none must be told from one that does not
-/// answer.
+/// The response to Status with strings as raw bytes, so that invalid UTF-8 is reported as such and not as a missing response.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StatusBytes {
     #[prost(bytes = "vec", tag = "1")]
@@ -20,11 +19,11 @@ pub(super) struct StatusBytes {
     pub(super) key_id: Vec<u8>,
 }
 
-/// Passes messages through.
+/// Passes message bytes through.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Raw;
+pub(super) struct BytesCodec;
 
-impl Codec for Raw {
+impl Codec for BytesCodec {
     type Encode = Bytes;
     type Decode = Bytes;
     type Encoder = Self;
@@ -39,7 +38,7 @@ impl Codec for Raw {
     }
 }
 
-impl Encoder for Raw {
+impl Encoder for BytesCodec {
     type Item = Bytes;
     type Error = Status;
 
@@ -49,11 +48,11 @@ impl Encoder for Raw {
     }
 }
 
-impl Decoder for Raw {
+impl Decoder for BytesCodec {
     type Item = Bytes;
     type Error = Status;
 
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(from.copy_to_bytes(from.remaining())))
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
     }
 }

@@ -1,5 +1,5 @@
-//! One connection to a plugin. Whatever runs for it ends when it is dropped: a plugin that hangs must not cost a descriptor for
-//! each probe.
+//! One HTTP/2 connection to a plugin. Dropping it aborts all of its tasks: a plugin that hangs must not leak a file descriptor per
+//! probe.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,52 +13,53 @@ use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 use tower::service_fn;
 
-use super::codec::{Bytes, Raw};
+use super::codec::{Bytes, BytesCodec};
 use super::failure;
 
-/// Most bytes of the heads and trailers of an answer: an error's text is in them, in which every other byte may take three.
+/// Maximum size of response headers and trailers. The error message is in the trailers, percent-encoded to up to three times its size.
 const HEADERS_LIMIT: u32 = 64 * 1024;
 
-/// How much a plugin may send unasked. More than an answer is never needed.
+/// Flow control window: how much a plugin may send before it is read. Larger than any valid response.
 const WINDOW: u32 = 128 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Connection {
     send: http2::SendRequest<tonic::body::Body>,
-    _tasks: Tether,
+    _abort: AbortOnDrop,
 }
 
 impl Connection {
-    /// Dials, and says at once when that fails.
+    /// Connects. A failure is returned immediately.
     pub(super) async fn open(socket: &Path) -> Result<Self, Failure> {
-        let stream = UnixStream::connect(socket).await.map_err(|error| failure::of_dial(&error))?;
-        let tasks = Tasks::default();
-        let tether = Tether(tasks.clone());
+        let stream =
+            UnixStream::connect(socket).await.map_err(|error| failure::from_connect_error(&error))?;
+        let tasks = ConnectionTasks::default();
+        let abort = AbortOnDrop(tasks.clone());
         let (send, driver) = http2::Builder::new(tasks.clone())
             .max_header_list_size(HEADERS_LIMIT)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| failure::of_transport(&error))?;
+            .map_err(|error| failure::from_transport_error(&error))?;
         hyper::rt::Executor::execute(&tasks, async move {
-            // How it ended is told to whoever waits for the answer.
+            // The pending call reports why the connection ended.
             let _ = driver.await;
         });
-        Ok(Self { send, _tasks: tether })
+        Ok(Self { send, _abort: abort })
     }
 
-    /// Whether its other end has not closed it, as far as is known.
+    /// Reports whether the connection is usable, as far as this side knows.
     pub(super) fn is_open(&self) -> bool {
         !self.send.is_closed()
     }
 
-    /// Makes one call.
+    /// Makes a unary call.
     pub(super) async fn unary(
         &self,
         method: PathAndQuery,
         request: Bytes,
-        answer_limit: usize,
+        response_limit: usize,
     ) -> Result<Bytes, Failure> {
         let send = self.send.clone();
         let service = service_fn(move |request| {
@@ -69,37 +70,37 @@ impl Connection {
             }
         });
         let mut client = tonic::client::Grpc::with_origin(service, Uri::from_static("http://localhost"))
-            .max_decoding_message_size(answer_limit);
-        client.ready().await.map_err(|error| failure::of_transport(&error))?;
-        let answer = client.unary(tonic::Request::new(request), method, Raw).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| failure::of_status(&status))
+            .max_decoding_message_size(response_limit);
+        client.ready().await.map_err(|error| failure::from_transport_error(&error))?;
+        let response = client.unary(tonic::Request::new(request), method, BytesCodec).await;
+        response.map(tonic::Response::into_inner).map_err(|status| failure::from_status(&status))
     }
 }
 
-/// Starts the tasks of a connection, and remembers them.
+/// Spawns the tasks of a connection and keeps their abort handles.
 #[derive(Clone, Debug, Default)]
-struct Tasks {
+struct ConnectionTasks {
     running: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
-impl<F> hyper::rt::Executor<F> for Tasks
+impl<F> hyper::rt::Executor<F> for ConnectionTasks
 where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, task: F) {
         let handle = tokio::spawn(task).abort_handle();
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        // Each call may have tasks of its own, and there may be very many calls.
+        // Each call may spawn tasks, and one connection may serve very many calls.
         running.retain(|task| !task.is_finished());
         running.push(handle);
     }
 }
 
-/// Ends the tasks of a connection.
+/// Aborts the tasks of a connection.
 #[derive(Debug)]
-struct Tether(Tasks);
+struct AbortOnDrop(ConnectionTasks);
 
-impl Drop for Tether {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         for task in self.0.running.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();

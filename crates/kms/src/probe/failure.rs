@@ -1,4 +1,4 @@
-//! What the end of a call means.
+//! Classifies why a call failed.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -7,54 +7,54 @@ use api::kms::RpcCode;
 use plan::kms::call::Failure;
 use tonic::{Code, Status};
 
-/// What tonic says itself when an answer is longer than allowed.
+/// tonic's own message for a response above the size limit.
 const TOO_LONG: &str = "decoded message length too large";
 
-/// What tonic says itself when an answer to a call holds no message.
+/// tonic's own message for a response without a message.
 const MISSING: &str = "Missing response message";
 
-/// What tonic says itself when an answer is HTTP/2 and no gRPC.
-const NO_GRPC: &str = "grpc-status header missing";
+/// tonic's own message for an HTTP/2 response that is not gRPC.
+const NOT_GRPC: &str = "grpc-status header missing";
 
-/// Why nobody took a connection.
-pub(super) fn of_dial(error: &io::Error) -> Failure {
+/// Classifies a failed connect.
+pub(super) fn from_connect_error(error: &io::Error) -> Failure {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => Failure::SocketMissing,
         ErrorKind::PermissionDenied => Failure::PermissionDenied,
-        ErrorKind::WouldBlock => Failure::NotTaken("its queue of connections is full".into()),
-        _ => Failure::NotTaken(root(error)),
+        ErrorKind::WouldBlock => Failure::NotTaken("the listen backlog is full".into()),
+        _ => Failure::NotTaken(root_cause(error)),
     }
 }
 
-/// Why a connection that was taken has failed.
-pub(super) fn of_transport(error: &(dyn Error + 'static)) -> Failure {
-    Failure::Protocol(root(error))
+/// Classifies the failure of an established connection.
+pub(super) fn from_transport_error(error: &(dyn Error + 'static)) -> Failure {
+    Failure::Protocol(root_cause(error))
 }
 
-/// What the status of a call means: an answer of the plugin, or what our side of the connection found.
-pub(super) fn of_status(status: &Status) -> Failure {
+/// Classifies a gRPC status: returned by the plugin, or made up by the client for a transport failure.
+pub(super) fn from_status(status: &Status) -> Failure {
     if let Some(source) = status.source() {
-        return of_transport(source);
+        return from_transport_error(source);
     }
     let message = status.message();
     match status.code() {
-        Code::OutOfRange if message.contains(TOO_LONG) => Failure::Protocol("the answer is too long".into()),
+        Code::OutOfRange if message.contains(TOO_LONG) => Failure::Protocol("response too large".into()),
         Code::Internal if message.contains(MISSING) => Failure::Empty,
-        _ if message.contains(NO_GRPC) => Failure::Protocol(message.into()),
+        _ if message.contains(NOT_GRPC) => Failure::Protocol(message.into()),
         code => Failure::Rpc { code: RpcCode::new(code.into()), message: message.into() },
     }
 }
 
-/// Text that a plugin sent. API servers refuse an answer with text that is none.
-pub(super) fn text(field: &str, bytes: Vec<u8>) -> Result<String, Failure> {
+/// Decodes a string field. API servers reject a response with invalid UTF-8.
+pub(super) fn decode_text(field: &str, bytes: Vec<u8>) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| {
         let shown = String::from_utf8_lossy(error.as_bytes());
-        Failure::Protocol(format!("{field} is no UTF-8: {shown}"))
+        Failure::Protocol(format!("{field} is not valid UTF-8: {shown}"))
     })
 }
 
-/// The innermost reason: the outer ones say only that a transport failed.
-fn root(error: &(dyn Error + 'static)) -> String {
+/// Returns the innermost error: the outer ones only say that the transport failed.
+fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

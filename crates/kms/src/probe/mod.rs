@@ -1,10 +1,10 @@
-//! Calls of a KMS v2 plugin on its Unix socket, as kube-apiserver makes them. A dial that fails is told at once. A connection is kept for
-//! the next call after one that was answered, and only as long as the socket is the file that it was made by.
+//! A client of KMS v2 plugins that calls them as kube-apiserver does. Connect failures are returned immediately. A connection is reused
+//! after a call that got a response, and only while the socket is still the file it was opened through.
 
 mod codec;
 mod connection;
+mod connection_cache;
 mod failure;
-mod kept;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,58 +16,63 @@ use prost::Message;
 
 use self::codec::Bytes;
 use self::connection::Connection;
-use self::kept::{File, Kept};
-use crate::interface::{DecryptRequest, DecryptResponse, EncryptRequest, EncryptResponse, StatusRequest};
+use self::connection_cache::{ConnectionCache, SocketFile};
+use crate::proto::{DecryptRequest, DecryptResponse, EncryptRequest, EncryptResponse, StatusRequest};
 
-/// Most bytes of an answer. The largest that an API server takes has 33 KiB: ciphertext, key id and annotations.
-const ANSWER_LIMIT: usize = 64 * 1024;
+/// Maximum response size. The largest that an API server accepts has 33 KiB: ciphertext, key id and annotations.
+const RESPONSE_LIMIT: usize = 64 * 1024;
 
-/// A plugin's socket.
+/// Client of one KMS plugin.
 #[derive(Clone, Debug)]
-pub struct Plugin {
+pub struct PluginClient {
     socket: PathBuf,
-    kept: Arc<Kept>,
+    connections: Arc<ConnectionCache>,
 }
 
-impl Plugin {
-    /// The plugin that listens on a socket, or should.
+impl PluginClient {
+    /// Returns a client for the plugin on a socket. Nothing is connected yet.
     #[must_use]
-    pub fn at(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into(), kept: Arc::default() }
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Self { socket: socket.into(), connections: Arc::default() }
     }
 
-    /// Its socket.
+    /// Returns the socket path.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Asks how it is.
-    pub async fn status(&self, within: Duration) -> Result<StatusAnswer, Failure> {
-        let answer: codec::StatusBytes =
-            self.call("/v2.KeyManagementService/Status", &StatusRequest {}, within).await?;
-        let codec::StatusBytes { version, healthz, key_id } = answer;
+    /// Calls Status.
+    pub async fn status(&self, timeout: Duration) -> Result<StatusAnswer, Failure> {
+        let response: codec::StatusBytes =
+            self.call("/v2.KeyManagementService/Status", &StatusRequest {}, timeout).await?;
+        let codec::StatusBytes { version, healthz, key_id } = response;
         Ok(StatusAnswer {
-            version: failure::text("version", version)?,
-            healthz: failure::text("healthz", healthz)?,
-            key_id: failure::text("key_id", key_id)?,
+            version: failure::decode_text("version", version)?,
+            healthz: failure::decode_text("healthz", healthz)?,
+            key_id: failure::decode_text("key_id", key_id)?,
         })
     }
 
-    /// Has it encrypt a text. The uid identifies the call in its log.
-    pub async fn encrypt(&self, plaintext: &[u8], uid: &str, within: Duration) -> Result<Encrypted, Failure> {
+    /// Calls Encrypt. The uid identifies the call in the plugin's log.
+    pub async fn encrypt(
+        &self,
+        plaintext: &[u8],
+        uid: &str,
+        timeout: Duration,
+    ) -> Result<Encrypted, Failure> {
         let request = EncryptRequest { plaintext: plaintext.to_vec(), uid: uid.into() };
         let EncryptResponse { ciphertext, key_id, annotations } =
-            self.call("/v2.KeyManagementService/Encrypt", &request, within).await?;
+            self.call("/v2.KeyManagementService/Encrypt", &request, timeout).await?;
         Ok(Encrypted { ciphertext, key_id, annotations: annotations.into_iter().collect() })
     }
 
-    /// Has it decrypt what it has encrypted.
+    /// Calls Decrypt with an encrypted text.
     pub async fn decrypt(
         &self,
         encrypted: &Encrypted,
         uid: &str,
-        within: Duration,
+        timeout: Duration,
     ) -> Result<Vec<u8>, Failure> {
         let request = DecryptRequest {
             ciphertext: encrypted.ciphertext.clone(),
@@ -76,7 +81,7 @@ impl Plugin {
             annotations: encrypted.annotations.clone().into_iter().collect(),
         };
         let DecryptResponse { plaintext } =
-            self.call("/v2.KeyManagementService/Decrypt", &request, within).await?;
+            self.call("/v2.KeyManagementService/Decrypt", &request, timeout).await?;
         Ok(plaintext)
     }
 
@@ -84,31 +89,31 @@ impl Plugin {
         &self,
         method: &'static str,
         request: &impl Message,
-        within: Duration,
+        timeout: Duration,
     ) -> Result<T, Failure> {
         let request = Bytes::from(request.encode_to_vec());
-        let answered = tokio::time::timeout(within, self.unary(PathAndQuery::from_static(method), request));
-        let answer = answered.await.map_err(|_| Failure::Timeout(within))??;
-        T::decode(answer).map_err(|error| Failure::Protocol(format!("the answer cannot be read: {error}")))
+        let call = tokio::time::timeout(timeout, self.unary(PathAndQuery::from_static(method), request));
+        let response = call.await.map_err(|_| Failure::Timeout(timeout))??;
+        T::decode(response).map_err(|error| Failure::Protocol(format!("malformed response: {error}")))
     }
 
-    /// One call, on the connection that is kept if there is one. Whatever ends early drops its connection.
+    /// Makes a call, on the cached connection if there is one. A call that times out drops its connection.
     async fn unary(&self, method: PathAndQuery, request: Bytes) -> Result<Bytes, Failure> {
-        // Before the dial: a socket that is replaced meanwhile is found at the next call.
-        let file = File::at(&self.socket);
-        if let Some(connection) = self.kept.take(file) {
-            let answer = connection.unary(method.clone(), request.clone(), ANSWER_LIMIT).await;
-            // What is wrong with a connection that has stood there for a while need not be wrong with the plugin.
-            if !matches!(answer, Err(Failure::Protocol(_))) {
-                self.kept.keep(file, connection);
-                return answer;
+        // Before connecting: a socket that is replaced in between is noticed by the next call.
+        let file = SocketFile::stat(&self.socket);
+        if let Some(connection) = self.connections.take(file) {
+            let response = connection.unary(method.clone(), request.clone(), RESPONSE_LIMIT).await;
+            // The plugin may have closed an idle connection: retry on a new one before blaming the plugin.
+            if !matches!(response, Err(Failure::Protocol(_))) {
+                self.connections.put(file, connection);
+                return response;
             }
         }
         let connection = Connection::open(&self.socket).await?;
-        let answer = connection.unary(method, request, ANSWER_LIMIT).await;
-        if !matches!(answer, Err(Failure::Protocol(_))) {
-            self.kept.keep(file, connection);
+        let response = connection.unary(method, request, RESPONSE_LIMIT).await;
+        if !matches!(response, Err(Failure::Protocol(_))) {
+            self.connections.put(file, connection);
         }
-        answer
+        response
     }
 }

@@ -1,4 +1,4 @@
-//! Metrics of the reporter. Ids of keys are in none of them.
+//! Metrics of the reporter. KMS key ids are never label values.
 
 use std::time::Duration;
 
@@ -15,48 +15,48 @@ use runtime::metrics::Metrics;
 use super::publish::Outcome;
 
 runtime::catalogue! {
-    /// Every metric of the reporter, in the order of the documentation.
+    /// All metrics of the reporter, in the order of the reference page.
     ALL;
-    PROBES: Counter "outrigger_kms_probes_total" ["key", "class", "cause"] "Looks at plugins, by the number of their key, by class (Healthy, Unhealthy, Error) and by cause";
-    PROBE_TIME: Histogram "outrigger_kms_probe_duration_seconds" ["key"] "Time until a plugin said how it is, or could not";
-    HEALTHY: Gauge "outrigger_kms_plugin_healthy" ["key"] "1 while a plugin is healthy, else 0";
-    PUBLISHES: Counter "outrigger_kms_publishes_total" ["outcome"] "Tries to publish reports, by outcome: stored, stored_smallest, rejected, unauthenticated, forbidden, missing, unavailable, unreachable, timeout or no_credentials";
-    PUBLISHED: Gauge "outrigger_kms_last_publish_timestamp_seconds" [] "When reports were last stored, in seconds since 1970";
-    LEFT_OUT: Counter "outrigger_kms_publishes_left_out_total" [] "Rounds that were not published: they said nothing new, and too many reporters write the object for its API server; or the server asked for time";
-    PROMISED: Gauge "outrigger_kms_promised_interval_seconds" [] "How long at most it takes until the next report, as reports tell it where they have a place for it";
-    ROUND_TIME: Histogram "outrigger_kms_round_duration_seconds" [] "Time that a round took: all looks, and publishing";
+    PROBES: Counter "outrigger_kms_probes_total" ["key", "class", "cause"] "Probes of plugins, by key number, class (Healthy, Unhealthy, Error) and cause";
+    PROBE_TIME: Histogram "outrigger_kms_probe_duration_seconds" ["key"] "Duration of the Status call of a plugin, failed calls included";
+    HEALTHY: Gauge "outrigger_kms_plugin_healthy" ["key"] "1 if the plugin is healthy, else 0";
+    PUBLISHES: Counter "outrigger_kms_publishes_total" ["outcome"] "Attempts to publish reports, by outcome: stored, stored_smallest, rejected, unauthenticated, forbidden, missing, unavailable, unreachable, timeout or no_credentials";
+    PUBLISHED: Gauge "outrigger_kms_last_publish_timestamp_seconds" [] "Unix time of the last successful publish";
+    LEFT_OUT: Counter "outrigger_kms_publishes_left_out_total" [] "Rounds that were not published because nothing changed and too many reporters share the object, or because of Retry-After";
+    PROMISED: Gauge "outrigger_kms_promised_interval_seconds" [] "Longest time until the next report, as published in intervalSeconds where the format has it";
+    ROUND_TIME: Histogram "outrigger_kms_round_duration_seconds" [] "Duration of a round: all probes, and publishing";
     OVERRUNS: Counter "outrigger_kms_round_overruns_total" [] "Rounds that took longer than the interval";
 }
 
-/// Seconds, from a plugin that answers from memory to one whose KMS hangs.
-const TIMES: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// Histogram buckets in seconds, from a plugin that responds from memory to one whose KMS hangs.
+const BUCKETS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByVerdict {
+struct ProbeLabels {
     key: String,
     class: &'static str,
     cause: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByKey {
+struct KeyLabels {
     key: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
+struct OutcomeLabels {
     outcome: &'static str,
 }
 
-type Times<L> = Family<L, Histogram, fn() -> Histogram>;
+type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// Metrics of the reporter.
 #[derive(Clone, Debug)]
 pub(super) struct ReporterMetrics {
-    probes: Family<ByVerdict, Counter>,
-    probe_time: Times<ByKey>,
-    healthy: Family<ByKey, Gauge>,
-    publishes: Family<ByOutcome, Counter>,
+    probes: Family<ProbeLabels, Counter>,
+    probe_time: HistogramFamily<KeyLabels>,
+    healthy: Family<KeyLabels, Gauge>,
+    publishes: Family<OutcomeLabels, Counter>,
     published: Gauge,
     left_out: Counter,
     promised: Gauge,
@@ -66,62 +66,62 @@ pub(super) struct ReporterMetrics {
 
 impl ReporterMetrics {
     pub(super) fn new(metrics: &Metrics) -> Self {
-        let these = Self {
+        let reporter_metrics = Self {
             probes: Family::default(),
-            probe_time: Family::new_with_constructor(|| Histogram::new(TIMES)),
+            probe_time: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             healthy: Family::default(),
             publishes: Family::default(),
             published: Gauge::default(),
             left_out: Counter::default(),
             promised: Gauge::default(),
-            round_time: Histogram::new(TIMES),
+            round_time: Histogram::new(BUCKETS),
             overruns: Counter::default(),
         };
-        // Those who alert on a rise must see it rise from zero.
+        // Alerts on an increase need the series to start at zero.
         for outcome in Outcome::NAMES {
-            drop(these.publishes.get_or_create(&ByOutcome { outcome }));
+            drop(reporter_metrics.publishes.get_or_create(&OutcomeLabels { outcome }));
         }
-        metrics.register(&PROBES, these.probes.clone());
-        metrics.register(&PROBE_TIME, these.probe_time.clone());
-        metrics.register(&HEALTHY, these.healthy.clone());
-        metrics.register(&PUBLISHES, these.publishes.clone());
-        metrics.register(&PUBLISHED, these.published.clone());
-        metrics.register(&LEFT_OUT, these.left_out.clone());
-        metrics.register(&PROMISED, these.promised.clone());
-        metrics.register(&ROUND_TIME, these.round_time.clone());
-        metrics.register(&OVERRUNS, these.overruns.clone());
-        these
+        metrics.register(&PROBES, reporter_metrics.probes.clone());
+        metrics.register(&PROBE_TIME, reporter_metrics.probe_time.clone());
+        metrics.register(&HEALTHY, reporter_metrics.healthy.clone());
+        metrics.register(&PUBLISHES, reporter_metrics.publishes.clone());
+        metrics.register(&PUBLISHED, reporter_metrics.published.clone());
+        metrics.register(&LEFT_OUT, reporter_metrics.left_out.clone());
+        metrics.register(&PROMISED, reporter_metrics.promised.clone());
+        metrics.register(&ROUND_TIME, reporter_metrics.round_time.clone());
+        metrics.register(&OVERRUNS, reporter_metrics.overruns.clone());
+        reporter_metrics
     }
 
-    pub(super) fn looked(&self, key: &str, verdict: &Verdict, took: Duration) {
+    pub(super) fn record_probe(&self, key: &str, verdict: &Verdict, took: Duration) {
         let class = match verdict.class {
             HealthStatus::Healthy => "Healthy",
             HealthStatus::Unhealthy => "Unhealthy",
             HealthStatus::Error => "Error",
         };
         let cause = verdict.cause.map(Cause::name).unwrap_or_default();
-        self.probes.get_or_create(&ByVerdict { key: key.into(), class, cause }).inc();
-        self.probe_time.get_or_create(&ByKey { key: key.into() }).observe(took.as_secs_f64());
+        self.probes.get_or_create(&ProbeLabels { key: key.into(), class, cause }).inc();
+        self.probe_time.get_or_create(&KeyLabels { key: key.into() }).observe(took.as_secs_f64());
         let healthy = i64::from(verdict.class == HealthStatus::Healthy);
-        self.healthy.get_or_create(&ByKey { key: key.into() }).set(healthy);
+        self.healthy.get_or_create(&KeyLabels { key: key.into() }).set(healthy);
     }
 
-    pub(super) fn published(&self, outcome: &Outcome) {
-        self.publishes.get_or_create(&ByOutcome { outcome: outcome.name() }).inc();
+    pub(super) fn record_publish(&self, outcome: &Outcome) {
+        self.publishes.get_or_create(&OutcomeLabels { outcome: outcome.name() }).inc();
         if outcome.is_stored() {
             self.published.set(Timestamp::now().as_second());
         }
     }
 
-    pub(super) fn left_out(&self) {
+    pub(super) fn record_skipped_publish(&self) {
         self.left_out.inc();
     }
 
-    pub(super) fn promised(&self, interval: Duration) {
+    pub(super) fn set_promised_interval(&self, interval: Duration) {
         self.promised.set(i64::try_from(interval.as_secs()).unwrap_or(i64::MAX));
     }
 
-    pub(super) fn round(&self, took: Duration, interval: Duration) {
+    pub(super) fn record_round(&self, took: Duration, interval: Duration) {
         self.round_time.observe(took.as_secs_f64());
         if took > interval {
             self.overruns.inc();
@@ -134,15 +134,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_registered_is_what_is_described() {
+    fn registered_metrics_match_catalogue() {
         let metrics = Metrics::new();
-        let these = ReporterMetrics::new(&metrics);
+        let reporter_metrics = ReporterMetrics::new(&metrics);
         let verdict = Verdict { class: HealthStatus::Healthy, cause: None, detail: None, key_id: None };
-        these.looked("1", &verdict, Duration::from_millis(1));
-        these.published(&Outcome::Stored);
-        these.left_out();
-        these.promised(Duration::from_secs(30));
-        these.round(Duration::from_secs(2), Duration::from_secs(1));
+        reporter_metrics.record_probe("1", &verdict, Duration::from_millis(1));
+        reporter_metrics.record_publish(&Outcome::Stored);
+        reporter_metrics.record_skipped_publish();
+        reporter_metrics.set_promised_interval(Duration::from_secs(30));
+        reporter_metrics.record_round(Duration::from_secs(2), Duration::from_secs(1));
         let text = metrics.text();
         for described in ALL {
             let sample = text
@@ -157,6 +157,6 @@ mod tests {
             }
         }
         let types = text.lines().filter(|line| line.starts_with("# TYPE outrigger_kms_")).count();
-        assert_eq!(types, ALL.len(), "nothing is registered that is not described");
+        assert_eq!(types, ALL.len(), "a registered metric is not in the catalogue");
     }
 }

@@ -1,14 +1,14 @@
-//! `outrigger kms-reporter`: says how the KMS plugins beside an API server are.
+//! `outrigger kms-reporter`: reports the health of the KMS plugins next to an API server.
 
 mod args;
 mod metrics;
+mod probes;
 mod publish;
-mod round;
 mod run;
 mod settings;
 
-pub use crate::socket::Socket;
+pub use crate::socket::PluginSocket;
 pub use args::Args;
 pub use metrics::ALL as METRICS;
 pub use run::{Error, run};
-pub use settings::{Server, Settings, Violation};
+pub use settings::{InvalidSetting, Server, Settings};

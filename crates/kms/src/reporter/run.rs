@@ -1,5 +1,5 @@
-//! The reporter's process, from its settings to its end. After the settings were read nothing ends it but a signal: it stands
-//! before an API server in its pod, and must not keep that from starting.
+//! The reporter's process. Once the settings are valid, only a signal ends it: its container runs before that of an API server, and must
+//! not keep the API server from starting.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,31 +15,31 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::ReporterMetrics;
-use super::publish::{Order, Outcome, Published, Publisher};
-use super::round::Plugins;
+use super::probes::Plugins;
+use super::publish::{Outcome, PublishOptions, Published, Publisher};
 use super::settings::Settings;
 
-/// How long until an address that is taken is tried again.
-const LISTEN_AGAIN: Duration = Duration::from_secs(10);
+/// Delay before binding the admin address again.
+const BIND_RETRY: Duration = Duration::from_secs(10);
 
-/// Why the process ended, or did not begin.
+/// Why the reporter failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Logs cannot be written.
+    /// Logging could not be set up.
     #[error("--log-level: {0}")]
     Telemetry(String),
-    /// Signals cannot be listened for.
-    #[error("listening for signals: {0}")]
+    /// Signal handlers could not be installed.
+    #[error("installing signal handlers: {0}")]
     Signals(#[from] std::io::Error),
-    /// A task ended that must live.
+    /// A task ended unexpectedly.
     #[error(transparent)]
     Tasks(#[from] runtime::tasks::Error),
 }
 
-/// Lives as the reporter until it is told to end.
+/// Runs the reporter until it receives SIGTERM or SIGINT.
 pub async fn run(settings: Settings) -> Result<(), Error> {
-    let told = telemetry::start(&Options {
+    let telemetry = telemetry::start(&Options {
         format: settings.log_format,
         level: &settings.log_level,
         traces_to: None,
@@ -47,26 +47,26 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     })
     .map_err(Error::Telemetry)?;
     let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tell_settings(&settings);
+    log_settings(&settings);
     let metrics = Metrics::new();
     let reporter_metrics = ReporterMetrics::new(&metrics);
     let mut tasks = Tasks::new();
     if let Some(address) = settings.admin {
-        let admin = Admin::new(&metrics, Some(told.level()));
+        let admin = Admin::new(&metrics, Some(telemetry.level()));
         let stop = tasks.stop(Phase::Watchman);
-        tasks.spawn(Phase::Watchman, "admin", serve(admin, address, stop));
+        tasks.spawn(Phase::Watchman, "admin", serve_admin(admin, address, stop));
     }
     let publisher = Publisher::new(&settings, &metrics);
     let plugins = Plugins::new(&settings, &reporter_metrics);
-    let rounds = rounds(settings, plugins, publisher, reporter_metrics);
-    // What is under way is dropped: neither a plugin nor a server is waited for at the end.
+    let rounds = run_rounds(settings, plugins, publisher, reporter_metrics);
+    // Pending calls are dropped on shutdown: neither a plugin nor an API server may delay it.
     tasks.spawn_until_stopped(Phase::Intake, "rounds", rounds);
-    let ended = tasks.run_until(first_signal(signals)).await;
-    told.end().await;
-    Ok(ended?)
+    let result = tasks.run_until(first_signal(signals)).await;
+    telemetry.end().await;
+    Ok(result?)
 }
 
-fn tell_settings(settings: &Settings) {
+fn log_settings(settings: &Settings) {
     let Settings {
         sockets,
         read_timeout,
@@ -92,143 +92,132 @@ fn tell_settings(settings: &Settings) {
         manager,
         ?servers,
         admin = ?settings.admin,
-        "reporting the health of KMS plugins"
+        "starting KMS reporter"
     );
-    for sentence in &settings.warnings {
-        tracing::warn!("{sentence}");
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
     }
 }
 
-/// Ends with the first signal. The second one ends the process at once.
+/// Returns on the first signal. The second one exits the process immediately.
 async fn first_signal((mut terminate, mut interrupt): (Signal, Signal)) {
-    next(&mut terminate, &mut interrupt).await;
+    wait_for_signal(&mut terminate, &mut interrupt).await;
     tokio::spawn(async move {
-        next(&mut terminate, &mut interrupt).await;
+        wait_for_signal(&mut terminate, &mut interrupt).await;
         std::process::exit(1);
     });
 }
 
-async fn next(terminate: &mut Signal, interrupt: &mut Signal) {
+async fn wait_for_signal(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM: ending"),
-        _ = interrupt.recv() => tracing::info!("SIGINT: ending"),
+        _ = terminate.recv() => tracing::info!("received SIGTERM, shutting down"),
+        _ = interrupt.recv() => tracing::info!("received SIGINT, shutting down"),
     }
 }
 
-/// Serves metrics and health. An address that is taken is no reason to end.
-async fn serve(admin: Admin, address: SocketAddr, stop: CancellationToken) {
-    let mut told = false;
+/// Serves metrics and health. An address in use is retried: it must not end the reporter.
+async fn serve_admin(admin: Admin, address: SocketAddr, stop: CancellationToken) {
+    let mut logged = false;
     loop {
         match admin.clone().bind(address).await {
             Ok(bound) => {
-                tracing::info!(address = %bound.address(), "serving health, metrics and state");
+                tracing::info!(address = %bound.address(), "admin server listening");
                 return bound.serve(stop).await;
             }
-            Err(error) if !told => {
-                told = true;
-                tracing::warn!(%address, %error, "metrics and health cannot be served; trying again");
+            Err(error) if !logged => {
+                logged = true;
+                tracing::warn!(%address, %error, "failed to bind admin server, retrying");
             }
             Err(_) => {}
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(LISTEN_AGAIN) => {}
+            () = tokio::time::sleep(BIND_RETRY) => {}
         }
     }
 }
 
-/// Round after round: each is due one period after the begin of the one before.
-async fn rounds(
+/// Probes and publishes in rounds. Each round is due one period after the start of the previous one.
+async fn run_rounds(
     settings: Settings,
     mut plugins: Plugins,
     mut publisher: Publisher,
     metrics: ReporterMetrics,
 ) {
     let interval = settings.interval();
-    let first = cadence::first_delay(interval, fastrand::f64());
-    tracing::debug!(seconds = first.as_secs_f64(), "the first round is put off");
-    tokio::time::sleep(first).await;
+    let delay = cadence::first_delay(interval, fastrand::f64());
+    tracing::debug!(seconds = delay.as_secs_f64(), "delaying first round");
+    tokio::time::sleep(delay).await;
     let start = Instant::now();
-    let mut teller = Teller::default();
+    let mut publish_log = PublishLog::default();
     let mut pace = Pace::new(interval, settings.publication.form.tells_interval());
     let mut news = News::default();
     loop {
-        let begin = Instant::now();
+        let round_start = Instant::now();
         let period = cadence::period(interval, fastrand::f64());
-        tracing::debug!(
-            seconds = period.as_secs_f64(),
-            "a round begins; the next one is due after this time"
-        );
-        let (left, mut reports) = tokio::join!(publisher.left_behind(), plugins.look());
+        tracing::debug!(seconds = period.as_secs_f64(), "starting round; next round due after this period");
+        let (previous, mut reports) = tokio::join!(publisher.read_previous(), plugins.probe_all());
         if pace.writes(news.is_in(&reports), start.elapsed()) {
-            let asked = Instant::now();
-            let Published { outcome, after } = match left {
-                Ok(left) => {
-                    plugins.adopt(&left.key_ids, &mut reports);
-                    let order = Order { promise: pace.promise(), once: pace.is_crowded() };
-                    publisher.publish(&reports, order).await
+            let publish_start = Instant::now();
+            let Published { outcome, retry_after } = match previous {
+                Ok(previous) => {
+                    plugins.adopt_key_ids(&previous.key_ids, &mut reports);
+                    let options =
+                        PublishOptions { interval: pace.promise(), fail_on_conflict: pace.is_crowded() };
+                    publisher.publish(&reports, options).await
                 }
-                Err(outcome) => Published { outcome, after: None },
+                Err(outcome) => Published { outcome, retry_after: None },
             };
-            let (end, writers) = (outcome.end(), publisher.writers());
+            let (end, writers) = (outcome.pace_end(), publisher.writers());
             pace.wrote(
-                &Write { end, took: asked.elapsed(), writers, after },
+                &Write { end, took: publish_start.elapsed(), writers, after: retry_after },
                 start.elapsed(),
                 fastrand::f64(),
             );
             if outcome.is_stored() {
                 news.stored(&reports);
             }
-            metrics.published(&outcome);
-            metrics.promised(pace.promise());
-            teller.tell(&outcome);
-            teller.tell_pace(&pace, writers);
+            metrics.record_publish(&outcome);
+            metrics.set_promised_interval(pace.promise());
+            publish_log.log_outcome(&outcome);
+            publish_log.log_pace(&pace, writers);
         } else {
-            metrics.left_out();
+            metrics.record_skipped_publish();
         }
-        metrics.round(begin.elapsed(), interval);
-        tokio::time::sleep(cadence::wait(period, begin.elapsed())).await;
+        metrics.record_round(round_start.elapsed(), interval);
+        tokio::time::sleep(cadence::wait(period, round_start.elapsed())).await;
     }
 }
 
-/// Tells how publishing goes when that changes, and not in each round.
+/// Logs changes of the publish outcome, and not every round.
 #[derive(Default)]
-struct Teller {
+struct PublishLog {
     last: Option<&'static str>,
-    failed: u64,
-    crowded: bool,
+    failed_rounds: u64,
+    is_crowded: bool,
 }
 
-impl Teller {
-    fn tell(&mut self, outcome: &Outcome) {
+impl PublishLog {
+    fn log_outcome(&mut self, outcome: &Outcome) {
         let changed = self.last.replace(outcome.name()) != Some(outcome.name());
-        let failed = self.failed;
-        self.failed = if outcome.is_stored() { 0 } else { failed + 1 };
+        let failed_rounds = self.failed_rounds;
+        self.failed_rounds = if outcome.is_stored() { 0 } else { failed_rounds + 1 };
         if !changed {
             return;
         }
-        let (name, why) = (outcome.name(), outcome.why());
+        let (name, error) = (outcome.name(), outcome.message());
         match outcome {
-            Outcome::Stored => tracing::info!(rounds_lost = failed, "reports are published"),
+            Outcome::Stored => tracing::info!(failed_rounds, "reports published"),
             Outcome::StoredSmallest(_) => {
-                tracing::warn!(
-                    outcome = name,
-                    why,
-                    rounds_lost = failed,
-                    "reports are published without details"
-                );
+                tracing::warn!(outcome = name, error, failed_rounds, "reports published without details");
             }
-            _ => tracing::error!(
-                outcome = name,
-                why,
-                "reports cannot be published; trying again in each round"
-            ),
+            _ => tracing::error!(outcome = name, error, "failed to publish reports, retrying every round"),
         }
     }
 
-    fn tell_pace(&mut self, pace: &Pace, writers: usize) {
+    fn log_pace(&mut self, pace: &Pace, writers: usize) {
         let crowded = pace.is_crowded();
-        if std::mem::replace(&mut self.crowded, crowded) == crowded {
+        if std::mem::replace(&mut self.is_crowded, crowded) == crowded {
             return;
         }
         let seconds = pace.promise().as_secs();
@@ -236,11 +225,11 @@ impl Teller {
             tracing::warn!(
                 writers,
                 seconds,
-                "the API server is slow with so many reporters of one object: what says nothing new waits for so long; \
-                 put them on several objects (--target-name)"
+                "API server too slow for the number of reporters on one object: publishing unchanged reports only after this \
+                 interval; spread reporters over several objects with --target-name"
             );
         } else {
-            tracing::info!(writers, seconds, "every round is published again");
+            tracing::info!(writers, seconds, "publishing every round again");
         }
     }
 }

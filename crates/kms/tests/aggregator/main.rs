@@ -1,20 +1,25 @@
-//! The aggregator as a process, on the real API server with the kinds that OpenShift publishes, and with our own.
+//! The aggregator as a process, on a real API server with OpenShift's published CRDs and KMSHealth. Scenario ids:
+//! docs/reference/scenarios-kms.md.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test may panic; clippy recognizes only those of the usual runner"
+    reason = "tests may panic; clippy only knows #[test] functions"
 )]
 
 mod cleanup;
-mod ground;
+mod cluster_operator;
+#[path = "../common/encryption_config.rs"]
+mod encryption_config;
+mod fixture;
 mod health;
 mod kinds;
-mod leaders;
+mod leader_election;
+#[path = "../common/permissions.rs"]
+mod permissions;
 mod policy;
-mod rights;
-mod shown;
+mod rbac;
 mod startup;
 
 use std::process::ExitCode;
@@ -29,26 +34,26 @@ macro_rules! suite {
 
 fn main() -> ExitCode {
     suite![
-        startup::wrong_settings_are_told_at_once_with_code_two,
-        health::a_sick_plugin_degrades_and_a_mended_one_does_not_and_each_change_is_told_once,
-        health::a_reporter_that_dies_is_unknown_and_its_clock_does_not_matter,
-        health::a_node_that_never_reports_is_missed_after_its_deadline,
-        health::a_plugin_that_flaps_stays_degraded,
-        health::where_nothing_changes_nothing_is_written,
-        health::a_restart_with_a_stale_object_writes_nothing,
-        cleanup::entries_of_nodes_that_are_gone_go_and_those_of_live_reporters_never_do,
-        cleanup::a_full_object_takes_new_nodes_once_the_old_ones_are_removed,
-        cleanup::without_kms_conditions_and_entries_go_and_nothing_comes_back,
-        kinds::every_kind_is_rolled_up_in_both_forms,
-        kinds::a_rollout_is_judged_by_what_each_node_runs,
-        leaders::two_that_both_believe_to_lead_agree_and_rest,
-        leaders::one_that_is_killed_is_followed_by_the_other,
-        shown::conditions_reach_the_cluster_operator_and_rest,
-        policy::a_reporter_changes_its_own_entry_and_nothing_else,
-        rights::an_aggregator_may_do_what_it_does_and_nothing_else,
-        rights::a_reporter_may_do_what_it_does_and_nothing_else,
+        startup::invalid_settings_exit_with_2,
+        health::failing_plugin_degrades_and_emits_one_event,
+        health::dead_reporter_is_stale_regardless_of_its_clock,
+        health::silent_node_is_missing_after_deadline,
+        health::flapping_plugin_stays_degraded,
+        health::steady_state_writes_nothing,
+        health::restart_with_stale_reports_writes_nothing,
+        cleanup::only_reports_without_live_reporter_are_removed,
+        cleanup::full_object_accepts_new_nodes_after_cleanup,
+        cleanup::disabling_kms_removes_conditions_and_reports,
+        kinds::every_kind_is_rolled_up_in_both_formats,
+        kinds::rollout_expects_keys_of_each_nodes_revision,
+        leader_election::concurrent_aggregators_converge,
+        leader_election::standby_takes_over_from_killed_leader,
+        cluster_operator::conditions_are_rolled_up_after_inertia,
+        policy::reporter_may_change_only_its_own_entries,
+        rbac::aggregator_rbac_is_sufficient_and_minimal,
+        rbac::reporter_rbac_is_sufficient_and_minimal,
     ]
-    // They wait for intervals to pass, most of the time.
+    // The tests mostly wait for intervals to pass.
     .at_once(6)
     .run()
 }

@@ -1,11 +1,6 @@
-//! `outrigger kms-check` as a user meets it, against a real plugin with every fault.
+//! `outrigger kms-check` against a fake plugin with every fault.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests may panic as tests may"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers may panic")]
 
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -15,10 +10,10 @@ use testbed::fakes::kms_plugin::{DecryptFault, EncryptFault, KmsPlugin, Manner, 
 use testbed::harness::binaries;
 use tonic::Code;
 
-/// What a plugin does wrong, the step that tells it, and the cause that it has.
+/// A fault of the plugin, the step that fails, and its cause.
 type Fault = (fn(&mut Script), &'static str, &'static str);
 
-/// Runs `outrigger kms-check`; the plugin is served by this process meanwhile.
+/// Runs `outrigger kms-check` in a blocking task: this process serves the plugin.
 async fn check(args: &[&str]) -> Output {
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
     let run = move || {
@@ -34,7 +29,7 @@ async fn json(args: &[&str]) -> (Option<i32>, Value) {
     (output.status.code(), serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
-/// The step at which a check failed, and why.
+/// Returns the failed step and its cause.
 async fn failure(socket: &str) -> (String, String) {
     let (code, found) = json(&[socket, "--kms-call-timeout", "300ms"]).await;
     assert_eq!(code, Some(1), "{found}");
@@ -46,24 +41,23 @@ async fn failure(socket: &str) -> (String, String) {
     (text("step"), text("cause"))
 }
 
-fn plugin(folder: &tempfile::TempDir) -> (KmsPlugin, String) {
-    let plugin = KmsPlugin::start("kms-1", folder.path()).expect("a plugin");
+fn plugin(dir: &tempfile::TempDir) -> (KmsPlugin, String) {
+    let plugin = KmsPlugin::start("kms-1", dir.path()).expect("a plugin");
     let socket = plugin.socket().display().to_string();
     (plugin, socket)
 }
 
-/// I-15.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_plugin_passes_every_step() {
-    let folder = tempfile::tempdir().unwrap();
-    let (plugin, socket) = plugin(&folder);
+async fn healthy_plugin_passes_every_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plugin, socket) = plugin(&dir);
     let address = format!("unix://{socket}");
     let output = check(&[&address]).await;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(output.stderr.is_empty());
     assert!(text.starts_with(&format!("{address}\n  status       passed")), "{text}");
-    assert!(text.ends_with("  good\n") && text.contains(&plugin.key_id()), "{text}");
+    assert!(text.ends_with("  passed\n") && text.contains(&plugin.key_id()), "{text}");
     assert_eq!((plugin.encrypted(), plugin.decrypted()), (1, 1));
     let (code, found) = json(&[&socket]).await;
     assert_eq!(code, Some(0));
@@ -73,14 +67,14 @@ async fn a_good_plugin_passes_every_step() {
     assert!(steps.iter().all(|step| step["outcome"] == "passed"), "{found}");
     let (code, found) = json(&[&socket, "--status-only"]).await;
     assert_eq!((code, &found[0]["passed"]), (Some(0), &true.into()));
-    assert_eq!(plugin.encrypted(), 2, "asked to encrypt although only the status was wanted");
+    assert_eq!(plugin.encrypted(), 2, "--status-only must not encrypt");
 }
 
-/// T-F4.
+/// T-F4: every fault of a plugin fails its own step.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_fault_of_a_plugin_is_told_at_its_step() {
-    let folder = tempfile::tempdir().unwrap();
-    let (plugin, socket) = plugin(&folder);
+async fn each_plugin_fault_fails_its_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plugin, socket) = plugin(&dir);
     let faults: Vec<Fault> = vec![
         (|script| script.healthz = b"err".to_vec(), "status", "NotOk"),
         (|script| script.healthz = b"OK".to_vec(), "status", "NotOk"),
@@ -142,29 +136,29 @@ async fn each_fault_of_a_plugin_is_told_at_its_step() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_hangs_holds_no_other_up_and_all_are_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let (hanging, socket) = plugin(&folder);
+async fn hanging_plugin_does_not_delay_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let (hanging, socket) = plugin(&dir);
     hanging.script(|script| script.hang = true);
-    let good = KmsPlugin::start("kms-2", folder.path()).unwrap();
-    let (other, nowhere) =
-        (good.socket().display().to_string(), folder.path().join("none").display().to_string());
-    let begin = Instant::now();
-    let (code, found) = json(&[&socket, &other, &nowhere, &socket, "--kms-call-timeout", "1s"]).await;
-    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    let good = KmsPlugin::start("kms-2", dir.path()).unwrap();
+    let (other, missing) =
+        (good.socket().display().to_string(), dir.path().join("none").display().to_string());
+    let start = Instant::now();
+    let (code, found) = json(&[&socket, &other, &missing, &socket, "--kms-call-timeout", "1s"]).await;
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     assert_eq!(code, Some(1));
     let passed: Vec<&Value> = found.as_array().unwrap().iter().map(|one| &one["passed"]).collect();
     assert_eq!(passed, [&Value::from(false), &true.into(), &false.into(), &false.into()]);
-    let output = check(&[&nowhere]).await;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(said, format!("outrigger: an API server could not use {nowhere}\n"));
+    let output = check(&[&missing]).await;
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(stderr, format!("outrigger: an API server could not use {missing}\n"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("status       failed") && text.contains("SocketMissing: "), "{text}");
-    assert!(text.ends_with("  bad\n"), "{text}");
+    assert!(text.ends_with("  failed\n"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_usage_ends_with_two() {
+async fn usage_error_exits_with_2() {
     for args in
         [&[][..], &["kms.sock"], &["tcp://x"], &["/s", "--kms-call-timeout", "0s"], &["/s", "-o", "xml"]]
     {

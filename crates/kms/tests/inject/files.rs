@@ -1,57 +1,53 @@
-//! On files: no cluster is needed, and none is asked.
+//! `kms-inject` with files, without a cluster.
 
 use serde_json::{Value, json};
 use testbed::{Context, TestResult};
 
 use crate::fixture::{init_containers, inject, parse, secret, static_pod, write};
 
-/// T-L1.
-pub async fn a_pod_is_printed_in_the_notation_it_came_in(cx: Context) -> TestResult {
+/// T-L1: YAML and JSON input.
+pub async fn pod_is_printed_in_its_input_format(cx: Context) -> TestResult {
     let secret = write(cx.logs(), "secret.json", &secret("n", "encryption-config", &[1, 2]));
     let secret = secret.to_string_lossy().into_owned();
     let args = ["-f", "-", "--secret-file", &secret];
-    let json = inject(&args, &static_pod("n").to_string()).output();
+    let json = inject(&args, &static_pod("n").to_string()).success();
     assert!(json.starts_with("{\n"), "{json}");
     let yaml = serde_saphyr::to_string(&static_pod("n")).expect("a pod is YAML");
-    let yaml = inject(&args, &yaml).output();
+    let yaml = inject(&args, &yaml).success();
     assert!(yaml.starts_with("apiVersion: v1\n"), "{yaml}");
     assert_eq!(parse(&json), parse(&yaml));
     let names = init_containers(&parse(&json)["spec"]);
     assert_eq!(names, ["vault-kms-plugin-2", "vault-kms-plugin-1", "kms-health-reporter"]);
-    let other = inject(&["-f", "-", "--secret-file", &secret, "-o", "yaml"], &json).output();
+    let other = inject(&["-f", "-", "--secret-file", &secret, "-o", "yaml"], &json).success();
     assert_eq!(other, yaml);
     Ok(())
 }
 
-/// T-L1.
-pub async fn done_again_it_changes_nothing_and_without_keys_the_pod_is_as_before(cx: Context) -> TestResult {
+/// T-L1: repeated injection, and injection without keys.
+pub async fn injection_is_idempotent_and_reversible(cx: Context) -> TestResult {
     let with = write(cx.logs(), "with.json", &secret("n", "encryption-config", &[7]));
     let without = write(cx.logs(), "without.json", &secret("n", "encryption-config", &[]));
     let (with, without) = (with.to_string_lossy().into_owned(), without.to_string_lossy().into_owned());
     let before = static_pod("n").to_string();
     let check = |pod: &str, secret: &str| inject(&["-f", "-", "--secret-file", secret, "--check"], pod);
-    let said = check(&before, &with);
-    assert_eq!((said.code, said.output.as_str()), (Some(1), ""), "{}", said.said);
-    assert!(
-        said.said
-            .contains("standard input is not as the secret says: vault-kms-plugin-7 of initContainers comes"),
-        "{}",
-        said.said
-    );
-    let mut once = inject(&["-f", "-", "--secret-file", &with], &before).output();
+    let ended = check(&before, &with);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+    let expected = "standard input is out of sync with the Secret: initContainers/vault-kms-plugin-7 added";
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    let mut once = inject(&["-f", "-", "--secret-file", &with], &before).success();
     for _ in 0..10 {
-        check(&once, &with).output();
-        let again = inject(&["-f", "-", "--secret-file", &with], &once).output();
+        check(&once, &with).success();
+        let again = inject(&["-f", "-", "--secret-file", &with], &once).success();
         assert_eq!(again, once);
         once = again;
     }
-    let back = inject(&["-f", "-", "--secret-file", &without], &once).output();
+    let back = inject(&["-f", "-", "--secret-file", &without], &once).success();
     assert_eq!(parse(&back), static_pod("n"));
     Ok(())
 }
 
-/// T-L3.
-pub async fn what_is_wrong_is_told_in_one_line(cx: Context) -> TestResult {
+/// T-L3: invalid Secrets and pods.
+pub async fn invalid_input_fails_with_one_line(cx: Context) -> TestResult {
     let change = |name: &str, how: &dyn Fn(&mut Value)| {
         let mut secret = secret("n", "encryption-config", &[1]);
         how(&mut secret);
@@ -63,7 +59,7 @@ pub async fn what_is_wrong_is_told_in_one_line(cx: Context) -> TestResult {
         }
     };
     let good = change("good.json", &|_| {});
-    for (secret, said) in [
+    for (secret, expected) in [
         (
             change("1.json", &data("kms-plugin-config-x", json!("{}"))),
             "key \"kms-plugin-config-x\" of the secret must end in",
@@ -89,25 +85,29 @@ pub async fn what_is_wrong_is_told_in_one_line(cx: Context) -> TestResult {
         ),
         (
             change("6.json", &|secret| secret["kind"] = json!("ConfigMap")),
-            "its kind is \"ConfigMap\": give a Secret",
+            "unexpected kind \"ConfigMap\": expected Secret",
         ),
         ("/nowhere".to_owned(), "reading /nowhere: "),
     ] {
         let ended = inject(&["-f", "-", "--secret-file", &secret], &static_pod("n").to_string());
-        assert_eq!((ended.code, ended.output.as_str()), (Some(1), ""), "{}", ended.said);
-        assert!(ended.said.starts_with("outrigger: ") && ended.said.contains(said), "{}", ended.said);
-        assert_eq!(ended.said.lines().count(), 1, "{}", ended.said);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+        assert!(
+            ended.stderr.starts_with("outrigger: ") && ended.stderr.contains(expected),
+            "{}",
+            ended.stderr
+        );
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     }
     let other = ["-f", "-", "--secret-file", &good, "--container", "apiserver"];
     let ended = inject(&other, &static_pod("n").to_string());
-    assert!(ended.said.contains("the pod has no container \"apiserver\""), "{}", ended.said);
+    assert!(ended.stderr.contains("the pod has no container \"apiserver\""), "{}", ended.stderr);
     let ended = inject(&["-f", "-", "--secret-file", &good], "kind: Service");
-    assert!(ended.said.contains("standard input: a Service has no pod in it"), "{}", ended.said);
+    assert!(ended.stderr.contains("standard input: a Service has no pod spec"), "{}", ended.stderr);
     Ok(())
 }
 
-pub async fn wrong_usage_ends_with_two(_: Context) -> TestResult {
-    for (args, word) in [
+pub async fn usage_error_exits_with_2(_: Context) -> TestResult {
+    for (args, expected) in [
         (&[][..], "--filename"),
         (&["-f", "-"], "--secret-file"),
         (&["-f", "-", "--deployment", "a/b", "--secret-file", "x"], "--deployment"),
@@ -117,8 +117,8 @@ pub async fn wrong_usage_ends_with_two(_: Context) -> TestResult {
         (&["-f", "-", "--secret-file", "-"], "cannot both be standard input"),
     ] {
         let ended = inject(args, "");
-        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.said);
-        assert!(ended.said.contains(word), "{args:?}: {}", ended.said);
+        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(expected), "{args:?}: {}", ended.stderr);
     }
     Ok(())
 }

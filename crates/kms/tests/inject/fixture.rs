@@ -1,4 +1,4 @@
-//! Secrets and pods, and the binary.
+//! Test data, and the `kms-inject` binary.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,18 +7,20 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use testbed::harness::binaries;
 
-/// How a run of the binary ended.
+use crate::encryption_config::encryption_config;
+
+/// Result of a run of the binary.
 pub struct Ended {
     pub code: Option<i32>,
-    pub output: String,
-    pub said: String,
+    pub stdout: String,
+    pub stderr: String,
 }
 
 impl Ended {
-    /// What was printed, which must have succeeded.
-    pub fn output(self) -> String {
-        assert_eq!(self.code, Some(0), "{}", self.said);
-        self.output
+    /// Returns standard output of a run that must have succeeded.
+    pub fn success(self) -> String {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        self.stdout
     }
 }
 
@@ -35,28 +37,28 @@ pub fn inject(args: &[&str], input: &str) -> Ended {
         .spawn()
         .expect("the binary starts");
     let mut stdin = child.stdin.take().expect("a pipe");
-    // One that refuses its arguments does not read.
+    // A process that rejects its arguments does not read standard input.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let output = child.wait_with_output().expect("the binary ends");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ended { code: output.status.code(), output: text(&output.stdout), said: text(&output.stderr) }
+    Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 
-/// A document of JSON or YAML.
+/// Parses JSON or YAML.
 pub fn parse(text: &str) -> Value {
     serde_saphyr::from_str(text).expect("a document")
 }
 
-/// Writes a document into a folder of the test's own.
-pub fn write(folder: &Path, name: &str, value: &Value) -> PathBuf {
-    std::fs::create_dir_all(folder).expect("a folder");
-    let path = folder.join(name);
+/// Writes a document to a file.
+pub fn write(dir: &Path, name: &str, value: &Value) -> PathBuf {
+    std::fs::create_dir_all(dir).expect("a directory");
+    let path = dir.join(name);
     std::fs::write(&path, value.to_string()).expect("a file");
     path
 }
 
-/// The encryption-config secret with these keys.
+/// Returns the encryption-config Secret with these keys.
 pub fn secret(namespace: &str, name: &str, keys: &[u64]) -> Value {
     let mut data = json!({ "encryption-config": encryption_config(keys).to_string() });
     for key in keys {
@@ -81,20 +83,9 @@ pub fn plugin_config() -> Value {
     })
 }
 
-fn encryption_config(keys: &[u64]) -> Value {
-    let kms = |key: &u64| {
-        let endpoint = format!("unix:///var/run/kmsplugin/kms-{key}.sock");
-        json!({ "kms": { "apiVersion": "v2", "name": format!("{key}_secrets"), "endpoint": endpoint, "timeout": "10s" } })
-    };
-    let mut providers: Vec<Value> = keys.iter().map(kms).collect();
-    providers.push(json!({ "identity": {} }));
-    let resources = json!([{ "resources": ["secrets"], "providers": providers }]);
-    json!({ "kind": "EncryptionConfiguration", "apiVersion": "apiserver.config.k8s.io/v1", "resources": resources })
-}
-
-/// A static pod as an operator renders it.
+/// Returns a static pod as an operator renders it.
 pub fn static_pod(namespace: &str) -> Value {
-    let folder = "/etc/kubernetes/static-pod-resources";
+    let dir = "/etc/kubernetes/static-pod-resources";
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "namespace": namespace, "name": "kube-apiserver" },
@@ -102,12 +93,12 @@ pub fn static_pod(namespace: &str) -> Value {
             "hostNetwork": true,
             "automountServiceAccountToken": false,
             "containers": [{ "name": "kube-apiserver", "image": "images.example/hyperkube:v1" }],
-            "volumes": [{ "name": "resource-dir", "hostPath": { "path": folder } }],
+            "volumes": [{ "name": "resource-dir", "hostPath": { "path": dir } }],
         },
     })
 }
 
-/// The names of a pod's init containers.
+/// Returns the names of a pod's init containers.
 pub fn init_containers(spec: &Value) -> Vec<String> {
     let all = spec["initContainers"].as_array().cloned().unwrap_or_default();
     all.iter().map(|one| one["name"].as_str().unwrap_or_default().to_owned()).collect()

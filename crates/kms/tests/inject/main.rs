@@ -1,10 +1,12 @@
-//! `outrigger kms-inject` as a user meets it: on files, and on a real API server.
+//! `outrigger kms-inject` with files and with a real API server. Scenario ids: docs/reference/scenarios-kms.md.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(clippy::expect_used, reason = "tests may panic; clippy only knows #[test] functions")]
 
+mod cluster;
+#[path = "../common/encryption_config.rs"]
+mod encryption_config;
 mod files;
 mod fixture;
-mod live;
 
 use std::process::ExitCode;
 
@@ -18,15 +20,15 @@ macro_rules! suite {
 
 fn main() -> ExitCode {
     suite![
-        files::a_pod_is_printed_in_the_notation_it_came_in,
-        files::done_again_it_changes_nothing_and_without_keys_the_pod_is_as_before,
-        files::what_is_wrong_is_told_in_one_line,
-        files::wrong_usage_ends_with_two,
-        live::a_deployment_gets_its_plugins_and_is_not_changed_again,
-        live::a_deployment_loses_plugins_whose_keys_are_gone_and_at_last_all,
-        live::a_secret_that_is_not_there_leaves_the_pod_as_it_is,
-        live::a_revision_is_ready_only_when_its_pod_and_its_secret_agree,
-        live::static_pods_are_taken_by_the_api_server,
+        files::pod_is_printed_in_its_input_format,
+        files::injection_is_idempotent_and_reversible,
+        files::invalid_input_fails_with_one_line,
+        files::usage_error_exits_with_2,
+        cluster::deployment_gets_plugins_once,
+        cluster::plugins_of_removed_keys_are_removed,
+        cluster::missing_secret_leaves_pod_unchanged,
+        cluster::check_fails_until_pod_matches_revisioned_secret,
+        cluster::api_server_accepts_injected_static_pod,
     ]
     .run()
 }

@@ -1,15 +1,15 @@
-//! Reporter and aggregator together, beside a real API server that encrypts Secrets by the plugin they look at, and in static pods of
-//! real nodes.
+//! Reporter and aggregator together: next to a real API server that encrypts Secrets with the probed plugin, and in static pods of real
+//! nodes. Scenario ids: docs/reference/scenarios-kms.md.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test may panic; clippy recognizes only those of the usual runner"
+    reason = "tests may panic; clippy only knows #[test] functions"
 )]
 
-mod beside;
-mod ground;
+mod api_server;
+mod fixture;
 mod nodes;
 mod pod;
 
@@ -19,16 +19,16 @@ use testbed::harness::Suite;
 
 fn main() -> ExitCode {
     Suite::new("together")
-        .test("a_plugin_that_breaks_is_degraded_until_it_is_mended", |cx| {
-            Box::pin(beside::a_plugin_that_breaks_is_degraded_until_it_is_mended(cx))
+        .test("broken_plugin_is_degraded_until_repaired", |cx| {
+            Box::pin(api_server::broken_plugin_is_degraded_until_repaired(cx))
         })
-        .test("the_api_server_starts_whatever_its_reporter_lacks", |cx| {
-            Box::pin(beside::the_api_server_starts_whatever_its_reporter_lacks(cx))
+        .test("api_server_starts_without_working_reporter", |cx| {
+            Box::pin(api_server::api_server_starts_without_working_reporter(cx))
         })
-        .test("nodes_that_go_are_forgotten_and_those_that_stay_never_are", |cx| {
-            Box::pin(nodes::nodes_that_go_are_forgotten_and_those_that_stay_never_are(cx))
+        .test("only_reports_of_removed_nodes_are_removed", |cx| {
+            Box::pin(nodes::only_reports_of_removed_nodes_are_removed(cx))
         })
-        // They wait, most of the time.
+        // The tests mostly wait.
         .at_once(3)
         .run()
 }

@@ -1,4 +1,4 @@
-//! Reporters in static pods of real nodes, of which one goes and one is replaced.
+//! Reporters in static pods of real nodes, one of which is removed and one replaced.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -14,34 +14,34 @@ use testbed::fakes::kms_plugin::KmsPlugin;
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, Error, Image, Node, TestResult};
 
-use crate::ground::{SOON, reported};
+use crate::fixture::{TIMEOUT, reported_nodes};
 use crate::pod::{IMAGE, static_pod};
 
-/// Watches the object, and notes every node whose reports were there and are gone.
-fn losses(api: Api<DynamicObject>) -> (Arc<Mutex<BTreeSet<String>>>, tokio::task::JoinHandle<()>) {
+/// Watches the object and records every node whose reports disappear.
+fn record_losses(api: Api<DynamicObject>) -> (Arc<Mutex<BTreeSet<String>>>, tokio::task::JoinHandle<()>) {
     let lost: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-    let noted = lost.clone();
+    let recorded = lost.clone();
     let watching = tokio::spawn(async move {
         let mut events = watcher::watcher(api, watcher::Config::default()).boxed();
         let mut before = BTreeSet::new();
         while let Some(event) = events.next().await {
             let (Ok(Event::Apply(object)) | Ok(Event::InitApply(object))) = event else { continue };
-            let now: BTreeSet<String> = reported(&object).into_iter().collect();
-            noted.lock().unwrap().extend(before.difference(&now).cloned());
+            let now: BTreeSet<String> = reported_nodes(&object).into_iter().collect();
+            recorded.lock().unwrap().extend(before.difference(&now).cloned());
             before = now;
         }
     });
     (lost, watching)
 }
 
-/// T-G9 and T-G11 on real machines: one goes for good, and one is replaced by another of its name, which takes over its entry.
-pub async fn nodes_that_go_are_forgotten_and_those_that_stay_never_are(cx: Context) -> TestResult {
+/// T-G9 and T-G11 with real nodes: one is removed, and one is replaced by a node of the same name, which takes over its report.
+pub async fn only_reports_of_removed_nodes_are_removed(cx: Context) -> TestResult {
     let site = cx.site()?;
-    let folder = site.dir().join("kmsplugin");
-    std::fs::create_dir_all(&folder)?;
-    let _plugin = KmsPlugin::start("kms-1", &folder)?;
+    let dir = site.dir().join("kmsplugin");
+    std::fs::create_dir_all(&dir)?;
+    let _plugin = KmsPlugin::start("kms-1", &dir)?;
     let plane = ControlPlane::on(&site).start().await?;
-    std::fs::write(folder.join("kubeconfig"), plane.admin().kubeconfig())?;
+    std::fs::write(dir.join("kubeconfig"), plane.admin().kubeconfig())?;
     define(&plane)?;
     let client = plane.client().await?;
     let (api, machines) = (objects(&client), Api::<Machine>::all(client));
@@ -50,36 +50,36 @@ pub async fn nodes_that_go_are_forgotten_and_those_that_stay_never_are(cx: Conte
         "name": "kube-apiserver", "image": IMAGE, "imagePullPolicy": "Never",
         "command": ["testbed-pod", "serve", "--port=8080"],
     });
-    let pod = static_pod(&folder, server, &[]);
+    let pod = static_pod(&dir, server, &[]);
     let start = || Node::on(&plane).image(&image).static_pod(pod.clone()).start();
-    let (stays, replaced, goes) = tokio::try_join!(start(), start(), start())?;
-    let names = [&stays, &replaced, &goes].map(|node| node.name().to_owned());
+    let (kept, replaced, removed) = tokio::try_join!(start(), start(), start())?;
+    let names = [&kept, &replaced, &removed].map(|node| node.name().to_owned());
     expect(&api, &names.each_ref().map(String::as_str)).await?;
     let _aggregator = aggregator(&plane)?;
     until_degraded(&api, "False", "AsExpected").await?;
-    let (lost, watching) = losses(api.clone());
+    let (lost, watching) = record_losses(api.clone());
 
-    // A machine that is taken away is also taken out of the cluster.
+    // Nodes are stopped and deleted from the cluster.
     let before = machines.get(replaced.name()).await?.uid();
-    let [remains, again, gone] = names;
-    drop((goes, replaced));
-    for name in [&again, &gone] {
+    let [kept_name, replaced_name, removed_name] = names;
+    drop((removed, replaced));
+    for name in [&replaced_name, &removed_name] {
         machines.delete(name, &DeleteParams::default()).await?;
     }
-    expect(&api, &[&remains, &again]).await?;
-    // Names are given anew from the lowest that is free.
-    let comes = start().await?;
-    assert_eq!(comes.name(), again);
-    assert_ne!(machines.get(&again).await?.uid(), before, "another machine");
-    let two = [remains, again];
-    wait::until(format!("reports of {two:?} and of nobody else"), 2 * SOON, || async {
-        let now = reported(&api.get(NAME).await?);
-        if now == two { Ok(()) } else { Err(Error::Refused(format!("there are those of {now:?}"))) }
+    expect(&api, &[&kept_name, &replaced_name]).await?;
+    // A new node gets the lowest free name.
+    let replacement = start().await?;
+    assert_eq!(replacement.name(), replaced_name);
+    assert_ne!(machines.get(&replaced_name).await?.uid(), before, "a new Node object");
+    let expected = [kept_name, replaced_name];
+    wait::until(format!("reports of {expected:?} only"), 2 * TIMEOUT, || async {
+        let now = reported_nodes(&api.get(NAME).await?);
+        if now == expected { Ok(()) } else { Err(Error::Refused(format!("reports of {now:?}"))) }
     })
     .await?;
     until_degraded(&api, "False", "AsExpected").await?;
     watching.abort();
     let lost = lost.lock().unwrap().clone();
-    assert_eq!(lost, BTreeSet::from([gone]), "of live reporters nothing was removed");
+    assert_eq!(lost, BTreeSet::from([removed_name]), "reports of live reporters were removed");
     Ok(())
 }

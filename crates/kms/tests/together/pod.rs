@@ -1,4 +1,4 @@
-//! A static pod as an API server's: the reporter as a native sidecar before the server's container.
+//! A static pod with the reporter as a native sidecar before the API server's container.
 
 use std::path::Path;
 
@@ -8,11 +8,10 @@ use testbed::demo::kms_health::{INTERVAL, NAME};
 /// The image of both containers.
 pub const IMAGE: &str = "outrigger.dev/outrigger:dev";
 
-/// Where the folder of the reporter's files is in its container.
+/// Mount path of the reporter's files.
 const FILES: &str = "/files";
 
-/// A static pod whose server is this container. The reporter finds the plugin's socket and its credentials in a folder of the
-/// machine.
+/// Returns a static pod with this server container. The reporter gets the plugin's socket and its kubeconfig from a host directory.
 pub fn static_pod(files: &Path, server: Value, server_volumes: &[Value]) -> Value {
     let node =
         json!([{ "name": "NODE_NAME", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } }]);
@@ -23,7 +22,7 @@ pub fn static_pod(files: &Path, server: Value, server_volumes: &[Value]) -> Valu
         "metadata": { "name": "kube-apiserver", "namespace": "kube-system" },
         "spec": {
             "hostNetwork": true,
-            // The files of a machine belong to root.
+            // The host files belong to root.
             "securityContext": { "runAsUser": 0 },
             "terminationGracePeriodSeconds": 1,
             "initContainers": [{

@@ -1,27 +1,26 @@
-//! The aggregator's command line. Values are taken as text and checked together, so that somebody who has three of them wrong is
-//! told three times at once, and not once in each of three starts.
+//! The aggregator's command line. Values are parsed after clap, so that all invalid settings are reported together.
 
 use api::names::env::operator as env;
 use runtime::settings::LeaseArgs;
 
-/// Settings of the aggregator. Each can be given as a flag or as an environment variable.
+/// Settings of the aggregator. Each is a flag or an environment variable.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    pub(super) what: WhatArgs,
+    pub(super) reports: ReportArgs,
     #[command(flatten)]
-    pub(super) deployed: DeployedArgs,
+    pub(super) api_servers: ApiServerArgs,
     #[command(flatten)]
     pub(super) process: ProcessArgs,
     #[command(flatten)]
     pub(super) lease: LeaseArgs,
 }
 
-/// What is looked after, and how it is judged.
+/// Which reports are rolled up, and how.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Reports")]
-pub(super) struct WhatArgs {
-    /// Kinds whose reports are rolled up, with commas between: kubeapiserver, openshiftapiserver, authentication, kmshealth
+pub(super) struct ReportArgs {
+    /// Comma-separated kinds whose reports are rolled up: kubeapiserver, openshiftapiserver, authentication, kmshealth
     #[arg(
         long,
         env = "OUTRIGGER_KMS_TARGETS",
@@ -30,25 +29,26 @@ pub(super) struct WhatArgs {
         default_value = "kmshealth"
     )]
     pub(super) targets: Vec<String>,
-    /// Time between two reports of one node, where they do not say it: one that does not change for four times as long is stale
+    /// Expected time between two reports of a node, for reports without intervalSeconds. A report unchanged for four intervals is stale
     #[arg(long, env = "OUTRIGGER_KMS_INTERVAL", value_name = "DURATION", default_value = "30s")]
     pub(super) interval: String,
-    /// How far clocks of nodes may be off, where only clocks can tell whether a report is fresh
+    /// Tolerated clock skew of nodes, where staleness is judged by the report's timestamp
     #[arg(long, env = "OUTRIGGER_KMS_CLOCK_SKEW", value_name = "DURATION", default_value = "60s")]
     pub(super) clock_skew: String,
-    /// Whether a sick plugin that only decrypts makes the cluster degraded, or is only told: degrade or tell
-    #[arg(long, env = "OUTRIGGER_KMS_SICK_READ_PLUGINS", value_name = "WORD", default_value = "degrade")]
+    /// Effect of an unhealthy plugin that is used only for reading: degrade (sets KMSPluginsDegraded to True) or tell (reports it in the
+    /// message only)
+    #[arg(long, env = "OUTRIGGER_KMS_SICK_READ_PLUGINS", value_name = "EFFECT", default_value = "degrade")]
     pub(super) sick_read_plugins: String,
-    /// A ClusterOperator that the conditions of the one kind in --targets are put on, where no other operator does it. The Lease
-    /// is named after it, so that one aggregator for each may run in one namespace
+    /// ClusterOperator to roll up the conditions of the only kind in --targets into, if no other operator does. The Lease is named
+    /// after it, so that one aggregator per ClusterOperator can run in a namespace
     #[arg(long, env = "OUTRIGGER_KMS_CLUSTER_OPERATOR", value_name = "NAME")]
     pub(super) cluster_operator: Option<String>,
 }
 
 /// Where API servers run.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Where API servers run (OpenShift's kinds only)")]
-pub(super) struct DeployedArgs {
+#[command(next_help_heading = "API servers (OpenShift kinds only)")]
+pub(super) struct ApiServerArgs {
     /// Namespace of kube-apiserver
     #[arg(
         long,
@@ -73,7 +73,7 @@ pub(super) struct DeployedArgs {
         default_value = "openshift-oauth-apiserver"
     )]
     pub(super) oauth_apiserver_namespace: String,
-    /// Labels of API server pods in these namespaces
+    /// Label selector of API server pods in these namespaces
     #[arg(
         long,
         env = "OUTRIGGER_KMS_POD_SELECTOR",
@@ -81,7 +81,7 @@ pub(super) struct DeployedArgs {
         default_value = "apiserver=true"
     )]
     pub(super) pod_selector: String,
-    /// Secret with the encryption configuration; a revision follows its name
+    /// Secret with the encryption configuration, without the revision suffix
     #[arg(
         long,
         env = "OUTRIGGER_KMS_ENCRYPTION_CONFIG_SECRET",
@@ -91,29 +91,29 @@ pub(super) struct DeployedArgs {
     pub(super) encryption_config_secret: String,
 }
 
-/// How this process lives.
+/// Settings of the process.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "This process")]
+#[command(next_help_heading = "Process")]
 pub(super) struct ProcessArgs {
-    /// A kubeconfig; else KUBECONFIG, ~/.kube/config, or the pod's service account
+    /// Path to a kubeconfig; defaults to KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<String>,
-    /// A context of the kubeconfig; else its current one
+    /// Context of the kubeconfig; defaults to its current context
     #[arg(long, value_name = "NAME")]
     pub(super) context: Option<String>,
-    /// Name of the aggregator's own pod; else the machine's
+    /// Name of this pod; defaults to the host name
     #[arg(long, env = env::POD_NAME, value_name = "NAME")]
     pub(super) pod_name: Option<String>,
-    /// Namespace of the aggregator's own pod, where its Lease is; else that of its service account
+    /// Namespace of this pod and of its Lease; defaults to that of its service account
     #[arg(long, env = env::POD_NAMESPACE, value_name = "NAMESPACE")]
     pub(super) pod_namespace: Option<String>,
-    /// Address of metrics, probes and state; 0 for none
+    /// Address of the metrics, health and debug server; 0 disables it
     #[arg(long, env = "OUTRIGGER_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080")]
     pub(super) metrics_bind_address: String,
-    /// What is logged: a level, or levels by module, like info,kube=debug
+    /// Log filter: a level, or levels by module like info,kube=debug
     #[arg(long, env = "OUTRIGGER_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
     pub(super) log_level: String,
-    /// How log lines look: json or pretty
+    /// Log format: json or pretty
     #[arg(long, env = "OUTRIGGER_LOG_FORMAT", value_name = "FORMAT", default_value = "json")]
     pub(super) log_format: String,
 }

@@ -1,8 +1,6 @@
-//! What the aggregator is told at its start: read from flags and the environment, and checked as a whole before anything else
-//! happens.
+//! Parses and validates the aggregator's flags and environment variables before anything is started.
 
 mod args;
-mod text;
 
 #[cfg(test)]
 mod tests;
@@ -20,42 +18,42 @@ use runtime::telemetry::Format;
 use runtime::{lease, setting};
 
 pub use self::args::Args;
-use self::args::{DeployedArgs, ProcessArgs, WhatArgs};
+use self::args::{ApiServerArgs, ProcessArgs, ReportArgs};
 use super::target::Target;
 
-/// Most characters of an object's name.
-const LONGEST_NAME: usize = 253;
+/// Maximum length of an object name.
+const MAX_NAME_LENGTH: usize = 253;
 
-/// Everything that the aggregator was told, checked.
+/// Validated settings of the aggregator.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Kinds whose reports are rolled up.
     pub targets: Vec<Target>,
-    /// Time between two reports of one node.
+    /// Expected time between two reports of a node.
     pub interval: Duration,
-    /// How far clocks of nodes may be off.
+    /// Tolerated clock skew of nodes.
     pub skew_margin: Duration,
-    /// Whether a sick plugin that only decrypts makes the cluster degraded.
+    /// Whether an unhealthy read-only plugin sets KMSPluginsDegraded.
     pub read_degrades: bool,
-    /// A ClusterOperator, and the kind whose conditions are put on it.
+    /// ClusterOperator to update, and the kind whose conditions it gets.
     pub cluster_operator: Option<(String, Target)>,
     /// Namespaces of API servers.
     pub namespaces: BTreeMap<Target, String>,
-    /// Labels of API server pods.
+    /// Label selector of API server pods.
     pub pod_selector: String,
-    /// The secret with the encryption configuration, without its revision.
+    /// Secret with the encryption configuration, without the revision suffix.
     pub secret: String,
-    /// The way to the API server.
+    /// How to reach the API server.
     pub access: Access,
-    /// Who this process is: its pod, and no other process that ever ran in it.
+    /// Identity of this process, unique also among processes of the same pod.
     pub identity: String,
-    /// Where the admin server listens.
+    /// Address of the admin server.
     pub admin: Option<SocketAddr>,
-    /// The Lease that is held while acting; none for an aggregator that is alone.
+    /// Lease for leader election; `None` without leader election.
     pub lease: Option<lease::Config>,
-    /// What is logged at first.
+    /// Initial log filter.
     pub log_level: String,
-    /// How log lines look.
+    /// Log format.
     pub log_format: Format,
 }
 
@@ -63,26 +61,26 @@ impl TryFrom<Args> for Settings {
     type Error = Problems;
 
     fn try_from(args: Args) -> Result<Self, Problems> {
-        let Args { what, deployed, process, lease } = args;
+        let Args { reports, api_servers, process, lease } = args;
         let mut check = Check::of::<Args>("aggregator");
-        let targets = targets(&mut check, &what);
-        let cluster_operator = cluster_operator(&mut check, &what, &targets);
+        let targets = parse_targets(&mut check, &reports);
+        let cluster_operator = parse_cluster_operator(&mut check, &reports, &targets);
         let identity = settings::identity(process.pod_name.as_deref());
-        let name_of_lease = lease_name(&mut check, cluster_operator.as_ref().map(|(name, _)| name.as_str()));
-        let lease = lease.read(&mut check, |check| own_namespace(check, &process), &name_of_lease, &identity);
+        let lease_name = lease_name(&mut check, cluster_operator.as_ref().map(|(name, _)| name.as_str()));
+        let lease = lease.read(&mut check, |check| own_namespace(check, &process), &lease_name, &identity);
         let settings = Self {
-            interval: check.read(setting!(what.interval), duration).unwrap_or_default(),
-            skew_margin: check.read(setting!(what.clock_skew), duration).unwrap_or_default(),
+            interval: check.read(setting!(reports.interval), duration).unwrap_or_default(),
+            skew_margin: check.read(setting!(reports.clock_skew), duration).unwrap_or_default(),
             read_degrades: check
-                .read(setting!(what.sick_read_plugins), text::degrade_or_tell)
+                .read(setting!(reports.sick_read_plugins), parse_read_degrades)
                 .unwrap_or_default(),
             cluster_operator,
             targets,
-            namespaces: namespaces(&mut check, &deployed),
+            namespaces: parse_namespaces(&mut check, &api_servers),
             pod_selector: check
-                .read(setting!(deployed.pod_selector), |text| Ok(text.to_owned()))
+                .read(setting!(api_servers.pod_selector), |text| Ok(text.to_owned()))
                 .unwrap_or_default(),
-            secret: check.read(setting!(deployed.encryption_config_secret), name).unwrap_or_default(),
+            secret: check.read(setting!(api_servers.encryption_config_secret), name).unwrap_or_default(),
             access: Access {
                 kubeconfig: given(process.kubeconfig.as_deref()).map(PathBuf::from),
                 context: given(process.context.as_deref()).map(str::to_owned),
@@ -99,60 +97,70 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-fn targets(check: &mut Check, what: &WhatArgs) -> Vec<Target> {
-    let mut targets: Vec<Target> = check.each(setting!(what.targets), str::parse);
+fn parse_targets(check: &mut Check, reports: &ReportArgs) -> Vec<Target> {
+    let mut targets: Vec<Target> = check.each(setting!(reports.targets), str::parse);
     targets.sort();
     targets.dedup();
-    if what.targets.iter().all(|text| given(Some(text)).is_none()) {
-        check.say("targets", "is empty: leave it out for its default");
+    if reports.targets.iter().all(|text| given(Some(text)).is_none()) {
+        check.say("targets", "must not be empty");
     }
     targets
 }
 
-/// A ClusterOperator is about one operator.
-fn cluster_operator(check: &mut Check, what: &WhatArgs, targets: &[Target]) -> Option<(String, Target)> {
-    let name = check.optional(setting!(what.cluster_operator), name)?;
+/// Parses `--cluster-operator`, which requires exactly one target.
+fn parse_cluster_operator(
+    check: &mut Check,
+    reports: &ReportArgs,
+    targets: &[Target],
+) -> Option<(String, Target)> {
+    let name = check.optional(setting!(reports.cluster_operator), name)?;
     let [target] = targets else {
-        check.say("cluster_operator", "is about one operator: give one kind in --targets");
+        check.say("cluster_operator", "requires exactly one kind in --targets");
         return None;
     };
     Some((name, *target))
 }
 
-/// The Lease follows what is written: those that write on different ClusterOperators must not wait for each other.
+/// Returns the name of the Lease. Aggregators of different ClusterOperators have different Leases, so that each can lead.
 fn lease_name(check: &mut Check, cluster_operator: Option<&str>) -> String {
     let Some(operator) = cluster_operator else { return LEASE.to_owned() };
     let name = format!("{LEASE}-{operator}");
-    if name.len() > LONGEST_NAME {
-        let most = LONGEST_NAME - LEASE.len() - 1;
+    if name.len() > MAX_NAME_LENGTH {
+        let limit = MAX_NAME_LENGTH - LEASE.len() - 1;
         check.say(
             "cluster_operator",
-            format!("is too long for the name of a Lease: use at most {most} characters"),
+            format!("is too long for the name of a Lease: use at most {limit} characters"),
         );
     }
     name
 }
 
-fn namespaces(check: &mut Check, deployed: &DeployedArgs) -> BTreeMap<Target, String> {
+fn parse_namespaces(check: &mut Check, api_servers: &ApiServerArgs) -> BTreeMap<Target, String> {
     let mut all = BTreeMap::new();
     let mut add = |target, name: Option<String>| name.and_then(|name| all.insert(target, name));
-    add(Target::KubeApiServer, check.read(setting!(deployed.kube_apiserver_namespace), name));
-    add(Target::OpenShiftApiServer, check.read(setting!(deployed.openshift_apiserver_namespace), name));
-    add(Target::Authentication, check.read(setting!(deployed.oauth_apiserver_namespace), name));
+    add(Target::KubeApiServer, check.read(setting!(api_servers.kube_apiserver_namespace), name));
+    add(Target::OpenShiftApiServer, check.read(setting!(api_servers.openshift_apiserver_namespace), name));
+    add(Target::Authentication, check.read(setting!(api_servers.oauth_apiserver_namespace), name));
     all
 }
 
-/// The namespace of the Lease.
+/// Returns the namespace of the Lease.
 fn own_namespace(check: &mut Check, process: &ProcessArgs) -> Option<String> {
     if given(process.pod_namespace.as_deref()).is_some() {
         return check.optional(setting!(process.pod_namespace), name);
     }
-    let found = settings::own_namespace();
-    if found.is_none() {
-        check.say(
-            "pod_namespace",
-            "is missing, and this is no pod: give the namespace that the Lease is to be in",
-        );
+    let namespace = settings::own_namespace();
+    if namespace.is_none() {
+        check.say("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
     }
-    found
+    namespace
+}
+
+/// Parses `--sick-read-plugins`.
+fn parse_read_degrades(text: &str) -> Result<bool, String> {
+    match text {
+        "degrade" => Ok(true),
+        "tell" => Ok(false),
+        _ => Err(format!("invalid value {text:?}: expected degrade or tell")),
+    }
 }

@@ -1,27 +1,27 @@
-//! Settings, good and bad.
+//! Tests of settings validation.
 
 use clap::Parser;
 
 use super::*;
 
 #[derive(Parser)]
-struct Line {
+struct CommandLine {
     #[command(flatten)]
     args: Args,
 }
 
 fn settings(flags: &[&str]) -> Result<Settings, Problems> {
-    let line = ["kms-aggregator", "--pod-namespace=kms"].iter().chain(flags);
-    Settings::try_from(Line::try_parse_from(line).unwrap().args)
+    let args = ["kms-aggregator", "--pod-namespace=kms"].iter().chain(flags);
+    Settings::try_from(CommandLine::try_parse_from(args).unwrap().args)
 }
 
 #[test]
-fn the_arguments_are_sound() {
+fn clap_definition_is_valid() {
     <Args as clap::Args>::augment_args(clap::Command::new("kms-aggregator")).debug_assert();
 }
 
 #[test]
-fn without_flags_our_own_kind_is_looked_after() {
+fn defaults_target_kms_health() {
     let settings = settings(&[]).unwrap();
     assert_eq!(settings.targets, [Target::KmsHealth]);
     assert_eq!((settings.interval, settings.skew_margin), (Duration::from_secs(30), Duration::from_secs(60)));
@@ -32,8 +32,8 @@ fn without_flags_our_own_kind_is_looked_after() {
 }
 
 #[test]
-fn every_problem_is_told_at_once_with_flag_variable_and_cure() {
-    let refused = settings(&[
+fn all_invalid_settings_are_reported_together() {
+    let problems = settings(&[
         "--targets=kubeapiserver,etcd",
         "--interval=0s",
         "--sick-read-plugins=maybe",
@@ -42,33 +42,35 @@ fn every_problem_is_told_at_once_with_flag_variable_and_cure() {
         "--leader-elect-lease-duration=30s",
         "--log-format=loud",
     ]);
-    let refused = refused.unwrap_err();
+    let problems = problems.unwrap_err();
     assert_eq!(
-        refused.lines(),
+        problems.lines(),
         [
-            "--targets (OUTRIGGER_KMS_TARGETS): \"etcd\" is no kind with reports: use kubeapiserver, openshiftapiserver, authentication, kmshealth",
+            "--targets (OUTRIGGER_KMS_TARGETS): unsupported target \"etcd\": expected kubeapiserver, openshiftapiserver, authentication, kmshealth",
             "--leader-elect-lease-duration (OUTRIGGER_LEADER_ELECT_LEASE_DURATION): lease times must grow: between renewals (5s) < writing after the last renewal (45s) < duration (30s)",
             "--interval (OUTRIGGER_KMS_INTERVAL): \"0s\" is no duration: use one like 500ms, 90s or 1m30s",
-            "--sick-read-plugins (OUTRIGGER_KMS_SICK_READ_PLUGINS): \"maybe\" is neither degrade nor tell",
+            "--sick-read-plugins (OUTRIGGER_KMS_SICK_READ_PLUGINS): invalid value \"maybe\": expected degrade or tell",
             "--kube-apiserver-namespace (OUTRIGGER_KMS_KUBE_APISERVER_NAMESPACE): \"Kube\" is no name: use lower-case letters, digits, - and ., like openshift-kube-apiserver",
             "--metrics-bind-address (OUTRIGGER_METRICS_BIND_ADDRESS): \"here\" is no address: use one like :8080, 127.0.0.1:8080 or [::]:8080, or 0 for none",
             "--log-format (OUTRIGGER_LOG_FORMAT): \"loud\" is no log format: json or pretty",
         ]
     );
-    assert!(refused.to_string().starts_with("the aggregator cannot start with these settings:\n  --targets"));
+    assert!(
+        problems.to_string().starts_with("the aggregator cannot start with these settings:\n  --targets")
+    );
 }
 
 #[test]
-fn a_cluster_operator_is_about_one_kind() {
-    let good = settings(&["--targets=kubeapiserver", "--cluster-operator=kube-apiserver"]).unwrap();
-    assert_eq!(good.cluster_operator, Some(("kube-apiserver".into(), Target::KubeApiServer)));
-    let bad =
+fn cluster_operator_requires_one_target() {
+    let valid = settings(&["--targets=kubeapiserver", "--cluster-operator=kube-apiserver"]).unwrap();
+    assert_eq!(valid.cluster_operator, Some(("kube-apiserver".into(), Target::KubeApiServer)));
+    let problems =
         settings(&["--targets=kubeapiserver,kmshealth", "--cluster-operator=kube-apiserver"]).unwrap_err();
-    assert!(bad.lines()[0].contains("is about one operator: give one kind in --targets"), "{bad}");
+    assert!(problems.lines()[0].contains("requires exactly one kind in --targets"), "{problems}");
 }
 
 #[test]
-fn those_that_write_on_different_cluster_operators_hold_different_leases() {
+fn each_cluster_operator_has_its_own_lease() {
     let lease = |operator: &str| {
         let flags = ["--targets=kubeapiserver", &format!("--cluster-operator={operator}")];
         settings(&flags).map(|settings| settings.lease.unwrap().name)
@@ -76,21 +78,21 @@ fn those_that_write_on_different_cluster_operators_hold_different_leases() {
     assert_eq!(lease("kube-apiserver").unwrap(), "outrigger-kms-aggregator-kube-apiserver");
     assert_eq!(lease("authentication").unwrap(), "outrigger-kms-aggregator-authentication");
     assert_eq!(lease(&"o".repeat(228)).unwrap().len(), 253);
-    let refused = lease(&"o".repeat(229)).unwrap_err();
-    assert!(refused.lines()[0].ends_with("use at most 228 characters"), "{refused}");
+    let problems = lease(&"o".repeat(229)).unwrap_err();
+    assert!(problems.lines()[0].ends_with("use at most 228 characters"), "{problems}");
 }
 
 #[test]
-fn an_aggregator_may_be_alone() {
+fn leader_election_can_be_disabled() {
     assert!(settings(&["--leader-elect=false"]).unwrap().lease.is_none());
 }
 
 #[test]
-fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
+fn settings_page_matches_code() -> testbed::Result<()> {
     let mut page = String::from(
-        "# Settings of the KMS aggregator\n\n\
-         Generated from the code; a test compares. Every setting is a flag of `outrigger kms-aggregator` or an environment variable; a\n\
-         flag wins. All of them are checked before anything else is done: what is wrong is told at once, one line each, with exit code 2.\n",
+        "# KMS aggregator settings\n\n\
+         Generated from the code; do not edit. Every setting of `outrigger kms-aggregator` is a flag or an environment variable; flags take\n\
+         precedence. All invalid settings are reported together, one line each, with exit code 2.\n",
     );
     let command = <Args as clap::Args>::augment_args(clap::Command::new("kms-aggregator"));
     page.push_str(&testbed::harness::generated::settings(&command));

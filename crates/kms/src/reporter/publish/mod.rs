@@ -1,8 +1,8 @@
-//! Publishing the reports of one round: one apply, to the first API server that can be reached. What fails is not kept: the next
-//! round has fresher reports.
+//! Publishes the reports of one round with one server-side apply, to the first API server that can be reached. A failed publish is not
+//! queued: the next round has fresher reports.
 
-mod access;
-mod answer;
+mod response;
+mod server;
 
 use std::time::Duration;
 
@@ -16,46 +16,46 @@ use prost::bytes::Bytes;
 use runtime::metrics::Metrics;
 use serde_json::{Value, json};
 
-use self::access::Way;
-pub(super) use self::answer::Outcome;
-use self::answer::{Head, Refusal};
+pub(super) use self::response::Outcome;
+use self::response::{PartialObject, PublishError};
+use self::server::ApiServer;
 use super::settings::Settings;
 
-/// An apply is answered with the whole object, which holds the reports of all nodes: nobody reads it.
+/// An apply returns the whole object with the reports of all nodes, which the reporter does not need.
 const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 /// Publishes the reports of one node.
 pub(super) struct Publisher {
     publication: Publication,
     manager: String,
-    within: Duration,
-    ways: Vec<Way>,
-    /// Since when the node's condition stands; known after the object was read once.
-    since: Option<Time>,
-    /// How many reporters write the object, as it was last seen.
+    timeout: Duration,
+    servers: Vec<ApiServer>,
+    /// Transition time of the node's condition; known once the object was read or written.
+    condition_since: Option<Time>,
+    /// Number of reporters that write the object, as last observed.
     writers: usize,
 }
 
 /// How to publish.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
-    /// How long at most it takes until the next report.
-    pub(super) promise: Duration,
-    /// Whether the server is to refuse if somebody else was faster, and not to do it anew.
-    pub(super) once: bool,
+pub(super) struct PublishOptions {
+    /// Longest time until the next report.
+    pub(super) interval: Duration,
+    /// Sends the resourceVersion, so that the server rejects a concurrent write instead of retrying the apply.
+    pub(super) fail_on_conflict: bool,
 }
 
-/// How publishing went.
+/// Result of a publish.
 #[derive(Debug)]
 pub(super) struct Published {
     pub(super) outcome: Outcome,
-    /// How long the server asks not to be asked again.
-    pub(super) after: Option<Duration>,
+    /// Delay of the Retry-After header.
+    pub(super) retry_after: Option<Duration>,
 }
 
-impl From<Refusal> for Published {
-    fn from(Refusal { outcome, after }: Refusal) -> Self {
-        Self { outcome, after }
+impl From<PublishError> for Published {
+    fn from(PublishError { outcome, retry_after }: PublishError) -> Self {
+        Self { outcome, retry_after }
     }
 }
 
@@ -64,47 +64,53 @@ impl Publisher {
         Self {
             publication: settings.publication.clone(),
             manager: settings.manager.clone(),
-            within: settings.write_timeout,
-            ways: Way::all(&settings.servers, metrics),
-            since: None,
+            timeout: settings.write_timeout,
+            servers: ApiServer::from_settings(&settings.servers, metrics),
+            condition_since: None,
             writers: 1,
         }
     }
 
-    /// How many reporters write the object, this one among them, as it was last seen.
+    /// Returns the number of reporters that write the object, this one included, as last observed.
     pub(super) fn writers(&self) -> usize {
         self.writers
     }
 
-    /// Publishes, and says how that went. Each way has a deadline of its own.
-    pub(super) async fn publish(&mut self, reports: &[Report], order: Order) -> Published {
-        self.publication.interval = order.promise;
-        let mut last = Refusal::from(Outcome::Unreachable("there is no way to an API server".into()));
-        for index in 0..self.ways.len() {
-            last = match tokio::time::timeout(self.within, self.publish_by(index, reports, order.once)).await
-            {
+    /// Publishes reports. The timeout applies to each API server separately.
+    pub(super) async fn publish(&mut self, reports: &[Report], options: PublishOptions) -> Published {
+        self.publication.interval = options.interval;
+        let timeout = self.timeout;
+        let mut last = PublishError::from(Outcome::Unreachable("no API server configured".into()));
+        for index in 0..self.servers.len() {
+            let publish = self.publish_to(index, reports, options.fail_on_conflict);
+            last = match tokio::time::timeout(timeout, publish).await {
                 Ok(Ok(outcome)) => outcome.into(),
-                Ok(Err(refusal)) => refusal,
-                Err(_) => Outcome::Timeout(self.within).into(),
+                Ok(Err(error)) => error,
+                Err(_) => Outcome::Timeout(timeout).into(),
             };
-            self.refresh(index, &last.outcome);
-            if !last.outcome.is_of_the_way() {
+            self.discard_stale_client(index, &last.outcome);
+            if !last.outcome.is_worth_failover() {
                 break;
             }
         }
         last.into()
     }
 
-    async fn publish_by(&mut self, index: usize, reports: &[Report], once: bool) -> Result<Outcome, Refusal> {
-        let since = self.since.clone().unwrap_or_else(|| Time(Timestamp::now()));
-        let version = if once { self.version(index).await? } else { None };
+    async fn publish_to(
+        &mut self,
+        index: usize,
+        reports: &[Report],
+        fail_on_conflict: bool,
+    ) -> Result<Outcome, PublishError> {
+        let since = self.condition_since.clone().unwrap_or_else(|| Time(Timestamp::now()));
+        let version = if fail_on_conflict { self.read_resource_version(index).await? } else { None };
         let mut outcome = Outcome::Stored;
-        if let Err(refusal) = self.apply(index, reports, &since, Size::Full, version.as_deref()).await {
-            let Outcome::Rejected(why) = refusal.outcome else { return Err(refusal) };
+        if let Err(error) = self.apply(index, reports, &since, Size::Full, version.as_deref()).await {
+            let Outcome::Rejected(why) = error.outcome else { return Err(error) };
             self.apply(index, reports, &since, Size::Smallest, version.as_deref()).await?;
             outcome = Outcome::StoredSmallest(why);
         }
-        self.since = Some(since);
+        self.condition_since = Some(since);
         Ok(outcome)
     }
 
@@ -115,7 +121,7 @@ impl Publisher {
         since: &Time,
         size: Size,
         version: Option<&str>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PublishError> {
         let body = self.publication.body(reports, since, size);
         let mut body = body.map_err(|error| Outcome::Rejected(error.to_string()))?;
         if let Some(version) = version {
@@ -128,48 +134,47 @@ impl Publisher {
             .header(CONTENT_TYPE, "application/apply-patch+yaml")
             .header(ACCEPT, ONLY_METADATA)
             .body(Body::from(body.to_string().into_bytes()));
-        let answer = self.send(index, request).await?;
-        self.count(&Head::read(&answer));
+        let response = self.send(index, request).await?;
+        self.update_writers(&PartialObject::parse(&response));
         Ok(())
     }
 
-    /// The version that the object has now.
-    async fn version(&mut self, index: usize) -> Result<Option<String>, Refusal> {
+    async fn read_resource_version(&mut self, index: usize) -> Result<Option<String>, PublishError> {
         let Publication { target, name, .. } = &self.publication;
         let request = Request::get(target.path(name)).header(ACCEPT, ONLY_METADATA).body(Body::empty());
-        let head = Head::read(&self.send(index, request).await?);
-        self.count(&head);
-        Ok(head.version().map(str::to_owned))
+        let object = PartialObject::parse(&self.send(index, request).await?);
+        self.update_writers(&object);
+        Ok(object.resource_version().map(str::to_owned))
     }
 
-    fn count(&mut self, head: &Head) {
-        self.writers = head.writers().map_or(self.writers, |writers| writers.max(1));
+    fn update_writers(&mut self, object: &PartialObject) {
+        self.writers = object.writers().map_or(self.writers, |writers| writers.max(1));
     }
 
-    /// Reads what an earlier process has left, unless something was published since. Who may not read goes without; where no
-    /// server can be reached, that is told instead.
-    pub(super) async fn left_behind(&mut self) -> Result<LeftBehind, Outcome> {
+    /// Reads what a previous process published, unless this process has published since. Returns an error only if no API server can
+    /// be reached; a reporter that may not read starts without previous reports.
+    pub(super) async fn read_previous(&mut self) -> Result<LeftBehind, Outcome> {
         let mut last = Ok(LeftBehind::default());
-        if self.since.is_some() {
+        if self.condition_since.is_some() {
             return last;
         }
-        for index in 0..self.ways.len() {
+        for index in 0..self.servers.len() {
             let Publication { target, name, .. } = &self.publication;
             let request = Request::get(target.path(name)).body(Body::empty());
-            let read = tokio::time::timeout(self.within, self.send(index, request)).await;
-            let outcome = match read {
-                Ok(Ok(answer)) => {
-                    self.count(&Head::read(&answer));
-                    let object: Value = serde_json::from_slice(&answer).unwrap_or_default();
-                    let left = self.publication.left_behind(&object);
-                    self.since = left.since.clone();
-                    return Ok(left);
+            let response = tokio::time::timeout(self.timeout, self.send(index, request)).await;
+            let outcome = match response {
+                Ok(Ok(response)) => {
+                    self.update_writers(&PartialObject::parse(&response));
+                    let object: Value = serde_json::from_slice(&response).unwrap_or_default();
+                    let previous = self.publication.left_behind(&object);
+                    self.condition_since = previous.since.clone();
+                    return Ok(previous);
                 }
-                Ok(Err(refusal)) => refusal.outcome,
-                Err(_) => Outcome::Timeout(self.within),
+                Ok(Err(error)) => error.outcome,
+                Err(_) => Outcome::Timeout(self.timeout),
             };
-            self.refresh(index, &outcome);
-            if !outcome.is_of_the_way() {
+            self.discard_stale_client(index, &outcome);
+            if !outcome.is_worth_failover() {
                 return Ok(LeftBehind::default());
             }
             last = Err(outcome);
@@ -177,20 +182,25 @@ impl Publisher {
         last
     }
 
-    /// What was read at a client's making may be the reason of a failure: tokens and authorities are replaced while we run.
-    fn refresh(&mut self, index: usize, outcome: &Outcome) {
-        if outcome.asks_for_new_credentials()
-            && let Some(way) = self.ways.get_mut(index)
+    /// Discards a client whose failure may come from credentials or CA bundles that were rotated since it was created.
+    fn discard_stale_client(&mut self, index: usize, outcome: &Outcome) {
+        if outcome.needs_new_client()
+            && let Some(server) = self.servers.get_mut(index)
         {
-            way.forget();
+            server.discard_client();
         }
     }
 
-    async fn send(&mut self, index: usize, request: http::Result<Request<Body>>) -> Result<Bytes, Refusal> {
+    async fn send(
+        &mut self,
+        index: usize,
+        request: http::Result<Request<Body>>,
+    ) -> Result<Bytes, PublishError> {
         let request = request.map_err(|error| Outcome::Rejected(error.to_string()))?;
-        let way = self.ways.get_mut(index).ok_or_else(|| Outcome::Unreachable("no such way".into()))?;
-        let client = way.client().await.map_err(Outcome::NoCredentials)?;
-        let response = client.send(request).await.map_err(|error| Outcome::of_error(&error))?;
-        answer::read(response).await
+        let server =
+            self.servers.get_mut(index).ok_or_else(|| Outcome::Unreachable("no such API server".into()))?;
+        let client = server.client().await.map_err(Outcome::NoCredentials)?;
+        let response = client.send(request).await.map_err(|error| Outcome::from_error(&error))?;
+        response::read(response).await
     }
 }

@@ -1,0 +1,22 @@
+//! Resources that hold reports.
+
+use super::target::Target;
+pub(super) use crate::resource::{
+    Authentication, ClusterOperator, KmsHealth, KubeApiServer, OpenShiftApiServer, ResourceKind,
+    UntypedObject, watch_by_name,
+};
+
+/// A resource that holds reports.
+pub(super) trait TargetResource: ResourceKind {
+    const TARGET: Target;
+}
+
+macro_rules! target_resources {
+    ($($kind:ident)*) => {
+        $(impl TargetResource for $kind {
+            const TARGET: Target = Target::$kind;
+        })*
+    };
+}
+
+target_resources!(KubeApiServer OpenShiftApiServer Authentication KmsHealth);
