@@ -1,4 +1,4 @@
-//! The reporters that are measured: ours, and the one that it stands in for.
+//! The measured reporters: ours and the upstream one.
 
 use std::time::Duration;
 
@@ -6,35 +6,35 @@ use testbed::Error;
 use testbed::bench::Build;
 use testbed::process::{Process, Program};
 
-use crate::world::{Object, World};
+use crate::environment::{Environment, Object};
 
-/// The peer takes sockets of one folder only. It gets a /run of its own, with nothing in it but that.
+/// The peer accepts sockets of one directory only. It gets its own /run with just that directory.
 const WITH_SOCKETS: &str = "mount -t tmpfs tmpfs /run && mkdir /run/kmsplugin && mount --bind \"$0\" /run/kmsplugin \
     && exec \"$@\"";
 
-/// Starts one for a node. Both are given the same flags; ours, what it would guess otherwise.
+/// Starts a reporter for a node. Both get the same flags, and ours the target and format that the peer has built in.
 pub fn start(
     contender: &Build,
-    world: &World,
+    environment: &Environment,
     node: &str,
     interval: Duration,
     object: Object,
-    on: &str,
+    object_name: &str,
 ) -> Result<Process, Error> {
     let name = format!("reporter-{node}");
     let program = if contender.name == "ours" {
-        let folder = world.sockets();
+        let dir = environment.sockets();
         Program::new(name, &contender.program)
             .arg("kms-reporter")
-            .flag("kms-sockets", format!("unix://{}/kms-1.sock", folder.display()))
-            .flag("socket-dir", folder)
+            .flag("kms-sockets", format!("unix://{}/kms-1.sock", dir.display()))
+            .flag("socket-dir", dir)
             .flag("target", object.target())
-            .flag("target-name", on)
+            .flag("target-name", object_name)
             .flag("publish", object.form())
     } else {
         Program::new(name, "/usr/bin/unshare")
             .args(["--mount", "--", "/bin/sh", "-c", WITH_SOCKETS])
-            .arg(world.sockets())
+            .arg(environment.sockets())
             .arg(&contender.program)
             .arg("kms-health-reporter")
             .flag("kms-sockets", "unix:///var/run/kmsplugin/kms-1.sock")
@@ -42,6 +42,6 @@ pub fn start(
     program
         .flag("interval", format!("{}ms", interval.as_millis()))
         .flag("node-name", node)
-        .flag("kubeconfig", world.kubeconfig())
-        .start(&world.site)
+        .flag("kubeconfig", environment.kubeconfig())
+        .start(&environment.site)
 }

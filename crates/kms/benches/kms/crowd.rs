@@ -1,4 +1,4 @@
-//! Many reporters: what they cost the API server. Each is a process of its own.
+//! Load of many reporter processes on the API server.
 
 use std::time::{Duration, Instant};
 
@@ -9,40 +9,40 @@ use testbed::harness::wait;
 use testbed::process::Process;
 
 use crate::contender;
+use crate::environment::{Environment, Object};
 use crate::watchers::{self, Watchers};
-use crate::world::{Object, World};
-use crate::writes::Log;
+use crate::writes::AuditLog;
 
-/// How long the API server is watched without reporters: what it needs then is not theirs.
+/// How long the idle API server is measured, to subtract its own CPU time.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// How long it may take until every reporter has reported, before it is measured how they fare.
+/// Timeout for every reporter to report before the measurement starts.
 const REPORTED_WITHIN: Duration = Duration::from_secs(90);
 
-/// The same of the largest crowd.
+/// The same for the largest crowd.
 const ALL_REPORTED_WITHIN: Duration = Duration::from_secs(300);
 
-/// Reporters that are started in a row before others get a turn: that of hundreds would be measured otherwise.
-const STARTED_AT_ONCE: usize = 25;
+/// Reporters started at once. Starting hundreds at once would distort the measurement.
+const START_BATCH: usize = 25;
 
-/// A crowd.
+/// Many reporters on one or more objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
-    /// How many.
+    /// Number of reporters.
     pub reporters: usize,
-    /// Time between two cycles of one of them.
+    /// Interval of each reporter.
     pub interval: Duration,
-    /// How many objects they report on, each of them on one.
+    /// Number of objects that the reporters are spread over.
     pub objects: usize,
-    /// How long they are measured.
+    /// Duration of the measurement.
     time: Duration,
-    /// How long it may take until all of them have reported.
+    /// Timeout for all reporters to report.
     reported_within: Duration,
     object: Object,
 }
 
 impl Crowd {
-    /// What tells it from others.
+    /// Returns the label of the crowd in figures.
     pub fn name(&self) -> String {
         let on =
             if self.objects == 1 { "one object".to_owned() } else { format!("{} objects", self.objects) };
@@ -50,8 +50,9 @@ impl Crowd {
     }
 }
 
-/// Those that the peer can be, too. Reports tell the time in seconds: with an interval of less, most would change nothing.
-pub const OF_BOTH: [Crowd; 2] = [
+/// Crowds that the peer supports, too. Report timestamps have a resolution of seconds: with a shorter interval, most writes would change
+/// nothing.
+pub const FOR_BOTH: [Crowd; 2] = [
     Crowd {
         reporters: 3,
         interval: Duration::from_secs(2),
@@ -70,11 +71,11 @@ pub const OF_BOTH: [Crowd; 2] = [
     },
 ];
 
-/// The largest crowd, at the usual interval, on our own kind: the peer's has no room for it. Once on one object, as small clusters have
-/// it, and once as it is meant to be done.
+/// The largest crowd, at the default interval, on KMSHealth, because operator resources hold at most 200 reports. Once on one object, and
+/// once spread over ten, as recommended.
 pub fn largest(reporters: usize) -> [Crowd; 2] {
     let interval = Duration::from_secs(30);
-    let on = |objects| Crowd {
+    let crowd = |objects| Crowd {
         reporters,
         interval,
         objects,
@@ -82,65 +83,65 @@ pub fn largest(reporters: usize) -> [Crowd; 2] {
         reported_within: ALL_REPORTED_WITHIN,
         object: Object::KmsHealth,
     };
-    [on(1), on(10)]
+    [crowd(1), crowd(10)]
 }
 
-/// What was measured.
+/// Result of the measurement.
 #[derive(Debug)]
-pub struct Measured {
-    /// Processor time of the API server for each stored write, beyond what it needs anyway, in ms.
+pub struct Measurement {
+    /// CPU time of the API server per stored write, without its idle load, in ms.
     pub server_cpu: f64,
-    /// Nodes whose report was stored before the measurement began.
+    /// Nodes with a report before the measurement started.
     pub reported: usize,
     /// Seconds from the start of the first reporter until then.
     pub reported_in: f64,
-    /// How often the API server tried to store, for each stored write: somebody else may have been faster.
+    /// Attempts of the API server per stored write; more than one after conflicts.
     pub tries: f64,
-    /// Stored writes for each cycle of a reporter.
+    /// Stored writes per round of a reporter.
     pub stored: f64,
-    /// Writes that were not stored.
+    /// Failed writes.
     pub lost: usize,
-    /// Time that the API server took for writes, in ms: the median and the 99th of a hundred.
+    /// Latency of writes in ms: p50 and p99.
     pub took: [f64; 2],
-    /// Events for each stored write and watcher.
+    /// Watch events per stored write and watcher.
     pub woken: f64,
-    /// Bytes of an event, in kB.
+    /// Size of a watch event, in kB.
     pub event: f64,
-    /// Processor time of a reporter per cycle, in microseconds.
+    /// CPU time of a reporter per round, in microseconds.
     pub cpu: f64,
-    /// Resident memory of a reporter, the largest of all, in MB.
+    /// Largest resident memory of all reporters, in MB.
     pub memory: f64,
 }
 
 /// Measures a crowd.
-pub async fn play(crowd: &Crowd, contender: &Build) -> Result<Measured, Error> {
+pub async fn measure(crowd: &Crowd, contender: &Build) -> Result<Measurement, Error> {
     let name = format!("{}-reporters-on-{}", crowd.reporters, crowd.objects);
-    let world = World::with(contender, &name, crowd.object, crowd.objects).await?;
-    let mut watchers = Watchers::start(&world, crowd.object).await?;
-    let server = world.plane.api_server_pid()?;
+    let environment = Environment::with(contender, &name, crowd.object, crowd.objects).await?;
+    let mut watchers = Watchers::start(&environment, crowd.object).await?;
+    let server = environment.plane.api_server_pid()?;
     let idle = {
         let used = cpu(server)?;
         tokio::time::sleep(IDLE).await;
         cpu(server)?.saturating_sub(used).as_secs_f64() / IDLE.as_secs_f64()
     };
-    let begin = Instant::now();
-    let reporters = start(&world, crowd, contender).await?;
-    let left = crowd.reported_within.saturating_sub(begin.elapsed());
-    let reported = world.reported(crowd.object, crowd.reporters, left).await?;
-    let reported_in = begin.elapsed().as_secs_f64();
+    let start_time = Instant::now();
+    let reporters = start_reporters(&environment, crowd, contender).await?;
+    let remaining = crowd.reported_within.saturating_sub(start_time.elapsed());
+    let reported = environment.reported(crowd.object, crowd.reporters, remaining).await?;
+    let reported_in = start_time.elapsed().as_secs_f64();
 
-    let mut log = Log::of(&world);
-    log.news()?;
-    let of_all = || -> Result<Duration, Error> {
+    let mut log = AuditLog::new(&environment);
+    log.new_writes()?;
+    let total_cpu = || -> Result<Duration, Error> {
         let each = reporters.iter().map(|reporter| reporter.pid().and_then(cpu));
         each.sum()
     };
-    let tries = world.tries(crowd.object).await?;
-    let before = (Instant::now(), cpu(server)?, of_all()?, world.cycles(), watchers.received()?);
+    let tries = environment.store_attempts(crowd.object).await?;
+    let before = (Instant::now(), cpu(server)?, total_cpu()?, environment.cycles(), watchers.received()?);
     tokio::time::sleep(crowd.time).await;
-    let after = (before.0.elapsed(), cpu(server)?, of_all()?, world.cycles(), watchers.received()?);
-    let tries = world.tries(crowd.object).await? - tries;
-    let writes = log.news()?;
+    let after = (before.0.elapsed(), cpu(server)?, total_cpu()?, environment.cycles(), watchers.received()?);
+    let tries = environment.store_attempts(crowd.object).await? - tries;
+    let writes = log.new_writes()?;
     for reporter in &reporters {
         reporter.check_alive()?;
     }
@@ -149,7 +150,7 @@ pub async fn play(crowd: &Crowd, contender: &Build) -> Result<Measured, Error> {
     let events = after.4.events - before.4.events;
     let used = after.1.saturating_sub(before.1).as_secs_f64();
     let all = reporters.iter().map(|reporter| reporter.pid().and_then(memory));
-    let measured = Measured {
+    let measurement = Measurement {
         server_cpu: (used - idle * after.0.as_secs_f64()).max(0.0) * 1e3 / stored,
         reported,
         reported_in,
@@ -162,10 +163,10 @@ pub async fn play(crowd: &Crowd, contender: &Build) -> Result<Measured, Error> {
         cpu: after.2.saturating_sub(before.2).as_secs_f64() * 1e6 / cycles,
         memory: all.collect::<Result<Vec<_>, _>>()?.into_iter().fold(0.0, f64::max),
     };
-    let in_etcd = world.plane.stored(crowd.object.paths().1).await?.map_or(0, |bytes| bytes.len());
+    let in_etcd = environment.plane.stored(crowd.object.paths().1).await?.map_or(0, |bytes| bytes.len());
     println!(
-        "  {}, {}: {cycles} cycles in {:?}, {} writes stored, not stored by code {:?}; the API server used {:.0} % of a \
-         processor ({:.0} % without them); the object has {} kB; {measured:?}",
+        "  {}, {}: {cycles} rounds in {:?}, {} writes stored, failed by code {:?}; the API server used {:.0} % of a CPU \
+         ({:.0} % idle); the object has {} kB; {measurement:?}",
         contender.name,
         crowd.name(),
         crowd.time,
@@ -175,21 +176,32 @@ pub async fn play(crowd: &Crowd, contender: &Build) -> Result<Measured, Error> {
         100.0 * idle,
         in_etcd / 1_000,
     );
-    Ok(measured)
+    Ok(measurement)
 }
 
-async fn start(world: &World, crowd: &Crowd, contender: &Build) -> Result<Vec<Process>, Error> {
+async fn start_reporters(
+    environment: &Environment,
+    crowd: &Crowd,
+    contender: &Build,
+) -> Result<Vec<Process>, Error> {
     let mut reporters = Vec::with_capacity(crowd.reporters);
     while reporters.len() < crowd.reporters {
-        let next = (reporters.len() + STARTED_AT_ONCE).min(crowd.reporters);
+        let next = (reporters.len() + START_BATCH).min(crowd.reporters);
         for number in reporters.len()..next {
             let node = format!("node-{number:03}");
-            let on = world.object(number % crowd.objects);
-            reporters.push(contender::start(contender, world, &node, crowd.interval, crowd.object, &on)?);
+            let object = environment.object(number % crowd.objects);
+            reporters.push(contender::start(
+                contender,
+                environment,
+                &node,
+                crowd.interval,
+                crowd.object,
+                &object,
+            )?);
         }
-        wait::until(format!("a cycle of {next} reporters"), crowd.reported_within, || async {
-            let cycles = world.cycles();
-            if cycles >= next { Ok(()) } else { Err(format!("{cycles} cycles")) }
+        wait::until(format!("a round of {next} reporters"), crowd.reported_within, || async {
+            let cycles = environment.cycles();
+            if cycles >= next { Ok(()) } else { Err(format!("{cycles} rounds")) }
         })
         .await?;
     }

@@ -1,4 +1,4 @@
-//! Very many cycles of one reporter: its memory must not grow with them.
+//! Memory growth of one reporter over very many rounds.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use testbed::cluster::openshift;
 use testbed::harness::wait;
 
 use crate::contender;
-use crate::world::{Object, World};
+use crate::environment::{Environment, Object};
 
-/// As short as the API server allows: a cycle that overruns is followed at once.
+/// Shorter than a round takes: an overrunning round is followed immediately by the next one.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// The longest that a part of the cycles may take.
+/// Timeout of one part.
 const PART_WITHIN: Duration = Duration::from_secs(600);
 
-/// In so many parts memory is looked at. The first one is for what is filled once.
+/// Number of memory samples. The first one is warm-up.
 const PARTS: usize = 10;
 
-/// What was measured.
+/// Result of the measurement.
 #[derive(Debug)]
-pub struct Measured {
-    /// Cycles and resident memory in MB, as they were from time to time.
+pub struct Measurement {
+    /// Samples: number of rounds, and resident memory in MB.
     pub points: Vec<(usize, f64)>,
 }
 
-impl Measured {
-    /// Growth after the first part, in kB for a thousand cycles: the slope of the line that fits best.
+impl Measurement {
+    /// Returns the growth after the first part in kB per thousand rounds, by linear regression.
     pub fn slope(&self) -> f64 {
         let points = self.points.get(1..).unwrap_or_default();
         let count = float(points.len().max(1));
@@ -41,24 +41,24 @@ impl Measured {
 }
 
 /// Measures one reporter.
-pub async fn play(contender: &Build, cycles: usize) -> Result<Measured, Error> {
+pub async fn measure(contender: &Build, cycles: usize) -> Result<Measurement, Error> {
     let object = Object::KubeApiServer;
-    let world = World::new(contender, "endurance", object).await?;
-    let reporter = contender::start(contender, &world, "node-000", INTERVAL, object, openshift::NAME)?;
+    let environment = Environment::new(contender, "endurance", object).await?;
+    let reporter = contender::start(contender, &environment, "node-000", INTERVAL, object, openshift::NAME)?;
     let mut points = Vec::new();
     for part in 1..=PARTS {
-        let wanted = cycles * part / PARTS;
-        let now = wait::until(format!("{wanted} cycles"), PART_WITHIN, || async {
+        let target = cycles * part / PARTS;
+        let now = wait::until(format!("{target} rounds"), PART_WITHIN, || async {
             reporter.check_alive()?;
-            let now = world.cycles();
-            if now >= wanted { Ok(now) } else { Err(Error::Refused(format!("{now} so far"))) }
+            let now = environment.cycles();
+            if now >= target { Ok(now) } else { Err(Error::Refused(format!("{now} so far"))) }
         })
         .await?;
         points.push((now, memory(reporter.pid()?)?));
     }
-    let measured = Measured { points };
+    let measurement = Measurement { points };
     let shown: Vec<String> =
-        measured.points.iter().map(|(cycles, memory)| format!("{cycles}: {memory:.2}")).collect();
-    println!("  {}, MB resident after cycles: {}", contender.name, shown.join(", "));
-    Ok(measured)
+        measurement.points.iter().map(|(cycles, memory)| format!("{cycles}: {memory:.2}")).collect();
+    println!("  {}, MB resident after rounds: {}", contender.name, shown.join(", "));
+    Ok(measurement)
 }

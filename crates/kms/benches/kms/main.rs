@@ -1,14 +1,14 @@
-//! What reporters of KMS plugins cost: themselves, and the API server that all of them write on. Reporters are the
-//! released binary, each a process. With `OUTRIGGER_PEER_REPORTER` the upstream reporter does the same, in turns with ours.
+//! Benchmark of KMS reporters: their own resource usage, and the load on the API server. Reporters are processes of the release binary.
+//! With `OUTRIGGER_PEER_REPORTER`, the upstream reporter runs the same measurements, alternating with ours.
 
-mod alone;
 mod contender;
 mod crowd;
 mod endurance;
+mod environment;
 mod report;
 mod settings;
+mod single;
 mod watchers;
-mod world;
 mod writes;
 
 use std::process::ExitCode;
@@ -32,20 +32,20 @@ async fn run() -> Result<(), Error> {
     for number in 1..=settings.rounds {
         println!("round {number} of {}", settings.rounds);
         for contender in [Some(&ours), peer.as_ref()].into_iter().flatten() {
-            if settings.has(Part::Alone) {
-                report.alone(contender, alone::play(contender).await?);
+            if settings.has(Part::Single) {
+                report.add_single(contender, single::measure(contender).await?);
             }
-            for crowd in crowd::OF_BOTH.iter().filter(|_| settings.has(Part::Crowds)) {
-                report.crowd(contender, crowd, crowd::play(crowd, contender).await?);
+            for crowd in crowd::FOR_BOTH.iter().filter(|_| settings.has(Part::Crowds)) {
+                report.add_crowd(contender, crowd, crowd::measure(crowd, contender).await?);
             }
         }
     }
-    // Once: they take long. The peer's reports have no room for so many nodes.
+    // Only once, because they take long. The peer does not support so many nodes.
     for crowd in crowd::largest(settings.largest).iter().filter(|_| settings.has(Part::Largest)) {
-        report.crowd(&ours, crowd, crowd::play(crowd, &ours).await?);
+        report.add_crowd(&ours, crowd, crowd::measure(crowd, &ours).await?);
     }
     if settings.has(Part::Endurance) {
-        report.endurance(endurance::play(&ours, settings.cycles).await?);
+        report.add_endurance(endurance::measure(&ours, settings.cycles).await?);
     }
     report.finish(&settings, circumstances)
 }

@@ -1,4 +1,4 @@
-//! How much is measured. The defaults are what figures are published by; smaller ones are for a quick look.
+//! Size of the benchmark. Published figures use the defaults; smaller sizes are for quick runs.
 
 use testbed::Error;
 use testbed::bench::number;
@@ -6,32 +6,32 @@ use testbed::bench::number;
 /// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// One reporter.
-    Alone,
-    /// Crowds as the peer can be, too.
+    /// A single reporter.
+    Single,
+    /// Crowds that the peer supports, too.
     Crowds,
     /// The largest crowds.
     Largest,
-    /// Very many cycles.
+    /// Very many rounds of one reporter.
     Endurance,
 }
 
 impl Part {
     const ALL: [(&str, Self); 4] = [
-        ("alone", Self::Alone),
+        ("alone", Self::Single),
         ("crowds", Self::Crowds),
         ("largest", Self::Largest),
         ("endurance", Self::Endurance),
     ];
 }
 
-/// How much is measured.
+/// Size of the benchmark.
 pub struct Settings {
-    /// Rounds, each of ours and then of the peer.
+    /// Repetitions, each with ours and then the peer.
     pub rounds: usize,
-    /// Cycles of one reporter whose memory is to stay flat.
+    /// Rounds of the endurance measurement.
     pub cycles: usize,
-    /// Reporters of the largest crowd.
+    /// Number of reporters in the largest crowd.
     pub largest: usize,
     parts: Vec<Part>,
 }
@@ -47,28 +47,28 @@ impl Settings {
         })
     }
 
-    /// Whether a part is measured.
+    /// Reports whether a part is enabled.
     pub fn has(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }
 
-    /// The same, with the names that figures are kept under.
+    /// Returns the sizes by the names they are saved under.
     pub fn sizes(&self) -> [(&'static str, usize); 3] {
         [("rounds", self.rounds), ("cycles", self.cycles), ("largest_crowd", self.largest)]
     }
 }
 
-/// All parts, or those that are named with commas between.
+/// Returns the parts in `OUTRIGGER_BENCH_PARTS`, or all.
 fn parts() -> Result<Vec<Part>, Error> {
     let Ok(text) = std::env::var("OUTRIGGER_BENCH_PARTS") else {
         return Ok(Part::ALL.map(|(_, part)| part).to_vec());
     };
-    let known = |word: &str| Part::ALL.iter().find(|(name, _)| *name == word).map(|(_, part)| *part);
+    let find = |name: &str| Part::ALL.iter().find(|(known, _)| *known == name).map(|(_, part)| *part);
     text.split(',')
-        .map(|word| {
-            known(word).ok_or_else(|| {
-                let words = Part::ALL.map(|(name, _)| name).join(",");
-                Error::Refused(format!("OUTRIGGER_BENCH_PARTS has {word:?}: it must be of {words}"))
+        .map(|name| {
+            find(name).ok_or_else(|| {
+                let names = Part::ALL.map(|(known, _)| known).join(",");
+                Error::Refused(format!("invalid OUTRIGGER_BENCH_PARTS {name:?}: expected {names}"))
             })
         })
         .collect()

@@ -1,4 +1,4 @@
-//! Watchers of the object, as operators have them: how often they are woken, and by how much.
+//! Watches of the object, as operators have them: number and size of events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,35 +9,35 @@ use kube::client::Body;
 use testbed::Error;
 use tokio::task::JoinSet;
 
-use crate::world::{Object, World};
+use crate::environment::{Environment, Object};
 
-/// Operators that watch the object, each by one watch.
+/// Number of watches.
 pub const COUNT: usize = 3;
 
-/// What all watchers have received.
+/// Events and bytes received by all watches.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     pub events: usize,
     pub bytes: usize,
 }
 
-/// Open watches; they end when dropped.
+/// Open watches, closed on drop.
 pub struct Watchers {
     received: Arc<[AtomicUsize; 2]>,
     tasks: JoinSet<()>,
 }
 
 impl Watchers {
-    /// Watches the object. What is received is counted, and not read: an operator's own work is not measured here.
-    pub async fn start(world: &World, object: Object) -> Result<Self, Error> {
+    /// Starts the watches. Events are counted and not parsed: the work of operators is not measured.
+    pub async fn start(environment: &Environment, object: Object) -> Result<Self, Error> {
         let received = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
         let mut tasks = JoinSet::new();
         let (path, _) = object.paths();
         for _ in 0..COUNT {
             let request = Request::get(format!("{path}?watch=true")).body(Body::empty());
             let request = request.map_err(|error| Error::Refused(error.to_string()))?;
-            // Each has a connection of its own, as processes have.
-            let mut body = world.plane.client().await?.send(request).await?.into_body();
+            // Each has its own connection, like separate processes.
+            let mut body = environment.plane.client().await?.send(request).await?.into_body();
             let counts = received.clone();
             tasks.spawn(async move {
                 while let Some(Ok(frame)) = body.frame().await {
@@ -52,10 +52,10 @@ impl Watchers {
         Ok(Self { received, tasks })
     }
 
-    /// What all of them have received so far; an error when one was cut off.
+    /// Returns the totals so far. Fails if a watch ended.
     pub fn received(&mut self) -> Result<Received, Error> {
         if self.tasks.try_join_next().is_some() {
-            return Err(Error::Refused("a watch of the object has ended: see kube-apiserver's log".into()));
+            return Err(Error::Refused("a watch ended: see the log of kube-apiserver".into()));
         }
         let [events, bytes] = &*self.received;
         Ok(Received { events: events.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) })

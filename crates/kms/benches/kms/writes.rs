@@ -1,4 +1,4 @@
-//! What the API server has logged of reporters.
+//! Writes of reporters in the API server's audit log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use testbed::Error;
 use testbed::cluster::control_plane::{AuditReader, AuditedRequest};
 
-use crate::world::{USER, World};
+use crate::environment::{Environment, USER};
 
-/// Writes of a time.
+/// Writes of a period.
 #[derive(Debug, Default)]
 pub struct Writes {
-    /// Those that were stored.
+    /// Number of successful writes.
     pub stored: usize,
-    /// Those that were not, by the answer's code.
+    /// Number of failed writes by status code.
     pub failed: BTreeMap<u16, usize>,
-    /// How long each took, from its arrival to its answer.
+    /// Latency of each write.
     pub times: Vec<Duration>,
 }
 
 impl Writes {
-    /// How many failed.
+    /// Returns the number of failed writes.
     pub fn lost(&self) -> usize {
         self.failed.values().sum()
     }
@@ -35,17 +35,17 @@ impl Writes {
     }
 }
 
-/// Reads the log as it grows.
-pub struct Log(AuditReader);
+/// Follows the audit log.
+pub struct AuditLog(AuditReader);
 
-impl Log {
-    /// From the beginning.
-    pub fn of(world: &World) -> Self {
-        Self(world.plane.audit().reader())
+impl AuditLog {
+    /// Starts at the beginning of the log.
+    pub fn new(environment: &Environment) -> Self {
+        Self(environment.plane.audit().reader())
     }
 
-    /// Writes since the last call.
-    pub fn news(&mut self) -> Result<Writes, Error> {
+    /// Returns the writes since the last call.
+    pub fn new_writes(&mut self) -> Result<Writes, Error> {
         let mut writes = Writes::default();
         for request in self.0.news()? {
             if request.user == USER && request.is_write() {

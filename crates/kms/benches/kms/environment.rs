@@ -1,4 +1,4 @@
-//! The world of one measurement: a control plane that nobody has used before, an object to report on, and one plugin.
+//! Environment of one measurement: a fresh control plane, objects that hold reports, and one plugin.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,31 +10,32 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 use testbed::bench::Build;
 use testbed::cluster::openshift::{self, FeatureSet};
+use testbed::demo::kms_health;
 use testbed::fakes::kms_plugin::KmsPlugin;
 use testbed::harness::logs;
 use testbed::harness::wait;
 use testbed::{ControlPlane, Error, Site};
 
-/// As whom reporters ask the API server.
+/// User name of the reporters.
 pub const USER: &str = "reporter";
 
-/// How often the object is looked at: seldom, since that costs the server too.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// Poll interval for reports. Long, because each read loads the server, too.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a kind may take to be served.
-const SOON: Duration = Duration::from_secs(60);
+/// Timeout for a CRD to be served.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is reported on.
+/// Kind of the object that holds reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
-    /// The operator resource that the peer knows. It has room for 200 reports.
+    /// The operator resource that the peer supports. It holds at most 200 reports.
     KubeApiServer,
-    /// Our own kind.
+    /// KMSHealth.
     KmsHealth,
 }
 
 impl Object {
-    /// How our reporter calls it.
+    /// Returns the reporter's `--target`.
     pub fn target(self) -> &'static str {
         match self {
             Self::KubeApiServer => "kubeapiserver",
@@ -42,7 +43,7 @@ impl Object {
         }
     }
 
-    /// How our reporter writes on it: as the peer does, where the peer can.
+    /// Returns the reporter's `--publish`: the peer's format where the peer supports the kind.
     pub fn form(self) -> &'static str {
         match self {
             Self::KubeApiServer => "typed",
@@ -50,7 +51,7 @@ impl Object {
         }
     }
 
-    /// The path of all objects of this kind, and the key of the one in etcd.
+    /// Returns the API path of the kind, and the etcd key of the first object.
     pub fn paths(self) -> (&'static str, &'static str) {
         match self {
             Self::KubeApiServer => (
@@ -74,9 +75,9 @@ impl Object {
     }
 }
 
-/// The world of one measurement; it ends when dropped.
-pub struct World {
-    // Dropped in this order: who depends on the next ends first.
+/// Environment of one measurement, torn down on drop.
+pub struct Environment {
+    // Dropped in this order: dependents first.
     pub plugin: KmsPlugin,
     pub plane: ControlPlane,
     pub client: Client,
@@ -86,13 +87,13 @@ pub struct World {
     pub site: Arc<Site>,
 }
 
-impl World {
-    /// A world without reporters, and with one object.
+impl Environment {
+    /// Starts an environment with one object and no reporters.
     pub async fn new(contender: &Build, measurement: &str, object: Object) -> Result<Self, Error> {
         Self::with(contender, measurement, object, 1).await
     }
 
-    /// The same with several objects, of our own kind only.
+    /// Starts an environment with several objects, for KMSHealth only.
     pub async fn with(
         contender: &Build,
         measurement: &str,
@@ -107,23 +108,23 @@ impl World {
                 openshift::install(&plane, FeatureSet::TechPreview)?;
                 openshift::create(&client, "KubeAPIServer").await?;
             }
-            Object::KmsHealth => install_our_kind(&plane, &client, objects).await?,
+            Object::KmsHealth => install_kms_health(&plane, &client, objects).await?,
         }
         let sockets = site.dir().join("kmsplugin");
         std::fs::create_dir_all(&sockets)
-            .map_err(|source| Error::Io { what: format!("making {}", sockets.display()), source })?;
+            .map_err(|source| Error::Io { what: format!("creating {}", sockets.display()), source })?;
         let plugin = KmsPlugin::start("kms-1", &sockets)?;
         let kubeconfig = plane.user(USER, Some("system:masters"))?.write_kubeconfig(site.dir())?;
         Ok(Self { plugin, plane, client, kubeconfig, sockets, objects, site })
     }
 
-    /// The name of an object.
+    /// Returns the name of an object.
     pub fn object(&self, number: usize) -> String {
         name(number)
     }
 
-    /// How often the API server has tried to store an object of this kind, by its own count.
-    pub async fn tries(&self, object: Object) -> Result<f64, Error> {
+    /// Returns how often the API server tried to store an object of this kind, by its own metrics.
+    pub async fn store_attempts(&self, object: Object) -> Result<f64, Error> {
         let request = http::Request::get("/metrics").body(Vec::new());
         let request = request.map_err(|error| Error::Refused(error.to_string()))?;
         let text = self.client.request_text(request).await?;
@@ -137,41 +138,46 @@ impl World {
         Ok(text.lines().filter(counted).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
     }
 
-    /// The folder of the plugin's socket.
+    /// Returns the directory of the plugin's socket.
     pub fn sockets(&self) -> &Path {
         &self.sockets
     }
 
-    /// How reporters reach the API server.
+    /// Returns the kubeconfig of the reporters.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// How often the plugin was asked how it is: once in each cycle of each reporter.
+    /// Returns the number of Status calls: one per round of each reporter.
     pub fn cycles(&self) -> usize {
         usize::try_from(self.plugin.calls().status).unwrap_or(usize::MAX)
     }
 
-    /// Waits until all objects together hold reports of so many nodes, and returns how many there are then or after this time: a server that
-    /// cannot take all of them is a result, too.
-    pub async fn reported(&self, object: Object, reporters: usize, within: Duration) -> Result<usize, Error> {
+    /// Waits until all objects together hold a number of reports, or for the timeout, and returns how many there are. A server that
+    /// cannot store all of them is a result, too.
+    pub async fn reported(
+        &self,
+        object: Object,
+        reporters: usize,
+        timeout: Duration,
+    ) -> Result<usize, Error> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &object.resource());
-        let begin = Instant::now();
+        let start = Instant::now();
         loop {
             self.plane.check_alive()?;
             let mut found = 0;
             for number in 0..self.objects {
                 found += reports(&api.get(&name(number)).await?.data);
             }
-            if found >= reporters || begin.elapsed() > within {
+            if found >= reporters || start.elapsed() > timeout {
                 return Ok(found);
             }
-            tokio::time::sleep(BETWEEN_LOOKS).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-/// The first is called as those of OpenShift are.
+/// The first object has the name of OpenShift's.
 fn name(number: usize) -> String {
     if number == 0 { openshift::NAME.to_owned() } else { format!("{}-{number}", openshift::NAME) }
 }
@@ -185,22 +191,13 @@ fn reports(object: &Value) -> usize {
         .sum()
 }
 
-async fn install_our_kind(plane: &ControlPlane, client: &Client, objects: usize) -> Result<(), Error> {
-    let crd = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds/outrigger.dev_kmshealths.yaml");
-    let output = plane
-        .kubectl()?
-        .args(["apply", "--server-side", "-f"])
-        .arg(crd)
-        .output()
-        .map_err(|source| Error::Io { what: "starting kubectl".into(), source })?;
-    if !output.status.success() {
-        return Err(Error::Refused(String::from_utf8_lossy(&output.stderr).into_owned()));
-    }
+async fn install_kms_health(plane: &ControlPlane, client: &Client, objects: usize) -> Result<(), Error> {
+    kms_health::define(plane)?;
     let kind = Object::KmsHealth.resource();
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
     for number in 0..objects {
         let object = DynamicObject::new(&name(number), &kind).data(serde_json::json!({ "spec": {} }));
-        wait::until("the kind KMSHealth", SOON, || async {
+        wait::until("the CRD KMSHealth", TIMEOUT, || async {
             api.create(&kube::api::PostParams::default(), &object).await.map(drop)
         })
         .await?;
