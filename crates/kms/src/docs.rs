@@ -1,6 +1,7 @@
 //! Tests that compare the generated reference pages with the code.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use api::kms::check::StepName;
 use api::names::kms::preflight as names;
@@ -82,4 +83,35 @@ fn tools_page_matches_code() -> testbed::Result<()> {
         names::PROGRESSING,
     );
     testbed::harness::generated::check("docs/reference/kms-tools.md", &page)
+}
+
+/// Returns all Rust source below a directory.
+fn read_sources(dir: &Path) -> String {
+    let mut text = String::new();
+    for path in std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            text.push_str(&read_sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text.push_str(&std::fs::read_to_string(path).unwrap_or_default());
+        }
+    }
+    text
+}
+
+#[test]
+fn scenarios_page_lists_existing_ids_and_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/reference/scenarios-kms.md")).unwrap_or_default();
+    let tests = read_sources(&root.join("crates/kms/tests"));
+    let sources = read_sources(&root.join("crates/plan/src/kms")) + &tests;
+    let is_id = |word: &&str| word.starts_with("T-") && word.ends_with(|c: char| c.is_ascii_digit());
+    for id in sources.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').filter(is_id) {
+        assert!(page.contains(&format!("| {id} |")), "{id} is not in the page");
+    }
+    let rows = page.lines().filter(|line| line.starts_with("| T-"));
+    let names: Vec<&str> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
+    assert!(names.len() > 60, "{names:?}");
+    for name in names.iter().filter_map(|name| name.rsplit_once("::")).map(|(_, name)| name) {
+        assert!(tests.contains(&format!("fn {name}(")), "no test {name}");
+    }
 }
