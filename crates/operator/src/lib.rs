@@ -1,31 +1,31 @@
-//! The operator: what it is told at its start, how it speaks to sidecars, which Secrets it reads, and what it tells people.
+//! The operator: settings, the node controller, the sidecar client, Secrets, metrics and install manifests.
 //!
 //! # Invariants
 //!
-//! | what always holds | guarded by |
+//! | invariant | test |
 //! |---|---|
-//! | everything that is wrong with the settings is told at once, with flag, variable and cure | `settings::tests::defect_14_every_problem_is_told_at_once_with_flag_variable_and_cure`, `settings::tests::every_setting_that_must_be_given_is_missed` |
-//! | definitions that are older than the operator keep it from starting, since they would drop what it stores | `definitions::without_our_kinds_or_with_older_ones_it_says_so_and_ends` |
-//! | manifests of the operator that we replace start | `settings::tests::manifests_of_the_operator_before_start_and_are_told_what_has_no_effect`, `settings::args::tests::every_environment_variable_of_the_operator_is_read` |
-//! | it may do what it does, and nothing else | `rights::the_operator_may_do_what_it_does_and_nothing_else`, `install::tests::no_rule_has_a_wildcard_or_changes_secrets` |
-//! | what is refused is asked about less and less | `storage::a_finalizer_that_may_not_be_removed_is_asked_about_less_and_less` |
-//! | two processes never take each other's Lease for their own | `settings::tests::two_processes_never_have_the_same_identity` |
-//! | no token is shown to a server that does not have the certificate of the node's Secret, or one of its authority, or one that the Secret had while the same pod ran, replaced ten minutes ago at most | `tls::only_the_certificate_of_the_secret_is_accepted`, `tls::a_renewed_certificate_is_accepted_while_it_is_on_its_way`, `tls::a_certificate_without_authority_is_accepted_until_the_next_is_served`, `a_replaced_certificate_is_good_to_its_pod_and_for_ten_minutes` |
-//! | without a token nothing is sent, and a new one is used at once | `answers::without_a_token_nothing_is_sent`, `answers::a_token_that_was_replaced_is_shown_at_once` |
-//! | no sidecar holds up a pass, and its late answer is told | `background::an_answer_that_takes_long_holds_nothing_up_and_wakes_its_node`, `background::a_sidecar_that_hangs_is_unreachable_in_its_time` |
-//! | however many sidecars hang, a bounded number of them is waited for at once, and none is forgotten | `background::sidecars_that_hang_are_not_all_asked_at_once` |
-//! | a task is given once, however long its answer takes | `background::a_task_is_given_once_however_long_the_answer_takes` |
-//! | nothing is kept of a node that is gone | `background::nothing_is_kept_of_a_node_that_is_gone`, `metrics::tests::defect_11_a_node_that_is_gone_has_no_series` |
-//! | what a sidecar's trouble is called does not change from try to try | `answers::each_answer_means_one_thing_and_says_it_in_the_same_words` |
-//! | a Secret is read once per version | `memory::a_secret_is_read_once_in_each_version` |
-//! | private keys are not kept in memory | `secrets::tests::of_a_certificate_its_key_is_not_kept`, `secrets::tests::of_other_secrets_only_the_shape_is_kept` |
-//! | events hold nobody up, and none is told twice | `telling::events_arrive_on_the_node`, `telling::a_thousand_events_at_once_all_arrive` |
-//! | what a whole fleet has to tell at once arrives | `telling::a_thousand_events_at_once_all_arrive` |
-//! | a node is woken by the Secrets, claims and peers that it names, and by no others | `controller::ties::tests::a_node_is_found_by_what_it_names_until_it_names_something_else` |
-//! | a plan is measured once, and a phase when it is left | `metrics::tests::defect_11_a_plan_is_measured_once_from_its_making_to_its_end`, `metrics::tests::defect_11_the_duration_is_that_of_the_phase_that_was_left` |
+//! | all invalid settings are reported together, with flag, environment variable and fix | `settings::tests::all_invalid_settings_are_reported_together`, `settings::tests::every_required_setting_is_reported_when_missing` |
+//! | the operator does not start with CRDs older than itself, since they would drop fields that it stores | `crds::missing_or_outdated_crd_stops_startup` |
+//! | manifests of the upstream controller keep working | `settings::tests::upstream_flags_are_accepted_and_reported_as_ignored`, `settings::args::tests::every_operator_environment_variable_is_read` |
+//! | the shipped RBAC rules are sufficient and minimal | `permissions::shipped_rbac_is_sufficient_and_minimal`, `install::tests::rbac_has_no_wildcards_and_never_writes_secrets` |
+//! | a rejected write is retried with backoff | `storage::rejected_finalizer_removal_is_retried_with_backoff` |
+//! | two processes never share a Lease identity | `settings::tests::every_process_has_a_unique_identity` |
+//! | the token is sent only to a server that presents the certificate of the node's Secret, one issued by its CA, or one that the Secret had while the same pod ran and that was replaced at most ten minutes ago | `tls::only_certificate_of_secret_is_accepted`, `tls::ca_issued_renewal_is_accepted_during_rollout`, `tls::previous_certificate_is_accepted_until_renewal_is_served`, `previous_certificate_is_accepted_for_its_pod_and_ten_minutes` |
+//! | nothing is sent without a token, and a rotated token is used immediately | `responses::no_request_is_sent_without_a_token`, `responses::rotated_token_is_used_immediately` |
+//! | no sidecar blocks a reconcile, and its late response triggers another one | `background::slow_response_does_not_block_and_wakes_node`, `background::hanging_sidecar_times_out` |
+//! | the number of concurrent sidecar calls is bounded, and no call is lost | `background::concurrent_calls_are_bounded` |
+//! | a task is submitted once, however long the response takes | `background::slow_submission_is_sent_once` |
+//! | no state is kept for a deleted node | `background::deleted_node_leaves_no_calls`, `metrics::tests::deleted_node_has_no_series` |
+//! | the message of a sidecar error does not change from retry to retry | `responses::response_mapping_is_stable` |
+//! | each version of a Secret is read once | `secrets::secret_is_read_once_per_version` |
+//! | private keys are not kept in memory | `secrets::tests::private_key_of_tls_secret_is_redacted`, `secrets::tests::other_secrets_keep_only_their_shape` |
+//! | events never block a reconcile, and none is recorded twice | `events::events_are_recorded_on_the_node`, `events::burst_of_a_thousand_events_is_recorded` |
+//! | the events of a whole fleet are recorded when it starts at once | `events::burst_of_a_thousand_events_is_recorded` |
+//! | a node is reconciled when a Secret, claim or peer that it references changes, and for no other | `controller::reference_index::tests::node_is_found_by_its_references_until_they_change` |
+//! | a plan is measured once, and a phase when the node leaves it | `metrics::tests::plan_duration_is_recorded_once_per_plan`, `metrics::tests::phase_duration_is_recorded_for_the_phase_left` |
 
 mod controller;
-mod definitions;
+mod crds;
 pub mod install;
 pub mod metrics;
 mod run;
@@ -33,5 +33,5 @@ pub mod secrets;
 pub mod settings;
 pub mod sidecar;
 
-pub use definitions::Error as DefinitionsError;
+pub use crds::Error as CrdError;
 pub use run::{Error, run};

@@ -1,9 +1,9 @@
-//! Metrics of nodes, under the names that dashboards for the operator before us already use.
+//! Metrics of nodes, with the names that dashboards of the upstream controller use.
 //!
-//! What is true of a node now is made from the nodes themselves when it is asked for: it cannot outlive them, nor drift away
-//! from them. What has happened is counted when it was stored.
+//! Gauges are computed from the watched nodes at each scrape: they cannot outlive a node or drift from it. Counters and
+//! histograms are updated after a status is stored.
 
-mod now;
+mod collector;
 
 use api::SeiNode;
 use api::names::task;
@@ -17,32 +17,32 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use runtime::metrics::Metrics;
 
-use self::now::Now;
+use self::collector::NodeCollector;
 
-/// The controller of nodes, as metrics name it.
+/// The name of the node controller in metrics.
 pub const CONTROLLER: &str = "seinode";
 
 runtime::catalogue! {
-    /// Every metric of the operator, in the order of the documentation.
+    /// All metrics of the operator, in the order of the documentation.
     ALL;
-    PHASE: Gauge "sei_controller_seinode_phase" ["namespace", "name", "phase"] "1 for the phase that a node is in, 0 for each other";
-    TRANSITIONS: Counter "sei_controller_seinode_phase_transitions_total" ["controller", "namespace", "from_phase", "to_phase"] "Times that nodes went from one phase to another";
-    PHASE_TIME: Histogram "sei_controller_seinode_phase_duration_seconds" ["namespace", "chain_id", "phase"] "Time that nodes spent in a phase that they have left";
-    PLAN_TIME: Histogram "sei_controller_plan_duration_seconds" ["controller", "namespace", "plan_type", "outcome"] "Time from the making of a plan to its end: complete, failed or superseded by another";
-    PLAN_ACTIVE: Gauge "sei_controller_plan_active" ["controller", "namespace"] "Nodes that have a plan which is being carried out";
-    PROBES: Counter "sei_controller_seinode_sidecar_health_probes_total" ["controller", "namespace", "outcome"] "Times that sidecars were asked whether they let seid run: ready, not_ready or unreachable";
-    SIDECAR_READY: Gauge "sei_controller_seinode_sidecar_ready" ["namespace", "name"] "1 while a node's sidecar lets seid run, else 0";
-    ERRORS: Counter "sei_controller_reconcile_errors_total" ["controller", "namespace"] "Passes over a node that ended with an error";
-    CONDITIONS: Gauge "outrigger_conditions" ["kind", "namespace", "type", "status", "reason"] "How many objects have a condition with a status and a reason";
+    PHASE: Gauge "sei_controller_seinode_phase" ["namespace", "name", "phase"] "Phase of a node: 1 for the current phase, 0 for all others";
+    TRANSITIONS: Counter "sei_controller_seinode_phase_transitions_total" ["controller", "namespace", "from_phase", "to_phase"] "Phase transitions of nodes";
+    PHASE_TIME: Histogram "sei_controller_seinode_phase_duration_seconds" ["namespace", "chain_id", "phase"] "Time that nodes spent in a phase, recorded when they leave it";
+    PLAN_TIME: Histogram "sei_controller_plan_duration_seconds" ["controller", "namespace", "plan_type", "outcome"] "Time from the creation of a plan to its end, by outcome: complete, failed or superseded";
+    PLAN_ACTIVE: Gauge "sei_controller_plan_active" ["controller", "namespace"] "Nodes with an active plan";
+    PROBES: Counter "sei_controller_seinode_sidecar_health_probes_total" ["controller", "namespace", "outcome"] "Health probes of sidecars, by outcome: ready, not_ready or unreachable";
+    SIDECAR_READY: Gauge "sei_controller_seinode_sidecar_ready" ["namespace", "name"] "1 if the sidecar of a node is ready, 0 otherwise";
+    ERRORS: Counter "sei_controller_reconcile_errors_total" ["controller", "namespace"] "Reconciles of nodes that failed";
+    CONDITIONS: Gauge "outrigger_conditions" ["kind", "namespace", "type", "status", "reason"] "Objects by condition type, status and reason";
 }
 
-/// Seconds that a node spends in a phase, from a warm start to a long snapshot.
-const PHASE_TIMES: [f64; 10] = [10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1200.0, 1800.0, 3600.0];
+/// Histogram buckets in seconds, from a warm start to a long snapshot restore.
+const PHASE_BUCKETS: [f64; 10] = [10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1200.0, 1800.0, 3600.0];
 
-/// Seconds that a plan takes.
-const PLAN_TIMES: [f64; 9] = [1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0];
+/// Histogram buckets of plans in seconds.
+const PLAN_BUCKETS: [f64; 9] = [1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0];
 
-/// Every phase of a node.
+/// All phases of a node.
 const PHASES: [SeiNodePhase; 5] = [
     SeiNodePhase::Pending,
     SeiNodePhase::Initializing,
@@ -52,7 +52,7 @@ const PHASES: [SeiNodePhase; 5] = [
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByTransition {
+struct TransitionLabels {
     controller: &'static str,
     namespace: String,
     from_phase: &'static str,
@@ -60,14 +60,14 @@ struct ByTransition {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByPhase {
+struct PhaseLabels {
     namespace: String,
     chain_id: String,
     phase: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByPlan {
+struct PlanLabels {
     controller: &'static str,
     namespace: String,
     plan_type: &'static str,
@@ -75,57 +75,65 @@ struct ByPlan {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
+struct ProbeLabels {
     controller: &'static str,
     namespace: String,
     outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByNamespace {
+struct ErrorLabels {
     controller: &'static str,
     namespace: String,
 }
 
-type Times<L> = Family<L, Histogram, fn() -> Histogram>;
+type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// Metrics of nodes.
 #[derive(Clone, Debug)]
 pub struct NodeMetrics {
-    transitions: Family<ByTransition, Counter>,
-    phase_time: Times<ByPhase>,
-    plan_time: Times<ByPlan>,
-    probes: Family<ByOutcome, Counter>,
-    errors: Family<ByNamespace, Counter>,
+    transitions: Family<TransitionLabels, Counter>,
+    phase_time: Histograms<PhaseLabels>,
+    plan_time: Histograms<PlanLabels>,
+    probes: Family<ProbeLabels, Counter>,
+    errors: Family<ErrorLabels, Counter>,
 }
 
 impl NodeMetrics {
-    /// Metrics of nodes, all registered. `nodes` shows every node that this process looks after, as it was last seen: none
-    /// while another process leads, or each node would be there twice.
+    /// Creates and registers the metrics. `for_each_node` visits every watched node.
     #[must_use]
-    pub fn new(metrics: &Metrics, nodes: impl Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync + 'static) -> Self {
-        let these = Self {
+    pub fn new(
+        metrics: &Metrics,
+        for_each_node: impl Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync + 'static,
+    ) -> Self {
+        let node_metrics = Self {
             transitions: Family::default(),
-            phase_time: Family::new_with_constructor(|| Histogram::new(PHASE_TIMES)),
-            plan_time: Family::new_with_constructor(|| Histogram::new(PLAN_TIMES)),
+            phase_time: Family::new_with_constructor(|| Histogram::new(PHASE_BUCKETS)),
+            plan_time: Family::new_with_constructor(|| Histogram::new(PLAN_BUCKETS)),
             probes: Family::default(),
             errors: Family::default(),
         };
-        metrics.register(&TRANSITIONS, these.transitions.clone());
-        metrics.register(&PHASE_TIME, these.phase_time.clone());
-        metrics.register(&PLAN_TIME, these.plan_time.clone());
-        metrics.register(&PROBES, these.probes.clone());
-        metrics.register(&ERRORS, these.errors.clone());
-        metrics.collect(Now::of(nodes));
-        these
+        metrics.register(&TRANSITIONS, node_metrics.transitions.clone());
+        metrics.register(&PHASE_TIME, node_metrics.phase_time.clone());
+        metrics.register(&PLAN_TIME, node_metrics.plan_time.clone());
+        metrics.register(&PROBES, node_metrics.probes.clone());
+        metrics.register(&ERRORS, node_metrics.errors.clone());
+        metrics.collect(NodeCollector::new(for_each_node));
+        node_metrics
     }
 
-    /// A status was stored: what happened between it and the one before.
-    pub fn stored(&self, node: &SeiNode, before: &SeiNodeStatus, after: &SeiNodeStatus, now: &Time) {
+    /// Records the change from the previous status to the stored one.
+    pub fn record_status_change(
+        &self,
+        node: &SeiNode,
+        before: &SeiNodeStatus,
+        after: &SeiNodeStatus,
+        now: &Time,
+    ) {
         let namespace = node.metadata.namespace.clone().unwrap_or_default();
         if before.phase != after.phase {
             self.transitions
-                .get_or_create(&ByTransition {
+                .get_or_create(&TransitionLabels {
                     controller: CONTROLLER,
                     namespace: namespace.clone(),
                     from_phase: before.phase.map_or("", phase_name),
@@ -136,22 +144,22 @@ impl NodeMetrics {
                 let chain_id = node.spec.chain_id.clone();
                 let phase = phase_name(left);
                 self.phase_time
-                    .get_or_create(&ByPhase { namespace: namespace.clone(), chain_id, phase })
+                    .get_or_create(&PhaseLabels { namespace: namespace.clone(), chain_id, phase })
                     .observe(seconds(since, now));
             }
         }
-        if let Some((plan, outcome)) = ended(before, after)
+        if let Some((plan, outcome)) = ended_plan(before, after)
             && let Some(since) = &plan.created_at
         {
             let plan_type = plan_type(plan);
             self.plan_time
-                .get_or_create(&ByPlan { controller: CONTROLLER, namespace, plan_type, outcome })
+                .get_or_create(&PlanLabels { controller: CONTROLLER, namespace, plan_type, outcome })
                 .observe(seconds(since, now));
         }
     }
 
-    /// A sidecar was asked whether it lets seid run. An answer that is still to come counts when it has come.
-    pub fn probed(&self, namespace: &str, health: &Health) {
+    /// Records a health probe. A pending probe counts when its result is there.
+    pub fn record_probe(&self, namespace: &str, health: &Health) {
         let outcome = match health {
             Health::Unasked => return,
             Health::Ready => "ready",
@@ -159,18 +167,18 @@ impl NodeMetrics {
             Health::Unreachable(_) => "unreachable",
         };
         let namespace = namespace.to_owned();
-        self.probes.get_or_create(&ByOutcome { controller: CONTROLLER, namespace, outcome }).inc();
+        self.probes.get_or_create(&ProbeLabels { controller: CONTROLLER, namespace, outcome }).inc();
     }
 
-    /// A pass over a node of a namespace ended with an error.
-    pub fn failed(&self, namespace: &str) {
+    /// Records a failed reconcile of a node.
+    pub fn record_reconcile_error(&self, namespace: &str) {
         let namespace = namespace.to_owned();
-        self.errors.get_or_create(&ByNamespace { controller: CONTROLLER, namespace }).inc();
+        self.errors.get_or_create(&ErrorLabels { controller: CONTROLLER, namespace }).inc();
     }
 }
 
-/// The plan that was carried out before and is no longer, and how it ended.
-fn ended<'a>(before: &'a SeiNodeStatus, after: &SeiNodeStatus) -> Option<(&'a TaskPlan, &'static str)> {
+/// Returns the plan that is no longer active, and its outcome.
+fn ended_plan<'a>(before: &'a SeiNodeStatus, after: &SeiNodeStatus) -> Option<(&'a TaskPlan, &'static str)> {
     let plan = before.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active)?;
     let outcome = match after.plan.as_ref().filter(|now| now.id == plan.id).map(|now| now.phase) {
         Some(PlanPhase::Active) => return None,
@@ -182,7 +190,7 @@ fn ended<'a>(before: &'a SeiNodeStatus, after: &SeiNodeStatus) -> Option<(&'a Ta
     Some((plan, outcome))
 }
 
-/// What a plan is for, read from its tasks: plans of the operator before us say it in no other way.
+/// Returns the type of a plan. It is derived from the tasks, since plans of the upstream controller do not store it.
 fn plan_type(plan: &TaskPlan) -> &'static str {
     let has = |name: &str| plan.tasks.iter().any(|task| task.task_type == name);
     let only_mark_ready = plan.tasks.iter().all(|task| task.task_type == TaskType::MarkReady.as_str());
@@ -205,7 +213,7 @@ fn phase_name(phase: SeiNodePhase) -> &'static str {
     }
 }
 
-/// Between two times; a clock that was set back does not make it negative.
+/// Returns the seconds between two times. A clock that was set back does not make them negative.
 fn seconds(since: &Time, now: &Time) -> f64 {
     now.0.duration_since(since.0).as_secs_f64().max(0.0)
 }

@@ -1,39 +1,39 @@
-//! The operator's process, from its settings to its end.
+//! Runs the operator process.
 
 use runtime::process::{self, Process};
 use runtime::telemetry::Options;
 
 use crate::settings::Settings;
-use crate::{controller, definitions};
+use crate::{controller, crds};
 
-/// Why the operator ended, or did not begin.
+/// An error that stops the operator, or keeps it from starting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// As any process.
+    /// The process failed.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// The definitions that are installed do not fit.
+    /// The installed CRDs do not fit this operator.
     #[error(transparent)]
-    Definitions(#[from] definitions::Error),
-    /// A watch that must not be.
+    Crds(#[from] crds::Error),
+    /// A watch is not allowed.
     #[error(transparent)]
     Watch(#[from] runtime::watch::SecretsOfAll),
 }
 
-/// Lives as the operator until it is told to end.
+/// Runs the operator until it receives SIGTERM.
 pub async fn run(settings: Settings) -> Result<(), Error> {
     let options = Options {
         format: settings.log_format,
         level: &settings.log_level,
-        traces_to: settings.traces_to.as_deref(),
+        traces_to: settings.otlp_endpoint.as_deref(),
         service: "outrigger-operator",
     };
     let mut process = Process::begin(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
-    for sentence in &settings.without_effect {
-        tracing::warn!("{sentence}");
+    for ignored in &settings.ignored {
+        tracing::warn!(setting = ignored.name, reason = ignored.reason, "setting has no effect");
     }
-    definitions::check(&process.client).await?;
+    crds::check(&process.client).await?;
     controller::start(&settings, &mut process)?;
     Ok(process.live(settings.admin).await?)
 }

@@ -1,4 +1,4 @@
-//! Secrets that nodes name: read one by one and only when they have changed, and remembered without what is secret in them.
+//! Reads the Secrets that nodes reference: one by one, only when they have changed, and cached without their secret values.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,119 +15,117 @@ use runtime::Key;
 use runtime::watch::{Cache, Change};
 use serde_json::Value;
 
-/// The key of a certificate's authority in a Secret.
-pub(crate) const AUTHORITY: &str = "ca.crt";
+/// The key of the CA certificate in a TLS Secret.
+pub(crate) const CA_CERTIFICATE: &str = "ca.crt";
 
-/// The type of a Secret that holds a certificate.
-const TLS: &str = "kubernetes.io/tls";
+/// The type of a TLS Secret.
+const TLS_TYPE: &str = "kubernetes.io/tls";
 
-/// Stands for something that is there and is nobody's business.
-const SOMETHING: &str = "*";
+/// Replaces a value that is not empty.
+const REDACTED: &str = "*";
 
-/// Metadata of Secrets, as a watch sees it.
+/// The metadata of a Secret.
 pub type SecretMeta = PartialObjectMeta<Secret>;
 
-/// The Secrets that nodes name.
+/// Reads and caches the Secrets that nodes reference.
 #[derive(Clone)]
-pub struct Secrets {
+pub struct SecretReader {
     client: Client,
-    seen: Vec<Cache<SecretMeta>>,
-    read: Arc<Mutex<HashMap<Key, Read>>>,
+    metadata: Vec<Cache<SecretMeta>>,
+    cache: Arc<Mutex<HashMap<Key, CachedSecret>>>,
 }
 
-/// A Secret as it was read.
 #[derive(Clone)]
-struct Read {
-    /// The version that the watch showed then, and the version that was read, which may be a later one.
+struct CachedSecret {
+    /// The version in the watch at the time of the read, and the version that was read, which may be newer.
     versions: [String; 2],
     secret: Arc<Secret>,
 }
 
-impl Secrets {
-    /// Secrets whose metadata these watches see: one of all namespaces, or one for each that is looked after.
+impl SecretReader {
+    /// Creates a reader. `metadata` has one cache for all namespaces, or one for each watched namespace.
     #[must_use]
-    pub fn new(client: Client, seen: Vec<Cache<SecretMeta>>) -> Self {
-        Self { client, seen, read: Arc::default() }
+    pub fn new(client: Client, metadata: Vec<Cache<SecretMeta>>) -> Self {
+        Self { client, metadata, cache: Arc::default() }
     }
 
-    /// Waits until the first lists are complete.
-    pub async fn synced(&self) {
-        for cache in &self.seen {
+    /// Waits until the initial lists are complete.
+    pub async fn wait_synced(&self) {
+        for cache in &self.metadata {
             cache.synced().await;
         }
     }
 
-    /// What is seen of a Secret. It is read from the API server only in a version that was not read yet. One that the watch
-    /// does not show is asked for: a Secret that was made together with its node may be shown a moment after it, and to call
-    /// it missing would be a false alarm.
-    pub async fn look(&self, namespace: &str, name: &str) -> SecretSight {
+    /// Returns a Secret. Each version is read from the API server only once. A Secret that the watch has not delivered is
+    /// read, too: one that was created together with its node may be delivered after it, and must not be reported missing.
+    pub async fn get(&self, namespace: &str, name: &str) -> SecretSight {
         let key = Key { namespace: namespace.to_owned(), name: name.to_owned() };
-        let seen = self.seen.iter().find_map(|cache| cache.get(&key));
-        let version = seen.and_then(|seen| seen.resource_version()).unwrap_or_default();
+        let metadata = self.metadata.iter().find_map(|cache| cache.get(&key));
+        let version = metadata.and_then(|metadata| metadata.resource_version()).unwrap_or_default();
         if !version.is_empty()
-            && let Some(read) = self.read().get(&key)
-            && read.versions.contains(&version)
+            && let Some(cached) = self.cache().get(&key)
+            && cached.versions.contains(&version)
         {
-            return SecretSight::Found(read.secret.clone());
+            return SecretSight::Found(cached.secret.clone());
         }
         match Api::<Secret>::namespaced(self.client.clone(), namespace).get_opt(name).await {
             Ok(Some(secret)) => {
                 let versions = [version, secret.resource_version().unwrap_or_default()];
-                let secret = Arc::new(public(secret));
-                self.read().insert(key, Read { versions, secret: secret.clone() });
+                let secret = Arc::new(redact(secret));
+                self.cache().insert(key, CachedSecret { versions, secret: secret.clone() });
                 SecretSight::Found(secret)
             }
             Ok(None) => {
-                self.read().remove(&key);
+                self.cache().remove(&key);
                 SecretSight::Missing
             }
-            Err(error) => SecretSight::Unreadable(why(&error)),
+            Err(error) => SecretSight::Unreadable(describe(&error)),
         }
     }
 
-    /// To be told what the watch of metadata sees, so that nothing is remembered of a Secret that is gone.
-    pub fn changed(&self, change: &Change<SecretMeta>) {
+    /// Handles a change in the watch: a deleted Secret is dropped from the cache.
+    pub fn handle_change(&self, change: &Change<SecretMeta>) {
         if let Change::Gone(secret) = change {
-            self.read().remove(&Key::of(&**secret));
+            self.cache().remove(&Key::of(&**secret));
         }
     }
 
-    fn read(&self) -> MutexGuard<'_, HashMap<Key, Read>> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, HashMap<Key, CachedSecret>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for SecretReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secrets").field("read", &self.read().len()).finish_non_exhaustive()
+        f.debug_struct("SecretReader").field("cached", &self.cache().len()).finish_non_exhaustive()
     }
 }
 
-/// Why a Secret cannot be read, in few words: they end up in status.
-fn why(error: &kube::Error) -> String {
+/// Describes a failed read for the status of a node. The text is short and does not change from retry to retry.
+fn describe(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => {
-            "the operator may not read Secrets there (403): give its ServiceAccount the right".into()
+            "the operator is not allowed to read Secrets in this namespace (403): grant its ServiceAccount get on secrets".into()
         }
-        kube::Error::Api(status) => format!("the API server answers with code {}", status.code),
-        _ => "the API server gives no answer".into(),
+        kube::Error::Api(status) => format!("the API server returned status {}", status.code),
+        _ => "the API server did not respond".into(),
     }
 }
 
-/// What decisions need of a Secret: which keys it has, whether there is something under them, and of JSON its shape. Only
-/// certificates are kept as they are. A key that is not in memory cannot be read out of it.
-fn public(secret: Secret) -> Secret {
-    let is_tls = secret.type_.as_deref() == Some(TLS);
+/// Removes the secret values. Decisions need the keys of a Secret, whether a value is empty, and the shape of JSON; only
+/// certificates are kept. A private key that is not in memory cannot leak from it.
+fn redact(secret: Secret) -> Secret {
+    let is_tls = secret.type_.as_deref() == Some(TLS_TYPE);
     let data = secret.data.map(|data| {
         let values = data.into_iter().map(|(key, value)| {
-            let certificate = is_tls && matches!(key.as_str(), data_key::TLS_CERTIFICATE | AUTHORITY);
-            (key, if certificate { value } else { ByteString(shape(&value.0)) })
+            let is_public = is_tls && matches!(key.as_str(), data_key::TLS_CERTIFICATE | CA_CERTIFICATE);
+            (key, if is_public { value } else { ByteString(redact_value(&value.0)) })
         });
         values.collect()
     });
     let meta = secret.metadata;
     Secret {
-        // Without annotations: `kubectl apply` writes the whole Secret into one.
+        // Without annotations: `kubectl apply` stores the whole Secret in one.
         metadata: ObjectMeta {
             name: meta.name,
             namespace: meta.namespace,
@@ -142,23 +140,23 @@ fn public(secret: Secret) -> Secret {
     }
 }
 
-/// A value without its content: nothing stays nothing, JSON stays JSON with the same fields, all else is [`SOMETHING`].
-fn shape(value: &[u8]) -> Vec<u8> {
+/// Redacts a value: an empty one stays empty, JSON keeps its fields, anything else becomes [`REDACTED`].
+fn redact_value(value: &[u8]) -> Vec<u8> {
     if value.is_empty() {
         return Vec::new();
     }
-    let document = serde_json::from_slice::<Value>(value).ok().map(shape_of);
-    document.and_then(|document| serde_json::to_vec(&document).ok()).unwrap_or_else(|| SOMETHING.into())
+    let document = serde_json::from_slice::<Value>(value).ok().map(redact_json);
+    document.and_then(|document| serde_json::to_vec(&document).ok()).unwrap_or_else(|| REDACTED.into())
 }
 
-fn shape_of(document: Value) -> Value {
+fn redact_json(document: Value) -> Value {
     match document {
-        Value::String(text) if !text.is_empty() => Value::String(SOMETHING.into()),
+        Value::String(text) if !text.is_empty() => Value::String(REDACTED.into()),
         Value::String(text) => Value::String(text),
         Value::Object(fields) => {
-            Value::Object(fields.into_iter().map(|(name, value)| (name, shape_of(value))).collect())
+            Value::Object(fields.into_iter().map(|(name, value)| (name, redact_json(value))).collect())
         }
-        Value::Array(values) => Value::Array(values.into_iter().map(shape_of).collect()),
+        Value::Array(values) => Value::Array(values.into_iter().map(redact_json).collect()),
         Value::Null | Value::Bool(_) | Value::Number(_) => Value::Null,
     }
 }
@@ -169,12 +167,12 @@ mod tests {
 
     use super::*;
 
-    fn kept(type_: &str, data: &[(&str, &str)]) -> Secret {
+    fn redacted(type_: &str, data: &[(&str, &str)]) -> Secret {
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().into())));
         let metadata = serde_json::from_value(json!({
-            "name": "a", "resourceVersion": "7", "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "hush" },
+            "name": "a", "resourceVersion": "7", "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "hidden" },
         }));
-        public(Secret {
+        redact(Secret {
             type_: Some(type_.into()),
             data: Some(data.collect()),
             metadata: metadata.unwrap(),
@@ -187,23 +185,26 @@ mod tests {
     }
 
     #[test]
-    fn of_a_certificate_its_key_is_not_kept() {
-        let secret = kept(TLS, &[("tls.crt", "public"), ("ca.crt", "authority"), ("tls.key", "hush")]);
-        assert_eq!((value(&secret, "tls.crt"), value(&secret, "ca.crt")), ("public", "authority"));
-        assert_eq!(value(&secret, "tls.key"), SOMETHING);
-        assert!(!format!("{secret:?}").contains("hush"), "{secret:?}");
-        assert_eq!(value(&kept(TLS, &[("tls.key", "")]), "tls.key"), "", "nothing stays nothing");
+    fn private_key_of_tls_secret_is_redacted() {
+        let secret = redacted(TLS_TYPE, &[("tls.crt", "public"), ("ca.crt", "ca"), ("tls.key", "hidden")]);
+        assert_eq!((value(&secret, "tls.crt"), value(&secret, "ca.crt")), ("public", "ca"));
+        assert_eq!(value(&secret, "tls.key"), REDACTED);
+        assert!(!format!("{secret:?}").contains("hidden"), "{secret:?}");
+        assert_eq!(
+            value(&redacted(TLS_TYPE, &[("tls.key", "")]), "tls.key"),
+            "",
+            "an empty value stays empty"
+        );
     }
 
     #[test]
-    fn of_other_secrets_only_the_shape_is_kept() {
-        let key =
-            r#"{"address":"hush","pub_key":{"type":"hush","value":""},"priv_key":{"value":["hush"]},"n":7}"#;
-        let secret = kept(
+    fn other_secrets_keep_only_their_shape() {
+        let key = r#"{"address":"hidden","pub_key":{"type":"hidden","value":""},"priv_key":{"value":["hidden"]},"n":7}"#;
+        let secret = redacted(
             "Opaque",
-            &[("priv_validator_key.json", key), ("pass", "hush"), ("tls.crt", "hush"), ("none", "")],
+            &[("priv_validator_key.json", key), ("pass", "hidden"), ("tls.crt", "hidden"), ("none", "")],
         );
-        assert!(!serde_json::to_string(&secret).unwrap().contains("hush"));
+        assert!(!serde_json::to_string(&secret).unwrap().contains("hidden"));
         let shape: Value = serde_json::from_str(value(&secret, "priv_validator_key.json")).unwrap();
         assert_eq!(
             shape,

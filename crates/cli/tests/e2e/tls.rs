@@ -25,7 +25,7 @@ const CERTIFICATE: &str = "full-node-sidecar-tls";
 const MAX_DELAY_SECONDS: i64 = 20;
 
 /// Message for a sidecar that is starved of CPU, which is unrelated to certificates.
-const CPU_STARVATION: &str = "no answer within 2 s";
+const CPU_STARVATION: &str = "the sidecar did not respond within 2 s";
 
 fn issuer(name: &str) -> Value {
     json!({ "sidecar": { "tls": { "issuerName": name, "issuerKind": "Issuer", "secretName": null } } })

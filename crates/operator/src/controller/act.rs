@@ -1,4 +1,5 @@
-//! Does what was decided. What the API server and the sidecar answer becomes part of what was seen.
+//! The act stage: executes the actions of a decision. The responses of the API server and the sidecar become part of the
+//! observed state.
 
 use api::SeiNode;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -10,179 +11,189 @@ use runtime::write::{self, Outcome, Writer, Written};
 use serde::Serialize;
 
 use super::Error;
-use super::objects::Objects;
-use super::seen::{Seen, going};
+use super::object_store::{ObjectStore, terminating};
+use super::observe::tls_secret;
+use super::stores::ObjectStores;
 use crate::sidecar::Sidecars;
 
-/// What an act needs.
-pub(super) struct Actor<'a> {
+/// Executes actions on behalf of one node.
+pub(super) struct Executor<'a> {
     pub(super) writer: &'a Writer,
-    pub(super) objects: &'a Objects,
+    pub(super) stores: &'a ObjectStores,
     pub(super) sidecars: &'a Sidecars,
     pub(super) key: &'a Key,
     pub(super) node: &'a SeiNode,
 }
 
-impl Actor<'_> {
-    /// Does one thing. An error means that it is not known what the world looks like now: the pass is over, nothing is
-    /// recorded, and the next one looks again.
-    pub(super) async fn act(&self, action: Action, world: &mut World) -> Result<(), Error> {
+impl Executor<'_> {
+    /// Executes one action. After an error the observed state is unknown: the reconcile ends without a status write, and the
+    /// next one observes everything again.
+    pub(super) async fn execute(&self, action: Action, observed: &mut World) -> Result<(), Error> {
         match action {
-            Action::Apply(object) => self.write(object, world, false).await,
-            Action::Create(object) => self.write(object, world, true).await,
-            Action::Delete(doomed) => self.delete(doomed, world).await,
+            Action::Apply(object) => self.write(object, observed, false).await,
+            Action::Create(object) => self.write(object, observed, true).await,
+            Action::Delete(deletion) => self.delete(deletion, observed).await,
             Action::Submit(transport, request) => {
                 let id = request.id.clone().unwrap_or_default();
-                let trusted = transport.secret.as_ref().and_then(|name| world.secrets.get(name));
-                let said = self.sidecars.submit(self.key, &transport, trusted, &request).await;
-                // Given, as far as we know; what it says of the task is asked anew.
-                let said = said.unwrap_or_else(|| Submission::Unknown("its answer is still to come".into()));
-                world.sidecar.task = Default::default();
-                world.sidecar.submitted = Some((id, said));
+                let secret = tls_secret(&transport, observed);
+                let submission =
+                    self.sidecars.submit_task(self.key, &transport, secret.as_ref(), &request).await;
+                let pending = || Submission::Unknown("waiting for the response of the sidecar".into());
+                // What was observed of the task before is outdated now.
+                observed.sidecar.task = Default::default();
+                observed.sidecar.submitted = Some((id, submission.unwrap_or_else(pending)));
                 Ok(())
             }
         }
     }
 
-    async fn write(&self, object: Object, world: &mut World, new: bool) -> Result<(), Error> {
-        let objects = self.objects;
+    async fn write(&self, object: Object, observed: &mut World, create: bool) -> Result<(), Error> {
+        let stores = self.stores;
         let kind = object.kind();
-        macro_rules! written {
-            ($wanted:expr, $live:expr, $seen:expr, $as_seen:expr) => {{
-                let live = if new { None } else { $live.clone() };
-                let outcome = self.one(&**$wanted, live.as_deref(), new).await?;
+        macro_rules! write_object {
+            ($desired:expr, $live:expr, $store:expr, $convert:expr) => {{
+                let live = if create { None } else { $live.clone() };
+                let outcome = self.write_one(&**$desired, live.as_deref(), create).await?;
                 match (&outcome, &live) {
-                    // The API server found it as wanted, although it reads differently.
-                    (Outcome::Unchanged, Some(live)) => world.memo.found_as_wished(self.node, &**live),
-                    (Outcome::Applied(object), _) if !new => world.memo.found_as_wished(self.node, object),
+                    // The API server found no difference, although the live object reads differently.
+                    (Outcome::Unchanged, Some(live)) => self.record_in_sync(observed, &**live),
+                    (Outcome::Applied(object), _) if !create => self.record_in_sync(observed, object),
                     _ => {}
                 }
-                if let Some(object) = self.learn(kind, outcome, world)? {
-                    $live = Some($seen.wrote($as_seen(object)?));
+                if let Some(object) = self.record_outcome(kind, outcome, observed)? {
+                    $live = Some($store.record_write($convert(object)?));
                 }
             }};
         }
         match &object {
-            Object::StatefulSet(wanted) => {
-                let as_seen = |set: StatefulSet| SeenSet::try_from(&set).map_err(write::Error::from);
-                written!(wanted, world.stateful_set, objects.stateful_sets, as_seen);
+            Object::StatefulSet(desired) => {
+                let convert = |set: StatefulSet| SeenSet::try_from(&set).map_err(write::Error::from);
+                write_object!(desired, observed.stateful_set, stores.stateful_sets, convert);
             }
-            Object::Service(wanted) => written!(wanted, world.service, objects.services, same),
-            Object::ConfigMap(wanted) => written!(wanted, world.proxy_config, objects.config_maps, same),
-            Object::NetworkPolicy(wanted) => {
-                written!(wanted, world.network_policy, objects.network_policies, same);
+            Object::Service(desired) => write_object!(desired, observed.service, stores.services, whole),
+            Object::ConfigMap(desired) => {
+                write_object!(desired, observed.proxy_config, stores.config_maps, whole)
             }
-            Object::Claim(wanted) => written!(wanted, world.claim, objects.claims, same),
-            Object::Certificate(wanted) => {
-                written!(wanted, world.certificate, objects.certificates.seen, same);
+            Object::NetworkPolicy(desired) => {
+                write_object!(desired, observed.network_policy, stores.network_policies, whole);
             }
-            Object::Job(wanted) => written!(wanted, world.job, objects.jobs, same),
+            Object::Claim(desired) => write_object!(desired, observed.claim, stores.claims, whole),
+            Object::Certificate(desired) => {
+                write_object!(desired, observed.certificate, stores.certificates.store, whole);
+            }
+            Object::Job(desired) => write_object!(desired, observed.job, stores.jobs, whole),
         }
         Ok(())
     }
 
-    async fn one<K, L>(&self, wanted: &K, live: Option<&L>, new: bool) -> Result<Outcome<K>, Error>
+    async fn write_one<K, L>(&self, desired: &K, live: Option<&L>, create: bool) -> Result<Outcome<K>, Error>
     where
         K: Written,
         L: Resource + Serialize,
     {
-        if new {
-            return Ok(self.writer.create(wanted).await?);
+        if create {
+            return Ok(self.writer.create(desired).await?);
         }
         match live {
-            Some(live) if same_controller(wanted, live) => Ok(self.writer.take_back(wanted, live).await?),
-            live => Ok(self.writer.apply(wanted, live).await?),
+            Some(live) if has_same_controller(desired, live) => {
+                Ok(self.writer.take_back(desired, live).await?)
+            }
+            live => Ok(self.writer.apply(desired, live).await?),
         }
     }
 
-    /// What a write tells. An object that comes back is what was seen from now on.
-    fn learn<K: Written>(
+    fn record_in_sync<L: Resource<DynamicType = ()>>(&self, observed: &World, live: &L) {
+        observed.memo.found_as_wished(self.node, live);
+    }
+
+    /// Records the outcome of a write. Returns the object as it is stored now, if the API server returned it.
+    fn record_outcome<K: Written>(
         &self,
         kind: &'static str,
         outcome: Outcome<K>,
-        world: &mut World,
+        observed: &mut World,
     ) -> Result<Option<K>, Error> {
-        let refusal = match outcome {
+        let failure = match outcome {
             Outcome::Applied(object) => return Ok(Some(object)),
             Outcome::Unchanged => return Ok(None),
-            Outcome::Conflict(why) => Refusal::Conflict(why),
-            Outcome::Rejected(why) => Refusal::Rejected(why),
-            Outcome::Forbidden(why) | Outcome::Unavailable(why) => Refusal::NotNow(why),
-            Outcome::Stale(why) | Outcome::Unknown(why) => {
-                return Err(Error::LookAgain { what: kind, why });
+            Outcome::Conflict(reason) => Refusal::Conflict(reason),
+            Outcome::Rejected(reason) => Refusal::Rejected(reason),
+            Outcome::Forbidden(reason) | Outcome::Unavailable(reason) => Refusal::NotNow(reason),
+            Outcome::Stale(reason) | Outcome::Unknown(reason) => {
+                return Err(Error::OutdatedObject { kind, reason });
             }
             Outcome::Missing if kind == "Certificate" => {
-                Refusal::NotNow("there is no kind Certificate: install cert-manager".into())
+                Refusal::NotNow("the Certificate CRD is not installed: install cert-manager".into())
             }
             Outcome::Missing => {
-                return Err(Error::LookAgain {
-                    what: kind,
-                    why: "it, or its namespace, is not there".into(),
-                });
+                let reason = "the object or its namespace does not exist".into();
+                return Err(Error::OutdatedObject { kind, reason });
             }
         };
-        world.refused.insert(kind, refusal);
+        observed.refused.insert(kind, failure);
         Ok(None)
     }
 
-    async fn delete(&self, doomed: Doomed, world: &mut World) -> Result<(), Error> {
-        let objects = self.objects;
-        match doomed {
+    async fn delete(&self, deletion: Doomed, observed: &mut World) -> Result<(), Error> {
+        let stores = self.stores;
+        match deletion {
             Doomed::Pod(pod) => {
-                if self.remove("Pod", &*pod, &objects.pods, world).await? {
-                    let same = world.pods.iter_mut().find(|one| one.metadata.uid == pod.metadata.uid);
-                    if let Some(place) = same {
-                        *place = going(place.clone());
+                if self.delete_one("Pod", &*pod, &stores.pods, observed).await? {
+                    let same = observed.pods.iter_mut().find(|other| other.metadata.uid == pod.metadata.uid);
+                    if let Some(entry) = same {
+                        *entry = terminating(entry.clone());
                     }
                 }
             }
             Doomed::Service(service) => {
-                if self.remove("Service", &*service, &objects.services, world).await? {
-                    world.service = world.service.take().map(going);
+                if self.delete_one("Service", &*service, &stores.services, observed).await? {
+                    observed.service = observed.service.take().map(terminating);
                 }
             }
             Doomed::Job(job) => {
-                if self.remove("Job", &*job, &objects.jobs, world).await? {
-                    world.job = world.job.take().map(going);
+                if self.delete_one("Job", &*job, &stores.jobs, observed).await? {
+                    observed.job = observed.job.take().map(terminating);
                 }
             }
             Doomed::Certificate(certificate) => {
-                if self.remove("Certificate", &*certificate, &objects.certificates.seen, world).await? {
-                    world.certificate = world.certificate.take().map(going);
+                let store = &stores.certificates.store;
+                if self.delete_one("Certificate", &*certificate, store, observed).await? {
+                    observed.certificate = observed.certificate.take().map(terminating);
                 }
             }
         }
         Ok(())
     }
 
-    /// Deletes an object. True when it is on its way out, or gone.
-    async fn remove<K: Written>(
+    /// Deletes an object. Returns true when it is terminating or gone.
+    async fn delete_one<K: Written>(
         &self,
         kind: &'static str,
         object: &K,
-        seen: &Seen<K>,
-        world: &mut World,
+        store: &ObjectStore<K>,
+        observed: &mut World,
     ) -> Result<bool, Error> {
         let outcome = self.writer.delete(object).await?;
-        let gone = matches!(outcome, Outcome::Unchanged) || self.learn(kind, outcome, world)?.is_some();
-        if gone {
-            seen.deleted(object);
+        let is_deleted =
+            matches!(outcome, Outcome::Unchanged) || self.record_outcome(kind, outcome, observed)?.is_some();
+        if is_deleted {
+            store.record_deletion(object);
         }
-        Ok(gone)
+        Ok(is_deleted)
     }
 }
 
-/// Whether an object that is there belongs to the same node as the one that is wanted.
-fn same_controller(wanted: &impl Resource, live: &impl Resource) -> bool {
+/// True when the live object has the same controller as the desired one.
+fn has_same_controller(desired: &impl Resource, live: &impl Resource) -> bool {
     let controller = |meta: &ObjectMeta| {
         let owner = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
         owner.map(|owner| owner.uid.clone())
     };
-    let wanted = controller(wanted.meta());
-    wanted.is_some() && wanted == controller(live.meta())
+    let desired = controller(desired.meta());
+    desired.is_some() && desired == controller(live.meta())
 }
 
-/// Of most kinds everything is read.
-fn same<K>(object: K) -> Result<K, write::Error> {
+/// Stores most kinds as a whole.
+fn whole<K>(object: K) -> Result<K, write::Error> {
     Ok(object)
 }

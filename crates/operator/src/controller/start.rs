@@ -1,4 +1,4 @@
-//! Puts the controller of nodes together, and starts its tasks.
+//! Builds the node controller and starts its tasks.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -31,30 +31,33 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::objects::{Certificates, Objects};
-use super::pass::turn;
-use super::seen::Seen;
-use super::ties::Ties;
+use super::Controller;
+use super::object_store::ObjectStore;
+use super::reconcile::reconcile;
+use super::reference_index::ReferenceIndex;
+use super::stores::{CertificateStore, ObjectStores};
 use super::watches::{
-    Nodes, keep_of_claim, keep_of_node, keep_of_secret, labelled, of_claim, of_node, of_owner, of_secret,
+    NodeQueue, on_claim, on_node, on_owned, on_secret, prune_claim, prune_node, prune_secret, with_node_label,
 };
-use super::{Controller, Error};
 use crate::metrics::{CONTROLLER, NodeMetrics};
-use crate::secrets::{SecretMeta, Secrets};
+use crate::secrets::{SecretMeta, SecretReader};
 use crate::settings::Settings;
 use crate::sidecar::{Client as SidecarClient, Sidecars};
 
-/// The longest that one turn of a node may take: longer than all deadlines of its requests in a row would be a defect.
-const TURN_WITHIN: Duration = Duration::from_secs(120);
+/// The deadline of one reconcile: more than the sum of the timeouts of all its requests.
+const RECONCILE_DEADLINE: Duration = Duration::from_secs(120);
 
-/// Waits of a node whose pass failed.
+/// The backoff of a node whose reconcile failed.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(60) };
 
-/// How often it is looked whether cert-manager has come, where it is not there.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(30);
+/// How often the operator checks whether cert-manager has been installed.
+const CRD_POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What the controller is started with.
-struct Start<'a> {
+/// How soon that check is retried after it failed.
+const CRD_POLL_RETRY: Duration = Duration::from_secs(1);
+
+/// Builds the controller from the parts of the process.
+struct Builder<'a> {
     settings: &'a Settings,
     client: &'a Client,
     metrics: &'a Metrics,
@@ -62,83 +65,85 @@ struct Start<'a> {
     tasks: &'a mut Tasks,
 }
 
-/// Starts the controller of nodes.
+/// Starts the node controller.
 pub(crate) fn start(settings: &Settings, process: &mut Process) -> Result<(), SecretsOfAll> {
     let Process { client, metrics, admin, tasks, .. } = process;
     let (client, metrics, admin) = (&*client, &*metrics, &*admin);
-    let mut start = Start { settings, client, metrics, admin, tasks };
-    let queue = Queue::new(settings.max_concurrent, BACKOFF, metrics.queue(CONTROLLER));
-    let controller = Arc::new(start.controller(&queue)?);
-    start.shows(&queue, &controller);
-    let run = controller::Controller::new(CONTROLLER, queue, TURN_WITHIN, metrics);
-    start.lead(controller, run);
+    let mut builder = Builder { settings, client, metrics, admin, tasks };
+    let queue = Queue::new(settings.max_concurrent_reconciles, BACKOFF, metrics.queue(CONTROLLER));
+    let controller = Arc::new(builder.build_controller(&queue)?);
+    builder.register_admin(&queue, &controller);
+    let workers = controller::Controller::new(CONTROLLER, queue, RECONCILE_DEADLINE, metrics);
+    builder.spawn_workers(controller, workers);
     Ok(())
 }
 
-impl Start<'_> {
-    /// The watches, each a task of its own, and the controller that reads what they see.
-    fn controller(&mut self, queue: &Nodes) -> Result<Controller, SecretsOfAll> {
-        let every = watcher::Config::default;
-        let (own, own_claims) = (self.own_writes(), self.own_writes());
-        let ties = Arc::<Ties>::default();
-        let node_caches = self.watch(&every(), keep_of_node, || of_node(queue, &own, &ties))?;
-        let all = {
+impl Builder<'_> {
+    /// Builds the controller, and spawns a task for each of its watches.
+    fn build_controller(&mut self, queue: &NodeQueue) -> Result<Controller, SecretsOfAll> {
+        let unfiltered = watcher::Config::default;
+        let (node_writes, claim_writes) = (self.own_writes(), self.own_writes());
+        let references = Arc::<ReferenceIndex>::default();
+        let node_caches =
+            self.watch(&unfiltered(), prune_node, || on_node(queue, &node_writes, &references))?;
+        let for_each_node = {
             let caches = node_caches.clone();
-            move |show: &mut dyn FnMut(&SeiNode)| caches.iter().for_each(|cache| cache.each(&mut *show))
+            move |visit: &mut dyn FnMut(&SeiNode)| caches.iter().for_each(|cache| cache.each(&mut *visit))
         };
-        let objects = Objects {
-            stateful_sets: self.seen::<SeenSet>(queue, |_| {})?,
-            pods: self.seen(queue, SeenPod::forget_readiness)?,
-            services: self.seen::<Service>(queue, |_| {})?,
-            config_maps: self.seen::<ConfigMap>(queue, |_| {})?,
-            network_policies: self.seen::<NetworkPolicy>(queue, |_| {})?,
+        let stores = ObjectStores {
+            stateful_sets: self.watch_owned::<SeenSet>(queue, |_| {})?,
+            pods: self.watch_owned(queue, SeenPod::forget_readiness)?,
+            services: self.watch_owned::<Service>(queue, |_| {})?,
+            config_maps: self.watch_owned::<ConfigMap>(queue, |_| {})?,
+            network_policies: self.watch_owned::<NetworkPolicy>(queue, |_| {})?,
             claims: {
-                let caches = self.watch(&every(), keep_of_claim, || of_claim(queue, &own_claims, &ties))?;
-                Seen::<PersistentVolumeClaim>::new(caches, own_claims)
+                let handler = || on_claim(queue, &claim_writes, &references);
+                let caches = self.watch(&unfiltered(), prune_claim, handler)?;
+                ObjectStore::<PersistentVolumeClaim>::new(caches, claim_writes)
             },
-            jobs: self.seen::<Job>(queue, |_| {})?,
-            certificates: self.certificates(queue)?,
-            nodes: Seen::new(node_caches, own),
-            ties: ties.clone(),
+            jobs: self.watch_owned::<Job>(queue, |_| {})?,
+            certificates: self.watch_certificates(queue)?,
+            nodes: ObjectStore::new(node_caches, node_writes),
+            references: references.clone(),
         };
-        let (events, messenger) =
+        let (events, event_sender) =
             Events::new(self.client.clone(), manager::NODE, &self.settings.identity, self.metrics);
         let stop = self.tasks.stop(Phase::Work);
-        self.tasks.spawn(Phase::Work, "events", messenger.run(stop));
-        let secrets = self.secrets(queue, &ties);
+        self.tasks.spawn(Phase::Work, "events", event_sender.run(stop));
+        let secrets = self.watch_secrets(queue, &references);
         let settings = self.settings;
         let sidecars = {
             let queue = queue.clone();
-            let to =
+            let client =
                 SidecarClient::new(settings.sidecar_address.clone(), settings.sidecar_token_file.clone());
-            Sidecars::new(to, move |key| queue.add(key, Priority::High))
+            Sidecars::new(client, move |key| queue.add(key, Priority::High))
         };
         Ok(Controller {
             client: self.client.clone(),
             platform: settings.platform.clone(),
-            objects,
+            stores,
             sidecars,
             secrets,
             events,
-            metrics: NodeMetrics::new(self.metrics, all),
-            memos: Mutex::default(),
+            metrics: NodeMetrics::new(self.metrics, for_each_node),
+            render_caches: Mutex::default(),
         })
     }
 
-    /// Watches of a kind: one of all namespaces, or one for each that is looked after.
-    fn watch<K, T>(
+    /// Watches a kind: all namespaces, or each watched namespace by itself.
+    fn watch<K, H>(
         &mut self,
         config: &watcher::Config,
-        keep: fn(&mut K),
-        tell: impl Fn() -> T,
+        prune: fn(&mut K),
+        handler: impl Fn() -> H,
     ) -> Result<Vec<Cache<K>>, SecretsOfAll>
     where
         K: Watched,
-        T: Fn(&Change<K>) + Send + Sync + 'static,
+        H: Fn(&Change<K>) + Send + Sync + 'static,
     {
         let mut caches = Vec::new();
         for api in apis::<Guarded<K>>(self.client, &self.settings.watch_namespaces) {
-            let watch = Watch::of(api, config.clone(), self.metrics)?.keeping(keep).tell(tell());
+            let watch = Watch::of(api, config.clone(), self.metrics)?.keeping(prune).tell(handler());
             caches.push(watch.cache());
             self.admin.lives_by(watch.progress());
             self.tasks.spawn_until_stopped(Phase::Intake, format!("watch {}", K::plural(&())), watch.run());
@@ -146,81 +151,89 @@ impl Start<'_> {
         Ok(caches)
     }
 
-    /// Objects of a kind that carry the label of their node.
-    fn seen<K: Watched>(&mut self, queue: &Nodes, keep: fn(&mut K)) -> Result<Seen<K>, SecretsOfAll> {
-        let own = self.own_writes();
-        let caches = self.watch(&labelled(), keep, || of_owner::<K>(queue, &own))?;
-        Ok(Seen::new(caches, own))
+    /// Watches the objects of a kind that carry the node label.
+    fn watch_owned<K: Watched>(
+        &mut self,
+        queue: &NodeQueue,
+        prune: fn(&mut K),
+    ) -> Result<ObjectStore<K>, SecretsOfAll> {
+        let own_writes = self.own_writes();
+        let caches = self.watch(&with_node_label(), prune, || on_owned::<K>(queue, &own_writes))?;
+        Ok(ObjectStore::new(caches, own_writes))
     }
 
     fn own_writes(&self) -> Arc<OwnWrites> {
         Arc::new(OwnWrites::new(CONTROLLER, self.metrics))
     }
 
-    /// Certificates, which are watched as soon as there is such a kind.
-    fn certificates(&mut self, queue: &Nodes) -> Result<Certificates, SecretsOfAll> {
-        let (kind_is_there, there) = watch::channel(None);
-        let kind_is_there = Arc::new(kind_is_there);
-        let own = self.own_writes();
+    /// Watches Certificates as soon as their CRD is installed.
+    fn watch_certificates(&mut self, queue: &NodeQueue) -> Result<CertificateStore, SecretsOfAll> {
+        let (sender, is_installed) = watch::channel(None);
+        let sender = Arc::new(sender);
+        let own_writes = self.own_writes();
         let mut caches = Vec::new();
         for api in apis::<Guarded<Certificate>>(self.client, &self.settings.watch_namespaces) {
-            let watch = Watch::of(api, labelled(), self.metrics)?.tell(of_owner::<Certificate>(queue, &own));
+            let handler = on_owned::<Certificate>(queue, &own_writes);
+            let watch = Watch::of(api, with_node_label(), self.metrics)?.tell(handler);
             caches.push(watch.cache());
             self.admin.lives_by(watch.progress());
-            let (client, kind_is_there) = (self.client.clone(), kind_is_there.clone());
+            let (client, sender) = (self.client.clone(), sender.clone());
             self.tasks.spawn_until_stopped(Phase::Intake, "watch certificates", async move {
-                until_there(&client, &kind_is_there).await;
+                wait_for_certificate_crd(&client, &sender).await;
                 watch.run().await;
             });
         }
-        Ok(Certificates { seen: Seen::new(caches, own), there })
+        Ok(CertificateStore { store: ObjectStore::new(caches, own_writes), is_installed })
     }
 
-    fn secrets(&mut self, queue: &Nodes, ties: &Arc<Ties>) -> Secrets {
+    /// Watches the metadata of Secrets.
+    fn watch_secrets(&mut self, queue: &NodeQueue, references: &Arc<ReferenceIndex>) -> SecretReader {
         let mut watches = Vec::new();
         for api in apis::<SecretMeta>(self.client, &self.settings.watch_namespaces) {
             watches.push(
-                Watch::of_metadata(api, watcher::Config::default(), self.metrics).keeping(keep_of_secret),
+                Watch::of_metadata(api, watcher::Config::default(), self.metrics).keeping(prune_secret),
             );
         }
         let caches = watches.iter().map(Watch::cache).collect();
-        let secrets = Secrets::new(self.client.clone(), caches);
+        let secrets = SecretReader::new(self.client.clone(), caches);
         for watch in watches {
-            let forgetful = secrets.clone();
-            let watch = watch.tell(move |change| forgetful.changed(change)).tell(of_secret(queue, ties));
+            let reader = secrets.clone();
+            let watch =
+                watch.tell(move |change| reader.handle_change(change)).tell(on_secret(queue, references));
             self.admin.lives_by(watch.progress());
             self.tasks.spawn_until_stopped(Phase::Intake, "watch secrets", watch.run());
         }
         secrets
     }
 
-    fn shows(&self, queue: &Nodes, controller: &Arc<Controller>) {
-        let lists = controller.clone();
+    /// Registers the readiness check, and the state shown at `/debug/state.json`.
+    fn register_admin(&self, queue: &NodeQueue, controller: &Arc<Controller>) {
+        let synced = controller.clone();
         self.admin.ready_when("caches", move || {
-            if lists.objects.is_synced() { Ok(()) } else { Err("the first lists are not complete".into()) }
+            if synced.stores.is_synced() { Ok(()) } else { Err("the initial lists are not complete".into()) }
         });
-        let (queue, asked) = (queue.clone(), controller.clone());
+        let (queue, controller) = (queue.clone(), controller.clone());
         self.admin.shows("seinode", move || {
             let state = queue.state();
             let failing: BTreeMap<String, u32> =
                 state.failing.into_iter().map(|(key, count)| (key.to_string(), count)).collect();
-            let questions = asked.sidecars.remembered();
+            let questions = controller.sidecars.call_count();
             json!({ "waiting": state.waiting, "running": state.running, "failing": failing, "questions": questions })
         });
     }
 
-    /// Works while this process leads, or for ever when there is no election.
-    fn lead(&mut self, controller: Arc<Controller>, run: controller::Controller<Key>) {
+    /// Spawns the workers. They run while this process leads, or always when leader election is off.
+    fn spawn_workers(&mut self, controller: Arc<Controller>, workers: controller::Controller<Key>) {
         let stop = self.tasks.stop(Phase::Work);
         let (client, metrics) = (self.client.clone(), self.metrics.clone());
         let work = move |claim: Claim, stop: CancellationToken| {
             let writer = Writer::new(client.clone(), manager::NODE, claim, &metrics);
             let controller = controller.clone();
-            let run = run.clone();
+            let workers = workers.clone();
             async move {
-                controller.objects.synced().await;
-                controller.secrets.synced().await;
-                run.run(stop, move |key| one(controller.clone(), writer.clone(), key)).await;
+                controller.stores.wait_synced().await;
+                controller.secrets.wait_synced().await;
+                workers.run(stop, move |key| reconcile(controller.clone(), writer.clone(), key)).await;
             }
         };
         let Some(lease) = self.settings.lease.clone() else {
@@ -231,23 +244,13 @@ impl Start<'_> {
         self.admin.lives_by(campaign.progress());
         let release = self.tasks.stop(Phase::Release);
         self.tasks.spawn(Phase::Release, "lease", campaign.run(release));
-        let shown = leadership.clone();
-        self.admin.shows("leading", move || json!(matches!(*shown.borrow(), Leadership::Leading(_))));
+        let observer = leadership.clone();
+        self.admin.shows("leading", move || json!(matches!(*observer.borrow(), Leadership::Leading(_))));
         self.tasks.spawn(Phase::Work, "nodes", while_leading(leadership, stop, work));
     }
 }
 
-/// One turn of a node; a failure is counted.
-async fn one(controller: Arc<Controller>, writer: Writer, key: Key) -> Result<Option<Duration>, Error> {
-    let namespace = key.namespace.clone();
-    let ended = turn(controller.clone(), writer, key).await;
-    if ended.is_err() {
-        controller.metrics.failed(&namespace);
-    }
-    ended
-}
-
-/// A kind that is watched.
+/// A kind that is watched from the start.
 trait Watched:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -260,19 +263,16 @@ trait Watched:
 {
 }
 
-impl<K> Watched for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + PartialEq
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
-{
-}
+impl Watched for SeiNode {}
+impl Watched for SeenSet {}
+impl Watched for SeenPod {}
+impl Watched for Service {}
+impl Watched for ConfigMap {}
+impl Watched for NetworkPolicy {}
+impl Watched for PersistentVolumeClaim {}
+impl Watched for Job {}
 
-/// All namespaces, or each that is looked after.
+/// Returns one API for all namespaces, or one for each watched namespace.
 fn apis<K>(client: &Client, namespaces: &[String]) -> Vec<Api<K>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -283,22 +283,21 @@ where
     namespaces.iter().map(|namespace| Api::namespaced(client.clone(), namespace)).collect()
 }
 
-/// Waits until there is a kind of certificates. A watch of a kind that is not there would break for ever, and count as dead.
-async fn until_there(client: &Client, told: &watch::Sender<Option<bool>>) {
+/// Waits until the Certificate CRD is installed. A watch of a missing kind would fail forever and count as dead.
+async fn wait_for_certificate_crd(client: &Client, is_installed: &watch::Sender<Option<bool>>) {
     loop {
         let resources = client.list_api_group_resources("cert-manager.io/v1").await;
-        let there = match &resources {
+        let installed = match &resources {
             Ok(list) => Some(list.resources.iter().any(|resource| resource.kind == "Certificate")),
             Err(kube::Error::Api(status)) if status.code == 404 => Some(false),
-            // Not known: nothing is decided on it.
             Err(_) => None,
         };
-        if there.is_some() {
-            told.send_replace(there);
+        if installed.is_some() {
+            is_installed.send_replace(installed);
         }
-        if there == Some(true) {
+        if installed == Some(true) {
             return;
         }
-        tokio::time::sleep(if there.is_none() { Duration::from_secs(1) } else { BETWEEN_LOOKS }).await;
+        tokio::time::sleep(if installed.is_none() { CRD_POLL_RETRY } else { CRD_POLL_INTERVAL }).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The watches of the node controller, and whose node an event is about.
+//! Watch handlers of the node controller: they map a change of an object to the nodes that have to be reconciled.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use runtime::own_writes::OwnWrites;
 use runtime::queue::{Priority, Queue};
 use runtime::watch::Change;
 
-use super::ties::Ties;
+use super::reference_index::ReferenceIndex;
 use crate::secrets::SecretMeta;
 
-/// Keys of nodes that wait for their turn.
-pub(super) type Nodes = Arc<Queue<Key>>;
+/// The work queue of nodes.
+pub(super) type NodeQueue = Arc<Queue<Key>>;
 
-/// Objects that carry the label of a node.
-pub(super) fn labelled() -> watcher::Config {
+/// Selects the objects that carry the node label.
+pub(super) fn with_node_label() -> watcher::Config {
     watcher::Config::default().labels(label::NODE)
 }
 
-/// Whether a change tells anything that was not known. What we wrote ourselves was known when it was answered; and much of
-/// what others write is about what nobody here reads, and was taken out.
-fn is_news<K>(change: &Change<K>, own: &OwnWrites) -> bool
+/// True when a change requires a reconcile. The operator's own writes are known from their responses, and changes of pruned
+/// fields are of no interest.
+fn is_relevant<K>(change: &Change<K>, own_writes: &OwnWrites) -> bool
 where
     K: Resource<DynamicType = ()> + Clone + PartialEq,
 {
     match change {
         Change::Listed(_) | Change::Gone(_) => true,
-        Change::Changed(now, _) if own.is_echo(&**now) => false,
+        Change::Changed(now, _) if own_writes.is_echo(&**now) => false,
         Change::Changed(_, None) => true,
         Change::Changed(now, Some(before)) => {
             let mut before = (**before).clone();
@@ -42,47 +42,48 @@ where
     }
 }
 
-/// Wakes a node for news of itself. Those that were there already come after those that change.
-pub(super) fn of_node(
-    queue: &Nodes,
-    own: &Arc<OwnWrites>,
-    ties: &Arc<Ties>,
+/// Enqueues a node when it changes. Nodes of the initial list come after those that change.
+pub(super) fn on_node(
+    queue: &NodeQueue,
+    own_writes: &Arc<OwnWrites>,
+    references: &Arc<ReferenceIndex>,
 ) -> impl Fn(&Change<SeiNode>) + Send + Sync + use<> {
-    let (queue, own, ties) = (queue.clone(), own.clone(), ties.clone());
+    let (queue, own_writes, references) = (queue.clone(), own_writes.clone(), references.clone());
     move |change| {
-        ties.changed(change);
+        references.update(change);
         let priority = if matches!(change, Change::Listed(_)) { Priority::Low } else { Priority::High };
         let node = change.object();
-        if is_news(change, &own) {
+        if is_relevant(change, &own_writes) {
             queue.add(Key::of(&**node), priority);
         }
-        // A node that comes, goes or is labelled otherwise may be somebody's peer.
-        let matters = match change {
+        // A created, deleted or relabeled node may be a peer of others.
+        let affects_peers = match change {
             Change::Listed(_) => false,
             Change::Changed(now, before) => {
                 before.as_ref().is_none_or(|before| before.labels() != now.labels())
             }
             Change::Gone(_) => true,
         };
-        if matters {
-            for other in ties.who_look_for_peers() {
-                queue.add(other, Priority::Low);
-            }
+        if affects_peers {
+            enqueue_all(&queue, references.nodes_selecting_peers(), Priority::Low);
         }
     }
 }
 
-/// Wakes the node that an object belongs to, by its label.
-pub(super) fn of_owner<K>(queue: &Nodes, own: &Arc<OwnWrites>) -> impl Fn(&Change<K>) + Send + Sync + use<K>
+/// Enqueues the node that an object names in its label.
+pub(super) fn on_owned<K>(
+    queue: &NodeQueue,
+    own_writes: &Arc<OwnWrites>,
+) -> impl Fn(&Change<K>) + Send + Sync + use<K>
 where
     K: Resource<DynamicType = ()> + Clone + PartialEq,
 {
-    let (queue, own) = (queue.clone(), own.clone());
+    let (queue, own_writes) = (queue.clone(), own_writes.clone());
     move |change| {
         let object = change.object();
         if let Some(node) = object.labels().get(label::NODE)
             && !matches!(change, Change::Listed(_))
-            && is_news(change, &own)
+            && is_relevant(change, &own_writes)
         {
             let key = Key { namespace: object.namespace().unwrap_or_default(), name: node.clone() };
             queue.add(key, Priority::High);
@@ -90,56 +91,58 @@ where
     }
 }
 
-/// Wakes the nodes that a claim matters to: its owner, and whoever imports it.
-pub(super) fn of_claim(
-    queue: &Nodes,
-    own: &Arc<OwnWrites>,
-    ties: &Arc<Ties>,
+/// Enqueues the owner of a claim and the nodes that import it.
+pub(super) fn on_claim(
+    queue: &NodeQueue,
+    own_writes: &Arc<OwnWrites>,
+    references: &Arc<ReferenceIndex>,
 ) -> impl Fn(&Change<PersistentVolumeClaim>) + Send + Sync + use<> {
-    let owner = of_owner::<PersistentVolumeClaim>(queue, own);
-    let (queue, ties) = (queue.clone(), ties.clone());
+    let on_owned = on_owned::<PersistentVolumeClaim>(queue, own_writes);
+    let (queue, references) = (queue.clone(), references.clone());
     move |change| {
-        owner(change);
-        if matches!(change, Change::Listed(_)) {
-            return;
-        }
-        for node in ties.of_claim(&Key::of(&**change.object())) {
-            queue.add(node, Priority::High);
+        on_owned(change);
+        if !matches!(change, Change::Listed(_)) {
+            let claim = Key::of(&**change.object());
+            enqueue_all(&queue, references.nodes_importing_claim(&claim), Priority::High);
         }
     }
 }
 
-/// Wakes the nodes that were told about a Secret.
-pub(super) fn of_secret(
-    queue: &Nodes,
-    ties: &Arc<Ties>,
+/// Enqueues the nodes that reference a Secret.
+pub(super) fn on_secret(
+    queue: &NodeQueue,
+    references: &Arc<ReferenceIndex>,
 ) -> impl Fn(&Change<SecretMeta>) + Send + Sync + use<> {
-    let (queue, ties) = (queue.clone(), ties.clone());
+    let (queue, references) = (queue.clone(), references.clone());
     move |change| {
-        if matches!(change, Change::Listed(_)) {
-            return;
-        }
-        for node in ties.of_secret(&Key::of(&**change.object())) {
-            queue.add(node, Priority::High);
+        if !matches!(change, Change::Listed(_)) {
+            let secret = Key::of(&**change.object());
+            enqueue_all(&queue, references.nodes_using_secret(&secret), Priority::High);
         }
     }
 }
 
-/// What is written by others about an object and read by nobody here.
-pub(super) fn keep_of_claim(claim: &mut PersistentVolumeClaim) {
+fn enqueue_all(queue: &NodeQueue, nodes: Vec<Key>, priority: Priority) {
+    for node in nodes {
+        queue.add(node, priority);
+    }
+}
+
+/// Drops annotations, which other controllers write and the operator does not read.
+pub(super) fn prune_claim(claim: &mut PersistentVolumeClaim) {
     claim.metadata.annotations = None;
 }
 
-/// What the tasks of a plan that has ended well were given is read by nobody, and most of a node's size.
-pub(super) fn keep_of_node(node: &mut SeiNode) {
+/// Drops the task parameters of a complete plan: most of the size of a node, and not read any more.
+pub(super) fn prune_node(node: &mut SeiNode) {
     let plan = node.status.as_mut().and_then(|status| status.plan.as_mut());
     if let Some(plan) = plan.filter(|plan| plan.phase == PlanPhase::Complete) {
         plan.tasks.iter_mut().for_each(|task| task.params = None);
     }
 }
 
-/// What is read of a Secret's metadata: that it is there, and which version.
-pub(super) fn keep_of_secret(secret: &mut SecretMeta) {
+/// Drops all metadata of a Secret but its name and version.
+pub(super) fn prune_secret(secret: &mut SecretMeta) {
     let meta = &mut secret.metadata;
     (meta.annotations, meta.labels, meta.owner_references) = (None, None, None);
 }

@@ -1,45 +1,44 @@
-//! The operator's pods.
+//! The namespace, Deployment and NetworkPolicy of the operator.
 
 use serde_json::{Value, json};
 
 use super::{ACCOUNT, NAMESPACE};
 
-/// The ConfigMap with the operator's settings, each under its environment variable.
+/// The ConfigMap with the settings of the operator, keyed by environment variable.
 pub(super) const SETTINGS: &str = "outrigger-operator";
 
-/// The image, as `make image` names it.
+/// The image that `make image` builds.
 const IMAGE: &str = concat!("outrigger.dev/outrigger:", env!("CARGO_PKG_VERSION"));
 
-/// The token for sidecars whose proxies ask for an audience of their own. It is there in any case, so that settings decide alone
-/// whether it is used: OUTRIGGER_PROXY_TOKEN_AUDIENCE and OUTRIGGER_SIDECAR_TOKEN_FILE.
+/// The projected token for proxies that require an audience. It is always mounted; the settings OUTRIGGER_PROXY_TOKEN_AUDIENCE
+/// and OUTRIGGER_SIDECAR_TOKEN_FILE decide whether it is used.
 const AUDIENCE: &str = "sidecars.sei.io";
 const TOKEN: (&str, &str, &str) = ("sidecar-token", "/var/run/secrets/outrigger", "sidecar-token");
 
-/// How long such a token is good. The kubelet replaces it in time.
+/// The lifetime of that token. The kubelet rotates it.
 const TOKEN_SECONDS: u32 = 3_600;
 
-/// The label by which network policies let the operator through to sidecars.
+/// The label of the operator's pods, which network policies of nodes select.
 const LABEL: (&str, &str) = ("app.kubernetes.io/name", "outrigger-operator");
 
-const METRICS: u16 = 8080;
+const METRICS_PORT: u16 = 8080;
 
-const PROBES: u16 = 8081;
+const PROBES_PORT: u16 = 8081;
 
 fn labels() -> Value {
     json!({ LABEL.0: LABEL.1 })
 }
 
-/// Nothing may run there that needs more than the strictest of the standards allows.
+/// The namespace enforces the `restricted` Pod Security Standard.
 pub(super) fn namespace() -> Vec<Value> {
-    let standard = "pod-security.kubernetes.io";
-    let labels =
-        json!({ format!("{standard}/enforce"): "restricted", format!("{standard}/warn"): "restricted" });
+    let prefix = "pod-security.kubernetes.io";
+    let labels = json!({ format!("{prefix}/enforce"): "restricted", format!("{prefix}/warn"): "restricted" });
     vec![
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE, "labels": labels } }),
     ]
 }
 
-/// Two of them: one works, and the other takes over when the first is lost with its machine.
+/// Two replicas: the standby takes over when the leader is lost with its node.
 pub(super) fn deployment() -> Vec<Value> {
     let field =
         |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
@@ -55,8 +54,8 @@ pub(super) fn deployment() -> Vec<Value> {
             { "name": "OUTRIGGER_POD_LABELS", "value": format!("{}={}", LABEL.0, LABEL.1) },
         ],
         "ports": [
-            { "name": "metrics", "containerPort": METRICS },
-            { "name": "probes", "containerPort": PROBES },
+            { "name": "metrics", "containerPort": METRICS_PORT },
+            { "name": "probes", "containerPort": PROBES_PORT },
         ],
         "volumeMounts": [{ "name": TOKEN.0, "mountPath": TOKEN.1, "readOnly": true }],
         "livenessProbe": probe("/livez"),
@@ -67,7 +66,7 @@ pub(super) fn deployment() -> Vec<Value> {
             "readOnlyRootFilesystem": true,
             "capabilities": { "drop": ["ALL"] },
         },
-        // What a process says last is shown where people look first.
+        // Shows the last log lines in the status of the pod.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     });
     let spread = json!({
@@ -101,7 +100,7 @@ pub(super) fn deployment() -> Vec<Value> {
     })]
 }
 
-/// Nobody has to reach the operator but those who scrape and probe it.
+/// Allows ingress only to the metrics and probe ports.
 pub(super) fn network_policy() -> Vec<Value> {
     vec![json!({
         "apiVersion": "networking.k8s.io/v1",
@@ -110,7 +109,7 @@ pub(super) fn network_policy() -> Vec<Value> {
         "spec": {
             "podSelector": { "matchLabels": labels() },
             "policyTypes": ["Ingress"],
-            "ingress": [{ "ports": [{ "port": METRICS }, { "port": PROBES }] }],
+            "ingress": [{ "ports": [{ "port": METRICS_PORT }, { "port": PROBES_PORT }] }],
         },
     })]
 }

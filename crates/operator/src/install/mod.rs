@@ -1,4 +1,4 @@
-//! What is installed with the operator: a kustomize base, written to `deploy` from here.
+//! Install manifests: the kustomize base in `deploy`, generated from this module.
 
 mod deployment;
 mod rbac;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 pub use rbac::{ACCOUNT, NAMESPACE};
 
-/// Each file of `deploy`, and its documents.
+/// Returns the generated files of `deploy`, each with its documents.
 #[must_use]
 pub fn files() -> Vec<(&'static str, Vec<Value>)> {
     vec![
@@ -16,18 +16,18 @@ pub fn files() -> Vec<(&'static str, Vec<Value>)> {
         ("operator/deployment.yaml", deployment::deployment()),
         ("operator/network-policy.yaml", deployment::network_policy()),
         ("kustomization.yaml", vec![kustomization()]),
-        ("operator/node-namespace/rbac.yaml", rbac::nodes()),
-        ("operator/node-namespace/kustomization.yaml", vec![kustomization_of(&["rbac.yaml"])]),
+        ("operator/node-namespace/rbac.yaml", rbac::node_namespace()),
+        ("operator/node-namespace/kustomization.yaml", vec![kustomization_with(&["rbac.yaml"])]),
     ]
 }
 
-fn kustomization_of(resources: &[&str]) -> Value {
+fn kustomization_with(resources: &[&str]) -> Value {
     json!({ "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources })
 }
 
-/// The settings are in a file of their own, which an overlay completes with `behavior: merge`.
+/// The settings are generated from `operator/settings.env`. An overlay adds to them with `behavior: merge`.
 fn kustomization() -> Value {
-    let mut base = kustomization_of(&[
+    let mut base = kustomization_with(&[
         "crds/sei.io_seinodes.yaml",
         "crds/sei.io_seinodedeployments.yaml",
         "operator/namespace.yaml",
@@ -47,18 +47,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_in_deploy_are_what_the_code_says() -> testbed::Result<()> {
+    fn generated_manifests_are_up_to_date() -> testbed::Result<()> {
         files().iter().try_for_each(|(name, documents)| {
             testbed::harness::generated::check_documents(&format!("deploy/{name}"), documents)
         })
     }
 
     #[test]
-    fn no_rule_has_a_wildcard_or_changes_secrets() {
+    fn rbac_has_no_wildcards_and_never_writes_secrets() {
         let documents: Vec<Value> = files().into_iter().flat_map(|(_, documents)| documents).collect();
         assert_eq!(boundless(&documents), Vec::<String>::new());
-        for right in granted(&documents).iter().filter(|right| right.resource == "secrets") {
-            assert!(matches!(right.verb.as_str(), "get" | "list" | "watch"), "{right}");
+        for permission in granted(&documents).iter().filter(|permission| permission.resource == "secrets") {
+            assert!(matches!(permission.verb.as_str(), "get" | "list" | "watch"), "{permission}");
         }
     }
 }

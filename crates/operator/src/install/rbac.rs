@@ -1,46 +1,46 @@
-//! What the operator and the pods of its nodes may do: the least that they need.
+//! RBAC of the operator and of node pods, with least privilege.
 
 use api::names::lease::OPERATOR as LEASE;
 use api::rbac::{account, binding, cluster_binding, cluster_role, lease, role, service_account};
 use serde_json::{Value, json};
 
-/// Where the operator runs.
+/// The namespace of the operator.
 pub const NAMESPACE: &str = "outrigger-system";
 
-/// Its service account, and what its roles are called.
+/// The ServiceAccount of the operator. Its roles and its Deployment have the same name.
 pub const ACCOUNT: &str = "outrigger-operator";
 
-/// The service account of node pods, as the example of the settings names it.
+/// The ServiceAccount of node pods, as in the example settings.
 const NODE_ACCOUNT: &str = "seid-node";
 
 pub(super) fn operator() -> Vec<Value> {
-    let us = account(ACCOUNT, NAMESPACE);
+    let subject = account(ACCOUNT, NAMESPACE);
     vec![
         service_account(ACCOUNT, NAMESPACE),
-        cluster_role(ACCOUNT, &everywhere()),
-        cluster_binding(ACCOUNT, &json!([us])),
+        cluster_role(ACCOUNT, &cluster_rules()),
+        cluster_binding(ACCOUNT, &json!([subject])),
         role(ACCOUNT, NAMESPACE, &json!(lease(LEASE))),
-        binding(ACCOUNT, NAMESPACE, &us),
+        binding(ACCOUNT, NAMESPACE, &subject),
     ]
 }
 
-/// Every kind is watched. A `get` is for a watch that is behind our own writes for too long.
-fn everywhere() -> Value {
+/// Every kind is watched. `get` is used when a watch has not delivered the operator's own write for too long.
+fn cluster_rules() -> Value {
     json!([
         { "apiGroups": ["sei.io"], "resources": ["seinodes"], "verbs": ["get", "list", "watch"] },
-        // Nodes of the operator before us have a finalizer that nobody else would remove.
+        // Removes the finalizer of the upstream controller from its nodes.
         { "apiGroups": ["sei.io"], "resources": ["seinodes"], "verbs": ["patch"] },
         { "apiGroups": ["sei.io"], "resources": ["seinodes/status"], "verbs": ["patch"] },
-        // An API server that checks who may block a deletion asks for this.
+        // Required by the OwnerReferencesPermissionEnforcement admission plugin.
         { "apiGroups": ["sei.io"], "resources": ["seinodes/finalizers"], "verbs": ["update"] },
-        // No objects: what the proxies before sidecars ask whether a caller may.
+        // A virtual resource: the proxies in front of sidecars authorize callers for it.
         { "apiGroups": ["sei.io"], "resources": ["seinodetasks"], "verbs": ["create", "get"] },
         { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"] },
         { "apiGroups": [""], "resources": ["services"], "verbs": ["get", "list", "watch", "create", "patch", "delete"] },
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "patch"] },
         { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list", "watch", "create"] },
         { "apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["get"] },
-        // Metadata is watched, and one that a node names is read.
+        // The metadata of all Secrets is watched; the Secrets that nodes reference are read.
         { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"] },
         { "apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "list", "watch", "create", "patch"] },
         { "apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "create", "delete"] },
@@ -50,8 +50,8 @@ fn everywhere() -> Value {
     ])
 }
 
-/// A proxy asks the API server who its caller is, and what he may.
-pub(super) fn nodes() -> Vec<Value> {
+/// Lets the proxies of node pods create TokenReviews and SubjectAccessReviews.
+pub(super) fn node_namespace() -> Vec<Value> {
     let namespace = "default";
     vec![
         service_account(NODE_ACCOUNT, namespace),

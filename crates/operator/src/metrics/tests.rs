@@ -1,4 +1,4 @@
-//! Metrics of nodes, as they are served.
+//! Tests of the metrics as they are scraped.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,15 +31,15 @@ fn at(text: &str) -> Time {
     Time(text.parse().unwrap())
 }
 
-/// Metrics over nodes that a test may change.
+/// Returns metrics over nodes that a test may change.
 fn metrics() -> (Metrics, NodeMetrics, Arc<Mutex<Vec<Arc<SeiNode>>>>) {
     let nodes: Arc<Mutex<Vec<Arc<SeiNode>>>> = Arc::default();
     let metrics = Metrics::new();
-    let these = NodeMetrics::new(&metrics, {
+    let node_metrics = NodeMetrics::new(&metrics, {
         let nodes = nodes.clone();
-        move |show| nodes.lock().unwrap().iter().for_each(|node| show(node))
+        move |visit| nodes.lock().unwrap().iter().for_each(|node| visit(node))
     });
-    (metrics, these, nodes)
+    (metrics, node_metrics, nodes)
 }
 
 fn samples(metrics: &Metrics, name: &str) -> Vec<String> {
@@ -48,7 +48,7 @@ fn samples(metrics: &Metrics, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn defect_11_a_node_that_is_gone_has_no_series() {
+fn deleted_node_has_no_series() {
     let (metrics, _, nodes) = metrics();
     let ready = json!({
         "type": "SidecarReady", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-05-18T10:00:00Z",
@@ -87,11 +87,11 @@ fn defect_11_a_node_that_is_gone_has_no_series() {
 }
 
 #[test]
-fn defect_11_the_duration_is_that_of_the_phase_that_was_left() {
-    let (metrics, these, _) = metrics();
+fn phase_duration_is_recorded_for_the_phase_left() {
+    let (metrics, node_metrics, _) = metrics();
     let before = status(json!({ "phase": "Initializing", "phaseTransitionTime": "2026-05-18T10:00:00Z" }));
     let after = status(json!({ "phase": "Running", "phaseTransitionTime": "2026-05-18T10:01:30Z" }));
-    these.stored(&node("a", json!({})), &before, &after, &at("2026-05-18T10:01:30Z"));
+    node_metrics.record_status_change(&node("a", json!({})), &before, &after, &at("2026-05-18T10:01:30Z"));
     let sum = "sei_controller_seinode_phase_duration_seconds_sum";
     assert_eq!(
         samples(&metrics, sum),
@@ -103,13 +103,13 @@ fn defect_11_the_duration_is_that_of_the_phase_that_was_left() {
             r#"sei_controller_seinode_phase_transitions_total{controller="seinode",namespace="sei",from_phase="Initializing",to_phase="Running"} 1"#
         ]
     );
-    // Nothing has changed: nothing is counted.
-    these.stored(&node("a", json!({})), &after, &after, &at("2026-05-18T10:05:00Z"));
+    // An unchanged phase is not counted.
+    node_metrics.record_status_change(&node("a", json!({})), &after, &after, &at("2026-05-18T10:05:00Z"));
     assert_eq!(samples(&metrics, TRANSITIONS.name).len(), 1);
 }
 
 #[test]
-fn defect_11_a_plan_is_measured_once_from_its_making_to_its_end() {
+fn plan_duration_is_recorded_once_per_plan() {
     let update = ["replace-pod", "observe-image", "mark-ready"];
     let (active, failed) = (plan("p", "Active", &update), plan("p", "Failed", &update));
     let complete = plan("p", "Complete", &update);
@@ -122,32 +122,40 @@ fn defect_11_a_plan_is_measured_once_from_its_making_to_its_end() {
         (json!({}), json!({ "plan": active }), None),
     ];
     for (before, after, outcome) in cases {
-        let (metrics, these, _) = metrics();
-        these.stored(&node("a", json!({})), &status(before), &status(after), &at("2026-05-18T10:00:07Z"));
+        let (metrics, node_metrics, _) = metrics();
+        node_metrics.record_status_change(
+            &node("a", json!({})),
+            &status(before),
+            &status(after),
+            &at("2026-05-18T10:00:07Z"),
+        );
         let sum = "sei_controller_plan_duration_seconds_sum";
         let labels = |outcome| {
             format!(r#"controller="seinode",namespace="sei",plan_type="node-update",outcome="{outcome}""#)
         };
-        let wanted: Vec<String> =
+        let expected: Vec<String> =
             outcome.iter().map(|outcome| format!("{sum}{{{}}} 7.0", labels(outcome))).collect();
-        assert_eq!(samples(&metrics, sum), wanted);
+        assert_eq!(samples(&metrics, sum), expected);
     }
 }
 
 #[test]
-fn plans_are_told_apart_by_what_they_are_for() {
-    let of = |tasks: &[&str]| plan_type(&serde_json::from_value(plan("p", "Active", tasks)).unwrap());
-    assert_eq!(of(&["ensure-data-pvc", "observe-image", "observe-sidecar-tls"]), "init");
-    assert_eq!(of(&["replace-pod", "observe-image", "mark-ready"]), "node-update");
-    assert_eq!(of(&["replace-pod", "config-apply", "mark-ready"]), "node-update");
-    assert_eq!(of(&["replace-pod", "observe-sidecar-tls", "mark-ready"]), "tls-toggle");
-    assert_eq!(of(&["replace-pod", "observe-image", "observe-sidecar-tls", "mark-ready"]), "node-update-tls");
-    assert_eq!(of(&["mark-ready"]), "mark-ready-reapply");
+fn plan_type_is_derived_from_tasks() {
+    let type_of = |tasks: &[&str]| plan_type(&serde_json::from_value(plan("p", "Active", tasks)).unwrap());
+    assert_eq!(type_of(&["ensure-data-pvc", "observe-image", "observe-sidecar-tls"]), "init");
+    assert_eq!(type_of(&["replace-pod", "observe-image", "mark-ready"]), "node-update");
+    assert_eq!(type_of(&["replace-pod", "config-apply", "mark-ready"]), "node-update");
+    assert_eq!(type_of(&["replace-pod", "observe-sidecar-tls", "mark-ready"]), "tls-toggle");
+    assert_eq!(
+        type_of(&["replace-pod", "observe-image", "observe-sidecar-tls", "mark-ready"]),
+        "node-update-tls"
+    );
+    assert_eq!(type_of(&["mark-ready"]), "mark-ready-reapply");
 }
 
 #[test]
-fn what_is_registered_is_what_is_described() {
-    let (metrics, these, nodes) = metrics();
+fn registered_metrics_match_their_descriptions() {
+    let (metrics, node_metrics, nodes) = metrics();
     let condition = json!({
         "type": "SidecarReady", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-05-18T10:00:00Z",
     });
@@ -155,38 +163,38 @@ fn what_is_registered_is_what_is_described() {
     let before = json!({
         "phase": "Pending", "phaseTransitionTime": "2026-05-18T10:00:00Z", "plan": plan("p", "Active", &["mark-ready"]),
     });
-    these.stored(
+    node_metrics.record_status_change(
         &node("a", json!({})),
         &status(before),
         &status(json!({ "phase": "Running" })),
         &at("2026-05-18T10:00:07Z"),
     );
-    these.probed("sei", &Health::NotReady);
-    these.probed("sei", &Health::Unasked);
-    these.failed("sei");
+    node_metrics.record_probe("sei", &Health::NotReady);
+    node_metrics.record_probe("sei", &Health::Unasked);
+    node_metrics.record_reconcile_error("sei");
 
     let text = metrics.text();
     for described in ALL {
         let name = described.name;
         let starts = [format!("{name}{{"), format!("{name}_bucket{{")];
         let sample = text.lines().find(|line| starts.iter().any(|start| line.starts_with(start)));
-        let sample = sample.unwrap_or_else(|| panic!("{name} is not in\n{text}"));
+        let sample = sample.unwrap_or_else(|| panic!("{name} is missing in\n{text}"));
         for label in described.labels {
             assert!(sample.contains(&format!("{label}=\"")), "{sample} lacks {label}");
         }
         assert_eq!(described.kind == Type::Counter, name.ends_with("_total"), "{name}");
-        assert!(!described.help.ends_with('.'), "the encoder adds the full stop: {name}");
+        assert!(!described.help.ends_with('.'), "the encoder adds the period: {name}");
     }
     let described: Vec<&str> =
         catalogue::ALL.iter().chain(ALL).map(|metric| metric.name.trim_end_matches("_total")).collect();
     let served = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let undescribed: Vec<&str> = served.filter(|name| !described.contains(name)).collect();
     assert_eq!(undescribed, Vec::<&str>::new());
-    assert_eq!(samples(&metrics, PROBES.name).len(), 1, "an answer that is still to come is none");
+    assert_eq!(samples(&metrics, PROBES.name).len(), 1, "a pending probe is not counted");
 }
 
 #[test]
-fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
-    let page = catalogue::page(&[("Of every process", catalogue::ALL), ("Of the operator", ALL)]);
+fn metrics_page_is_up_to_date() -> testbed::Result<()> {
+    let page = catalogue::page(&[("All processes", catalogue::ALL), ("Operator", ALL)]);
     testbed::harness::generated::check("docs/reference/metrics.md", &page)
 }

@@ -1,9 +1,9 @@
-//! What the operator is told at its start: read from flags and the environment, and checked as a whole before anything else
-//! happens. A value that is wrong must not be found by the first node that needs it.
+//! Settings of the operator: parsed from flags and the environment, and validated together before anything else happens. An
+//! invalid value must not surface only when the first node needs it.
 
+mod address_template;
 mod args;
-mod template;
-mod text;
+mod parse;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,53 +16,62 @@ use runtime::settings::{self, Check, Problems, given};
 use runtime::telemetry::Format;
 use runtime::{lease, setting};
 
+pub use self::address_template::AddressTemplate;
 pub use self::args::Args;
-use self::args::{OWN_TOKEN, PlatformArgs, ProcessArgs, SidecarArgs, UpstreamArgs};
-pub use self::template::AddressTemplate;
+use self::args::{PlatformArgs, ProcessArgs, SERVICE_ACCOUNT_TOKEN, SidecarArgs, UpstreamArgs};
 
-/// Everything that the operator was told, checked.
+/// Validated settings of the operator.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The platform that nodes run on.
     pub platform: Platform,
-    /// Where fleets are published, if they can be.
-    pub gateway: Option<Gateway>,
-    /// The way to the API server.
+    /// The Gateway that publishes fleets, if there is one.
+    pub gateway: Option<GatewaySettings>,
+    /// How to connect to the API server.
     pub access: Access,
-    /// Namespaces to look after; none for all of them.
+    /// Watched namespaces; empty for all.
     pub watch_namespaces: Vec<String>,
-    /// Who this process is: its pod, and no other process that ever ran in it.
+    /// The identity of this process in the Lease: the pod name and a random suffix.
     pub identity: String,
-    /// Where the admin server listens.
+    /// Addresses of the admin server.
     pub admin: Vec<SocketAddr>,
-    /// The Lease that is held while acting; none for an operator that is alone.
+    /// The Lease, unless leader election is off.
     pub lease: Option<lease::Config>,
-    /// How many nodes are worked on at once.
-    pub max_concurrent: usize,
-    /// Where sidecars are connected to.
+    /// Maximum number of concurrent reconciles.
+    pub max_concurrent_reconciles: usize,
+    /// Template of sidecar addresses.
     pub sidecar_address: AddressTemplate,
-    /// The file with the token that sidecars are shown.
+    /// The file with the token for sidecars.
     pub sidecar_token_file: PathBuf,
-    /// What is logged at first.
+    /// The initial log level.
     pub log_level: String,
-    /// How log lines look.
+    /// The log format.
     pub log_format: Format,
-    /// Where traces go, if anywhere.
-    pub traces_to: Option<String>,
-    /// What was given and has no effect, one sentence each: to be logged, so that nobody relies on it.
-    pub without_effect: Vec<String>,
+    /// The OTLP endpoint for traces, if there is one.
+    pub otlp_endpoint: Option<String>,
+    /// Settings that are set and have no effect.
+    pub ignored: Vec<IgnoredSetting>,
 }
 
-/// Where fleets are published.
+/// A setting that is set and has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gateway {
-    /// The gateway.
+pub struct IgnoredSetting {
+    /// The flag and the environment variable.
     pub name: String,
-    /// Its namespace.
+    /// Why it has no effect.
+    pub reason: String,
+}
+
+/// The Gateway that publishes fleets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewaySettings {
+    /// The name of the Gateway.
+    pub name: String,
+    /// The namespace of the Gateway.
     pub namespace: String,
     /// The domain of fleets.
     pub domain: String,
-    /// A second domain of fleets.
+    /// The additional public domain of fleets.
     pub public_domain: Option<String>,
 }
 
@@ -79,7 +88,7 @@ impl TryFrom<Args> for Settings {
         let platform = self::platform(&mut check, platform, clients, audience);
         let identity = settings::identity(process.pod_name.as_deref());
         let lease = lease.read(&mut check, |_| Some(own_namespace.clone()), LEASE, &identity);
-        let without_effect = without_effect(&mut check, &upstream);
+        let ignored = ignored(&mut check, &upstream);
         let settings = Self {
             platform,
             gateway,
@@ -91,7 +100,7 @@ impl TryFrom<Args> for Settings {
             identity,
             admin: admin(&mut check, &process),
             lease,
-            max_concurrent: check
+            max_concurrent_reconciles: check
                 .read(setting!(process.max_concurrent_reconciles), count)
                 .unwrap_or_default(),
             sidecar_address: check
@@ -104,8 +113,8 @@ impl TryFrom<Args> for Settings {
                 .read(setting!(process.log_level), |level| Ok(level.to_owned()))
                 .unwrap_or_default(),
             log_format: check.read(setting!(process.log_format), str::parse).unwrap_or_default(),
-            traces_to: check.optional(setting!(process.otlp_endpoint), text::url),
-            without_effect,
+            otlp_endpoint: check.optional(setting!(process.otlp_endpoint), parse::url),
+            ignored,
         };
         check.end().map(|()| settings)
     }
@@ -116,10 +125,7 @@ fn own_namespace(check: &mut Check, process: &ProcessArgs) -> String {
         return check.optional(setting!(process.pod_namespace), namespace).unwrap_or_default();
     }
     let Some(namespace) = settings::own_namespace() else {
-        check.say(
-            "pod_namespace",
-            "is missing, and this is no pod: give the namespace that the Lease is to be in",
-        );
+        check.say("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
         return String::new();
     };
     namespace
@@ -133,12 +139,12 @@ fn platform(
 ) -> Platform {
     macro_rules! text {
         ($name:ident) => {
-            check.required(setting!(args.$name), text_without_spaces)
+            check.required(setting!(args.$name), without_spaces)
         };
     }
-    macro_rules! amount {
+    macro_rules! quantity {
         ($name:ident) => {
-            check.required(setting!(args.$name), text::quantity)
+            check.required(setting!(args.$name), parse::quantity)
         };
     }
     Platform {
@@ -146,12 +152,18 @@ fn platform(
         nodepool_archive: text!(nodepool_archive),
         toleration_key: text!(toleration_key),
         service_account: text!(service_account),
-        storage: Storage { class: text!(storage_class_perf), size: amount!(storage_size_default) },
-        storage_archive: Storage { class: text!(storage_class_archive), size: amount!(storage_size_archive) },
-        resources: Resources { cpu: amount!(resource_cpu_default), memory: amount!(resource_mem_default) },
+        storage: Storage { class: text!(storage_class_perf), size: quantity!(storage_size_default) },
+        storage_archive: Storage {
+            class: text!(storage_class_archive),
+            size: quantity!(storage_size_archive),
+        },
+        resources: Resources {
+            cpu: quantity!(resource_cpu_default),
+            memory: quantity!(resource_mem_default),
+        },
         resources_archive: Resources {
-            cpu: amount!(resource_cpu_archive),
-            memory: amount!(resource_mem_archive),
+            cpu: quantity!(resource_cpu_archive),
+            memory: quantity!(resource_mem_archive),
         },
         snapshot_bucket: Bucket { name: text!(snapshot_bucket), region: text!(snapshot_region) },
         genesis_bucket: Bucket { name: text!(genesis_bucket), region: text!(genesis_region) },
@@ -166,61 +178,62 @@ fn platform(
 
 fn object_store(check: &mut Check, args: &PlatformArgs) -> ObjectStore {
     let is_path_style = check.read(setting!(args.s3_path_style), boolean).unwrap_or_default();
-    let url = check.optional(setting!(args.s3_endpoint), text::url);
+    let url = check.optional(setting!(args.s3_endpoint), parse::url);
     ObjectStore {
         endpoint: url.map(|url| Endpoint { url, is_path_style }),
         credentials: check.optional(setting!(args.s3_credentials_secret), name),
     }
 }
 
-fn text_without_spaces(text: &str) -> Result<String, String> {
+fn without_spaces(text: &str) -> Result<String, String> {
     if text.contains(char::is_whitespace) {
-        return Err(format!("{text:?} has a space in it: take it out"));
+        return Err(format!("{text:?} must not contain spaces"));
     }
     Ok(text.to_owned())
 }
 
-/// Published fleets need all three, and an operator without them is complete, too. Two of three are a mistake.
-fn gateway(check: &mut Check, args: &PlatformArgs) -> Option<Gateway> {
-    let all = [&args.gateway_name, &args.gateway_namespace, &args.gateway_domain];
-    let public_domain = check.optional(setting!(args.gateway_public_domain), text_without_spaces);
-    if all.iter().all(|one| given(one.as_deref()).is_none()) && public_domain.is_none() {
+/// Returns the Gateway. Name, namespace and domain are required together, or not set at all.
+fn gateway(check: &mut Check, args: &PlatformArgs) -> Option<GatewaySettings> {
+    let required = [&args.gateway_name, &args.gateway_namespace, &args.gateway_domain];
+    let public_domain = check.optional(setting!(args.gateway_public_domain), without_spaces);
+    if required.iter().all(|value| given(value.as_deref()).is_none()) && public_domain.is_none() {
         return None;
     }
-    Some(Gateway {
-        name: check.required(setting!(args.gateway_name), text_without_spaces),
+    Some(GatewaySettings {
+        name: check.required(setting!(args.gateway_name), without_spaces),
         namespace: check.required(setting!(args.gateway_namespace), namespace),
-        domain: check.required(setting!(args.gateway_domain), text_without_spaces),
+        domain: check.required(setting!(args.gateway_domain), without_spaces),
         public_domain,
     })
 }
 
-/// Who may speak to sidecars: the operator's own pod first, since a policy that shuts it out would stop every plan.
+/// Returns the pods that may connect to sidecars. The operator's pod is always one: a network policy that blocks it would stop
+/// every plan.
 fn clients(
     check: &mut Check,
     process: &ProcessArgs,
     sidecar: &SidecarArgs,
     own_namespace: &str,
 ) -> Vec<Client> {
-    let labels = check.optional(setting!(process.pod_labels), text::labels).unwrap_or_default();
+    let labels = check.optional(setting!(process.pod_labels), parse::labels).unwrap_or_default();
     let mut clients = vec![Client { namespace: own_namespace.to_owned(), labels }];
-    clients.extend(check.each(setting!(sidecar.sidecar_clients), text::client));
+    clients.extend(check.each(setting!(sidecar.sidecar_clients), parse::client));
     clients
 }
 
-/// Proxies that ask for an audience turn the token of the operator's own account away: it is for the API server.
+/// Returns the audience that proxies require. The default token has the audience of the API server, and would be rejected.
 fn audience(check: &mut Check, sidecar: &SidecarArgs) -> Option<String> {
-    let audience = check.optional(setting!(sidecar.proxy_token_audience), text::audience)?;
-    if sidecar.sidecar_token_file.trim() == OWN_TOKEN {
+    let audience = check.optional(setting!(sidecar.proxy_token_audience), parse::audience)?;
+    if sidecar.sidecar_token_file.trim() == SERVICE_ACCOUNT_TOKEN {
         check.say(
             "proxy_token_audience",
-            "needs --sidecar-token-file: the file of a projected token of this audience",
+            "requires --sidecar-token-file: set it to the file of a projected token with this audience",
         );
     }
     Some(audience)
 }
 
-/// Metrics and probes are served at both addresses, once when they are the same.
+/// Returns the addresses of the admin server. Equal addresses are bound once.
 fn admin(check: &mut Check, process: &ProcessArgs) -> Vec<SocketAddr> {
     let metrics = check.read(setting!(process.metrics_bind_address), listen_address).flatten();
     let probes = check.read(setting!(process.health_probe_bind_address), listen_address).flatten();
@@ -229,10 +242,11 @@ fn admin(check: &mut Check, process: &ProcessArgs) -> Vec<SocketAddr> {
     addresses
 }
 
-fn without_effect(check: &mut Check, args: &UpstreamArgs) -> Vec<String> {
+/// Returns the settings of the upstream controller that are set and have no effect.
+fn ignored(check: &mut Check, args: &UpstreamArgs) -> Vec<IgnoredSetting> {
     if check.optional(setting!(args.metrics_secure), boolean) == Some(true) {
-        check
-            .say("metrics_secure", "metrics are not served by TLS: leave it out, or put a proxy before them");
+        let problem = "metrics are not served over TLS: remove the flag, or put a TLS proxy in front";
+        check.say("metrics_secure", problem);
     }
     macro_rules! each {
         ($($name:ident),*) => {
@@ -255,7 +269,7 @@ fn without_effect(check: &mut Check, args: &UpstreamArgs) -> Vec<String> {
         zap_time_encoding
     ];
     let set = all.into_iter().filter(|(_, value)| given(value.as_deref()).is_some());
-    set.map(|(id, _)| format!("{} has no effect: {}", check.name(id), check.help(id))).collect()
+    set.map(|(id, _)| IgnoredSetting { name: check.name(id), reason: check.help(id) }).collect()
 }
 
 #[cfg(test)]

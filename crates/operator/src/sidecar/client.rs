@@ -1,4 +1,4 @@
-//! Questions to one sidecar, each with a deadline, and what its answers mean.
+//! HTTP client of the sidecar API. Every request has a timeout.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,269 +14,286 @@ use plan::node::{Health, SecretSight, Served, Submission, TaskSight, Transport};
 use runtime::Key;
 use tokio::time::{Instant, timeout};
 
-use super::connection::{Connection, Pool, Target};
-use super::former::Formers;
-use super::token::Token;
-use super::trouble::Trouble;
-use super::trust::Trust;
+use super::connection::{Connection, Endpoint, Pool};
+use super::error::CallError;
+use super::previous_certificates::PreviousCertificates;
+use super::token::TokenFile;
+use super::verifier::ServerVerifier;
 use crate::settings::AddressTemplate;
 
-/// How long each kind of question may take, with the connection.
-const HEALTH_WITHIN: Duration = Duration::from_secs(2);
-const GET_WITHIN: Duration = Duration::from_secs(15);
-const SUBMIT_WITHIN: Duration = Duration::from_secs(30);
+/// The timeout of each kind of request, including the connection.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+const GET_TIMEOUT: Duration = Duration::from_secs(15);
+const SUBMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest answer that is read.
-const MOST_BYTES: usize = 1024 * 1024;
+/// The largest response body that is read.
+const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// The longest text of a sidecar that goes into a status. It is a sentence, or something that is worth its beginning.
-const MOST_TEXT: usize = 1024;
+/// The longest error text of a sidecar that is copied into a status.
+const MAX_ERROR_BYTES: usize = 1024;
 
-/// Speaks to sidecars.
+/// A client of all sidecars.
 #[derive(Debug)]
 pub struct Client {
     address: AddressTemplate,
-    token: Token,
+    token: TokenFile,
     pool: Pool,
-    formers: Formers,
+    previous_certificates: PreviousCertificates,
 }
 
-/// An answer, read to its end.
-struct Answer {
-    code: StatusCode,
+/// A response that was read completely.
+struct SidecarResponse {
+    status: StatusCode,
     body: Bytes,
+    /// With TLS: the SHA-256 of the server certificate.
     certificate: Option<String>,
 }
 
-/// A question.
-struct Question<'a> {
+/// A request that can be sent more than once.
+struct RequestSpec<'a> {
     method: Method,
     path: &'a str,
     body: Bytes,
-    within: Duration,
-    /// Whether a connection that was used before will do.
+    timeout: Duration,
+    /// Whether an idle connection may be reused.
     reuse: bool,
-    /// Whether a new connection is kept for the next question.
+    /// Whether a new connection is returned to the pool.
     keep: bool,
 }
 
 impl Client {
-    /// A client that finds sidecars by a template, and shows them the token in a file.
+    /// Creates a client that derives addresses from a template and reads its token from a file.
     #[must_use]
     pub fn new(address: AddressTemplate, token_file: PathBuf) -> Self {
-        let (token, pool, formers) = (Token::in_file(token_file), Pool::default(), Formers::default());
-        Self { address, token, pool, formers }
+        Self {
+            address,
+            token: TokenFile::new(token_file),
+            pool: Pool::default(),
+            previous_certificates: PreviousCertificates::default(),
+        }
     }
 
-    /// Where a node's sidecar is, and how it is known. `secret` is the one that the transport names.
-    pub(super) fn target(
+    /// Returns the endpoint of a node's sidecar. `secret` is the Secret that the transport names.
+    pub(super) fn endpoint(
         &self,
         node: &Key,
         to: &Transport,
         secret: Option<&SecretSight>,
-    ) -> Result<Target, Trouble> {
-        let address = self.address.of(node, to.address.as_deref()).ok_or(Trouble::NoAddress)?;
+    ) -> Result<Endpoint, CallError> {
+        let address = self.address.render(node, to.address.as_deref()).ok_or(CallError::NoPodIp)?;
         let tls = match to.scheme {
             Scheme::Http => None,
             Scheme::Https => {
                 let name = to.secret.clone().unwrap_or_default();
-                let trust = match secret {
-                    Some(SecretSight::Found(secret)) => Trust::of(secret),
+                let verifier = match secret {
+                    Some(SecretSight::Found(secret)) => ServerVerifier::from_secret(secret),
                     _ => None,
                 };
-                let trust = trust.ok_or_else(|| Trouble::NoTrust(name.clone()))?;
-                let before = self.formers.of(&to.host, &address, &trust.of_secret(), Instant::now());
-                let trust = trust.or_before(before);
-                Some((name, Arc::new(trust)))
+                let verifier = verifier.ok_or_else(|| CallError::NoCertificate(name.clone()))?;
+                let current = verifier.leaf_sha256();
+                let previous =
+                    self.previous_certificates.update(&to.host, &address, &current, Instant::now());
+                Some((name, Arc::new(verifier.accepting_previous(previous))))
             }
         };
-        Ok(Target { address, host: to.host.clone(), tls })
+        Ok(Endpoint { address, host: to.host.clone(), tls })
     }
 
-    /// Lets go what is kept for a host.
+    /// Drops what is kept for a host.
     pub(super) fn forget(&self, host: &str) {
         self.pool.forget(host);
-        self.formers.forget(host);
+        self.previous_certificates.forget(host);
     }
 
-    /// Whether it lets seid run.
-    pub(super) async fn health(&self, to: &Target) -> Health {
-        // Of a node at rest it is the only question.
-        let question = Question { keep: false, ..get(path::HEALTHZ, HEALTH_WITHIN) };
-        match self.ask(to, question).await {
-            Ok(Answer { code: StatusCode::OK, .. }) => Health::Ready,
-            Ok(Answer { code: StatusCode::SERVICE_UNAVAILABLE, .. }) => Health::NotReady,
-            Ok(answer) => Health::Unreachable(refused(answer.code).to_string()),
-            Err(trouble) => Health::Unreachable(trouble.to_string()),
+    /// Probes whether the sidecar lets seid run.
+    pub(super) async fn probe_health(&self, to: &Endpoint) -> Health {
+        // The connection is not kept: a converged node sends no other request.
+        let request = RequestSpec { keep: false, ..RequestSpec::get(path::HEALTHZ, HEALTH_TIMEOUT) };
+        match self.send(to, request).await {
+            Ok(SidecarResponse { status: StatusCode::OK, .. }) => Health::Ready,
+            Ok(SidecarResponse { status: StatusCode::SERVICE_UNAVAILABLE, .. }) => Health::NotReady,
+            Ok(response) => Health::Unreachable(status_error(response.status).to_string()),
+            Err(error) => Health::Unreachable(error.to_string()),
         }
     }
 
-    /// What has become of a task.
-    pub(super) async fn task(&self, to: &Target, id: &str) -> TaskSight {
+    /// Reads the state of a task.
+    pub(super) async fn get_task(&self, to: &Endpoint, id: &str) -> TaskSight {
         let path = format!("{}/{id}", path::TASKS);
-        let unreachable = |trouble: Trouble| TaskSight::Unreachable(trouble.to_string());
-        match self.ask(to, get(&path, GET_WITHIN)).await {
-            Ok(Answer { code: StatusCode::OK, body, .. }) => match read_result(&body, id) {
+        let unreachable = |error: CallError| TaskSight::Unreachable(error.to_string());
+        match self.send(to, RequestSpec::get(&path, GET_TIMEOUT)).await {
+            Ok(SidecarResponse { status: StatusCode::OK, body, .. }) => match parse_task(&body, id) {
                 Some(result) => TaskSight::Found(Box::new(result)),
-                None => unreachable(Trouble::Nonsense),
+                None => unreachable(CallError::MalformedResponse),
             },
-            Ok(Answer { code: StatusCode::NOT_FOUND, body, .. }) => {
-                // Only a sidecar says so in JSON. What else may stand there knows no tasks, and losing one is no small matter.
+            Ok(SidecarResponse { status: StatusCode::NOT_FOUND, body, .. }) => {
+                // Only a sidecar returns 404 with a JSON body. Another server must not make a task look lost.
                 match serde_json::from_slice::<ErrorBody>(&body) {
                     Ok(_) => TaskSight::NotFound,
-                    Err(_) => unreachable(Trouble::Code(StatusCode::NOT_FOUND.as_u16())),
+                    Err(_) => unreachable(CallError::Status(StatusCode::NOT_FOUND.as_u16())),
                 }
             }
-            Ok(answer) => unreachable(refused(answer.code)),
-            Err(trouble) => unreachable(trouble),
+            Ok(response) => unreachable(status_error(response.status)),
+            Err(error) => unreachable(error),
         }
     }
 
-    /// Gives it a task.
+    /// Submits a task.
     ///
-    /// Only a refusal of the task itself is for good. 401 and 403 come from the proxy, not from the sidecar, and are about
-    /// the operator: somebody who binds a role, or a token that was renewed, mends them while the task stays as it is.
-    pub(super) async fn submit(&self, to: &Target, task: &TaskRequest) -> Submission {
-        let unknown = |trouble: Trouble| Submission::Unknown(trouble.to_string());
-        let Ok(body) = serde_json::to_vec(task) else { return unknown(Trouble::Nonsense) };
-        let question = Question {
+    /// Only a rejection of the task itself is final. 401 and 403 come from the proxy and concern the operator: a role binding
+    /// or a rotated token fixes them without a change of the task.
+    pub(super) async fn submit_task(&self, to: &Endpoint, task: &TaskRequest) -> Submission {
+        let unknown = |error: CallError| Submission::Unknown(error.to_string());
+        let Ok(body) = serde_json::to_vec(task) else { return unknown(CallError::MalformedResponse) };
+        let request = RequestSpec {
             method: Method::POST,
             path: path::TASKS,
             body: body.into(),
-            within: SUBMIT_WITHIN,
+            timeout: SUBMIT_TIMEOUT,
             reuse: true,
             keep: true,
         };
-        match self.ask(to, question).await {
-            Ok(Answer {
-                code: StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED, body, ..
+        match self.send(to, request).await {
+            Ok(SidecarResponse {
+                status: StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED,
+                body,
+                ..
             }) => {
-                let taken = serde_json::from_slice::<SubmittedTask>(&body).ok();
-                match taken.filter(|taken| task.id.as_ref().is_none_or(|id| *id == taken.id)) {
+                let accepted = serde_json::from_slice::<SubmittedTask>(&body).ok();
+                match accepted.filter(|accepted| task.id.as_ref().is_none_or(|id| *id == accepted.id)) {
                     Some(_) => Submission::Taken,
-                    None => unknown(Trouble::Nonsense),
+                    None => unknown(CallError::MalformedResponse),
                 }
             }
-            Ok(Answer {
-                code:
-                    code @ (StatusCode::BAD_REQUEST
+            Ok(SidecarResponse {
+                status:
+                    status @ (StatusCode::BAD_REQUEST
                     | StatusCode::PAYLOAD_TOO_LARGE
                     | StatusCode::UNPROCESSABLE_ENTITY),
                 body,
                 ..
             }) => {
-                let said = serde_json::from_slice::<ErrorBody>(&body).ok().map(|body| short(&body.error));
-                let said = said.filter(|said| !said.is_empty());
-                Submission::Rejected(said.unwrap_or_else(|| refused(code).to_string()))
+                let error = serde_json::from_slice::<ErrorBody>(&body).ok().map(|body| truncate(&body.error));
+                let error = error.filter(|error| !error.is_empty());
+                Submission::Rejected(error.unwrap_or_else(|| status_error(status).to_string()))
             }
-            Ok(answer) => unknown(refused(answer.code)),
-            Err(trouble) => unknown(trouble),
+            Ok(response) => unknown(status_error(response.status)),
+            Err(error) => unknown(error),
         }
     }
 
-    /// How it is served. Always asked over a new connection: one that was made before tells of before.
-    pub(super) async fn served(&self, to: &Target) -> Served {
-        let question = Question { reuse: false, ..get(path::HEALTHZ, HEALTH_WITHIN) };
-        match (self.ask(to, question).await, &to.tls) {
-            // What servers that wait for TLS say to a plain request.
-            (Ok(Answer { code: StatusCode::BAD_REQUEST, .. }), None) => {
-                Served::Otherwise(Trouble::NotPlain.to_string())
+    /// Probes the scheme and the certificate that the sidecar serves. Always uses a new connection: an existing one shows
+    /// what was served when it was opened.
+    pub(super) async fn probe_serving(&self, to: &Endpoint) -> Served {
+        let request = RequestSpec { reuse: false, ..RequestSpec::get(path::HEALTHZ, HEALTH_TIMEOUT) };
+        match (self.send(to, request).await, &to.tls) {
+            // The response of a TLS server to a plain HTTP request.
+            (Ok(SidecarResponse { status: StatusCode::BAD_REQUEST, .. }), None) => {
+                Served::Otherwise(CallError::NotPlainHttp.to_string())
             }
             (Ok(_), None) => Served::As(Scheme::Http, None),
-            (Ok(answer), Some(_)) => Served::As(Scheme::Https, answer.certificate),
-            (Err(trouble), _) => Served::Otherwise(trouble.to_string()),
+            (Ok(response), Some(_)) => Served::As(Scheme::Https, response.certificate),
+            (Err(error), _) => Served::Otherwise(error.to_string()),
         }
     }
 
-    async fn ask(&self, to: &Target, question: Question<'_>) -> Result<Answer, Trouble> {
-        let late = Trouble::Late(question.within.as_secs());
-        timeout(question.within, self.ask_with_token(to, &question)).await.unwrap_or(Err(late))
+    async fn send(&self, to: &Endpoint, request: RequestSpec<'_>) -> Result<SidecarResponse, CallError> {
+        let timed_out = CallError::Timeout(request.timeout.as_secs());
+        timeout(request.timeout, self.send_with_token(to, &request)).await.unwrap_or(Err(timed_out))
     }
 
-    /// A token that was refused may have been replaced in the meantime; then the new one is shown, once. What was refused
-    /// for its token was not done.
-    async fn ask_with_token(&self, to: &Target, question: &Question<'_>) -> Result<Answer, Trouble> {
-        let token = self.token.header()?;
-        let answer = self.exchange(to, question, &token).await?;
-        if answer.code != StatusCode::UNAUTHORIZED {
-            return Ok(answer);
-        }
-        self.token.refused();
-        let another = self.token.header()?;
-        if another == token {
-            return Ok(answer);
-        }
-        self.exchange(to, question, &another).await
-    }
-
-    /// Asks over a connection that was kept, or else over a new one. A kept one may have been closed by the other side
-    /// without us knowing: what is certain not to have arrived is sent again, and so is what only reads.
-    async fn exchange(
+    /// Sends a request. If the token is rejected and the file has a newer one by now, retries once: a request that was
+    /// rejected for its token had no effect.
+    async fn send_with_token(
         &self,
-        to: &Target,
-        question: &Question<'_>,
+        to: &Endpoint,
+        request: &RequestSpec<'_>,
+    ) -> Result<SidecarResponse, CallError> {
+        let token = self.token.authorization()?;
+        let response = self.send_or_reconnect(to, request, &token).await?;
+        if response.status != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        self.token.invalidate();
+        let rotated = self.token.authorization()?;
+        if rotated == token {
+            return Ok(response);
+        }
+        self.send_or_reconnect(to, request, &rotated).await
+    }
+
+    /// Sends a request over an idle connection, or else over a new one. The sidecar may have closed an idle connection
+    /// unnoticed: a request that was certainly not delivered is sent again, and so is one that only reads.
+    async fn send_or_reconnect(
+        &self,
+        to: &Endpoint,
+        spec: &RequestSpec<'_>,
         token: &HeaderValue,
-    ) -> Result<Answer, Trouble> {
-        let mut request = question.request(&to.host, token)?;
-        if question.reuse
+    ) -> Result<SidecarResponse, CallError> {
+        let mut request = spec.build(&to.host, token)?;
+        if spec.reuse
             && let Some(connection) = self.pool.take(to)
         {
-            request = match self.send(to, connection, request, true).await {
-                Ok(answer) => return Ok(answer),
-                Err(Unanswered::NotSent(request)) => *request,
-                Err(Unanswered::Lost(Trouble::BrokeOff)) if question.method == Method::GET => {
-                    question.request(&to.host, token)?
+            request = match self.send_on(to, connection, request, true).await {
+                Ok(response) => return Ok(response),
+                Err(SendError::NotSent(request)) => *request,
+                Err(SendError::NoResponse(CallError::ConnectionClosed)) if spec.method == Method::GET => {
+                    spec.build(&to.host, token)?
                 }
-                Err(Unanswered::Lost(trouble)) => return Err(trouble),
+                Err(SendError::NoResponse(error)) => return Err(error),
             };
         }
-        let connection = Connection::to(to).await?;
+        let connection = Connection::open(to).await?;
         if let Some(certificate) = &connection.certificate {
-            self.formers.served(&to.host, certificate);
+            self.previous_certificates.record_served(&to.host, certificate);
         }
-        self.send(to, connection, request, question.keep).await.map_err(|unanswered| match unanswered {
-            Unanswered::NotSent(_) => Trouble::BrokeOff,
-            Unanswered::Lost(trouble) => trouble,
+        self.send_on(to, connection, request, spec.keep).await.map_err(|error| match error {
+            SendError::NotSent(_) => CallError::ConnectionClosed,
+            SendError::NoResponse(error) => error,
         })
     }
 
-    async fn send(
+    async fn send_on(
         &self,
-        to: &Target,
+        to: &Endpoint,
         mut connection: Connection,
         request: Request<Full<Bytes>>,
         keep: bool,
-    ) -> Result<Answer, Unanswered> {
-        let response = connection.sender.try_send_request(request).await.map_err(Unanswered::from)?;
-        let (code, body) = read(response).await.map_err(Unanswered::Lost)?;
+    ) -> Result<SidecarResponse, SendError> {
+        let response = connection.sender.try_send_request(request).await.map_err(SendError::from)?;
+        let (status, body) = read(response).await.map_err(SendError::NoResponse)?;
         let certificate = connection.certificate.clone();
         if keep {
-            self.pool.keep(to, connection);
+            self.pool.put(to, connection);
         }
-        Ok(Answer { code, body, certificate })
+        Ok(SidecarResponse { status, body, certificate })
     }
 }
 
-/// Why there is no answer.
-enum Unanswered {
+/// Why a request has no response.
+enum SendError {
     /// Nothing was sent.
     NotSent(Box<Request<Full<Bytes>>>),
-    /// It may have arrived.
-    Lost(Trouble),
+    /// The request may have been delivered.
+    NoResponse(CallError),
 }
 
-impl From<TrySendError<Request<Full<Bytes>>>> for Unanswered {
+impl From<TrySendError<Request<Full<Bytes>>>> for SendError {
     fn from(mut error: TrySendError<Request<Full<Bytes>>>) -> Self {
         match error.take_message() {
             Some(request) => Self::NotSent(Box::new(request)),
-            None if error.error().is_parse() => Self::Lost(Trouble::Nonsense),
-            None => Self::Lost(Trouble::BrokeOff),
+            None if error.error().is_parse() => Self::NoResponse(CallError::MalformedResponse),
+            None => Self::NoResponse(CallError::ConnectionClosed),
         }
     }
 }
 
-impl Question<'_> {
-    fn request(&self, host: &str, token: &HeaderValue) -> Result<Request<Full<Bytes>>, Trouble> {
+impl<'a> RequestSpec<'a> {
+    fn get(path: &'a str, timeout: Duration) -> Self {
+        Self { method: Method::GET, path, body: Bytes::new(), timeout, reuse: true, keep: true }
+    }
+
+    fn build(&self, host: &str, token: &HeaderValue) -> Result<Request<Full<Bytes>>, CallError> {
         Request::builder()
             .method(&self.method)
             .uri(self.path)
@@ -285,42 +302,42 @@ impl Question<'_> {
             .header(header::ACCEPT, "application/json")
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(self.body.clone()))
-            .map_err(|_| Trouble::Nonsense)
+            .map_err(|_| CallError::MalformedResponse)
     }
 }
 
-fn get(path: &str, within: Duration) -> Question<'_> {
-    Question { method: Method::GET, path, body: Bytes::new(), within, reuse: true, keep: true }
-}
-
-async fn read(response: Response<Incoming>) -> Result<(StatusCode, Bytes), Trouble> {
-    let code = response.status();
-    let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
+async fn read(response: Response<Incoming>) -> Result<(StatusCode, Bytes), CallError> {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
     let body = body.map_err(|error| {
-        if error.downcast_ref::<LengthLimitError>().is_some() { Trouble::TooLong } else { Trouble::BrokeOff }
+        if error.downcast_ref::<LengthLimitError>().is_some() {
+            CallError::ResponseTooLarge
+        } else {
+            CallError::ConnectionClosed
+        }
     })?;
-    Ok((code, body.to_bytes()))
+    Ok((status, body.to_bytes()))
 }
 
-fn read_result(body: &[u8], id: &str) -> Option<TaskResult> {
+fn parse_task(body: &[u8], id: &str) -> Option<TaskResult> {
     let mut result: TaskResult = serde_json::from_slice(body).ok()?;
-    result.error = result.error.as_deref().map(short);
+    result.error = result.error.as_deref().map(truncate);
     (result.id == id).then_some(result)
 }
 
-fn refused(code: StatusCode) -> Trouble {
-    match code {
-        StatusCode::UNAUTHORIZED => Trouble::Unauthorized,
-        StatusCode::FORBIDDEN => Trouble::Forbidden,
-        other => Trouble::Code(other.as_u16()),
+fn status_error(status: StatusCode) -> CallError {
+    match status {
+        StatusCode::UNAUTHORIZED => CallError::Unauthorized,
+        StatusCode::FORBIDDEN => CallError::Forbidden,
+        other => CallError::Status(other.as_u16()),
     }
 }
 
-/// The beginning of a text that is too long for a status.
-fn short(text: &str) -> String {
+/// Truncates a text to a length that fits a status.
+fn truncate(text: &str) -> String {
     let text = text.trim();
-    if text.len() <= MOST_TEXT {
+    if text.len() <= MAX_ERROR_BYTES {
         return text.to_owned();
     }
-    format!("{}...", &text[..text.floor_char_boundary(MOST_TEXT)])
+    format!("{}...", &text[..text.floor_char_boundary(MAX_ERROR_BYTES)])
 }

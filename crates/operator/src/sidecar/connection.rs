@@ -1,4 +1,4 @@
-//! Connections to sidecars: made, kept for the next question, and let go.
+//! Connections to sidecars, and the pool of idle ones.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,53 +15,53 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::trouble::Trouble;
-use super::trust::{self, Trust};
+use super::error::CallError;
+use super::verifier::{self, ServerVerifier};
 
-/// How long a connection may take, with TLS.
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// The timeout of a connection, including the TLS handshake.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long an unused connection is kept: as long as a node that is worked on asks its next question. One that is at rest asks
-/// twice a minute, which is not worth a thousand open connections.
-const IDLE_FOR: Duration = Duration::from_secs(5);
+/// How long an idle connection is kept: an active plan sends its next request within this time. A converged node sends two
+/// requests a minute, which is not worth a thousand open connections.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often those that nobody came back to are let go.
-const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
+/// How often expired connections are closed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many unused connections are kept to one sidecar, and to how many sidecars. With those that are in use they stay below the
-/// thousand open files that many machines allow.
-const MOST_TO_ONE: usize = 2;
-const MOST_SIDECARS: usize = 128;
+/// How many idle connections are kept for one sidecar, and for how many sidecars. Together with those in use they stay below
+/// a common limit of 1024 open files.
+const MAX_IDLE_PER_SIDECAR: usize = 2;
+const MAX_SIDECARS: usize = 128;
 
-/// Where a sidecar is, and how it is known.
+/// The endpoint of a sidecar, and how to verify it.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
-    /// Where it is connected to.
+pub(super) struct Endpoint {
+    /// The address to connect to.
     pub(super) address: String,
-    /// The host name that it answers to.
+    /// The Host header and TLS server name.
     pub(super) host: String,
-    /// By TLS: the Secret's name, and the certificate in it.
-    pub(super) tls: Option<(String, Arc<Trust>)>,
+    /// With TLS: the name of the Secret, and the verifier made from it.
+    pub(super) tls: Option<(String, Arc<ServerVerifier>)>,
 }
 
-impl Target {
-    fn parts(&self) -> (&str, &str, Option<&str>) {
-        (&self.address, &self.host, self.tls.as_ref().map(|(_, trust)| trust.fingerprint.as_str()))
+impl Endpoint {
+    fn identity(&self) -> (&str, &str, Option<&str>) {
+        (&self.address, &self.host, self.tls.as_ref().map(|(_, verifier)| verifier.fingerprint.as_str()))
     }
 }
 
-/// The same sidecar, known by the same certificate.
-impl PartialEq for Target {
+/// Equal if the address, the host and the accepted certificates are equal.
+impl PartialEq for Endpoint {
     fn eq(&self, other: &Self) -> bool {
-        self.parts() == other.parts()
+        self.identity() == other.identity()
     }
 }
 
-impl Eq for Target {}
+impl Eq for Endpoint {}
 
-impl std::hash::Hash for Target {
+impl std::hash::Hash for Endpoint {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.parts().hash(state);
+        self.identity().hash(state);
     }
 }
 
@@ -69,42 +69,43 @@ impl std::hash::Hash for Target {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) sender: SendRequest<Full<Bytes>>,
-    /// The SHA-256 of the certificate that was served, by TLS.
+    /// With TLS: the SHA-256 of the server certificate.
     pub(super) certificate: Option<String>,
 }
 
 impl Connection {
-    /// A new connection.
-    pub(super) async fn to(target: &Target) -> Result<Self, Trouble> {
-        let late = Trouble::ConnectsLate(CONNECT_WITHIN.as_secs());
-        timeout(CONNECT_WITHIN, Self::connect(target)).await.unwrap_or(Err(late))
+    /// Opens a connection.
+    pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, CallError> {
+        let timed_out = CallError::ConnectTimeout(CONNECT_TIMEOUT.as_secs());
+        timeout(CONNECT_TIMEOUT, Self::connect(endpoint)).await.unwrap_or(Err(timed_out))
     }
 
-    async fn connect(target: &Target) -> Result<Self, Trouble> {
-        let stream = TcpStream::connect(&target.address).await.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => Trouble::Refused,
-            _ => Trouble::NoWay,
+    async fn connect(endpoint: &Endpoint) -> Result<Self, CallError> {
+        let stream = TcpStream::connect(&endpoint.address).await.map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => CallError::ConnectionRefused,
+            _ => CallError::ConnectFailed,
         })?;
-        // Questions are small: without this each would wait for the answer to the packet before.
+        // Requests are small: Nagle's algorithm would delay each until the previous packet is acknowledged.
         let _ = stream.set_nodelay(true);
-        let Some((secret, trust)) = &target.tls else {
-            return Self::speak(stream, None).await;
+        let Some((secret, verifier)) = &endpoint.tls else {
+            return Self::start_http(stream, None).await;
         };
-        let name = ServerName::try_from(target.host.clone()).map_err(|_| Trouble::NotTls)?;
-        let config = trust.config().map_err(|_| Trouble::NotTls)?;
+        let name = ServerName::try_from(endpoint.host.clone()).map_err(|_| CallError::TlsHandshake)?;
+        let config = verifier.client_config().map_err(|_| CallError::TlsHandshake)?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        let stream = stream.map_err(|error| refusal(&error, secret))?;
+        let stream = stream.map_err(|error| handshake_error(&error, secret))?;
         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        let certificate = certificates.first().map(trust::sha256);
-        Self::speak(stream, certificate).await
+        let certificate = certificates.first().map(verifier::sha256);
+        Self::start_http(stream, certificate).await
     }
 
-    async fn speak(
+    async fn start_http(
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         certificate: Option<String>,
-    ) -> Result<Self, Trouble> {
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Trouble::BrokeOff)?;
-        // It ends when the sender is dropped, or the other side ends it; how, the sender is told.
+    ) -> Result<Self, CallError> {
+        let handshake = handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshake.map_err(|_| CallError::ConnectionClosed)?;
+        // Ends when the sender is dropped or the sidecar closes the connection. The sender gets the error.
         tokio::spawn(async move {
             let _ = connection.await;
         });
@@ -112,16 +113,16 @@ impl Connection {
     }
 }
 
-/// Why TLS did not come about.
-fn refusal(error: &io::Error, secret: &str) -> Trouble {
-    let why = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match why {
-        Some(rustls::Error::InvalidCertificate(_)) => Trouble::OtherCertificate(secret.to_owned()),
-        _ => Trouble::NotTls,
+/// Maps the error of a TLS handshake.
+fn handshake_error(error: &io::Error, secret: &str) -> CallError {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(_)) => CallError::UntrustedCertificate(secret.to_owned()),
+        _ => CallError::TlsHandshake,
     }
 }
 
-/// Connections that wait for the next question.
+/// The pool of idle connections.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     idle: Mutex<Idle>,
@@ -129,58 +130,60 @@ pub(super) struct Pool {
 
 #[derive(Debug, Default)]
 struct Idle {
-    connections: HashMap<Target, Vec<(Connection, Instant)>>,
-    swept: Option<Instant>,
+    connections: HashMap<Endpoint, Vec<(Connection, Instant)>>,
+    swept_at: Option<Instant>,
 }
 
 impl Idle {
-    /// Lets go those that nobody came back to.
+    /// Closes expired connections.
     fn sweep(&mut self) {
-        if self.swept.is_some_and(|swept| swept.elapsed() < BETWEEN_SWEEPS) {
+        if self.swept_at.is_some_and(|swept_at| swept_at.elapsed() < SWEEP_INTERVAL) {
             return;
         }
-        self.swept = Some(Instant::now());
-        self.connections.retain(|_, kept| {
-            kept.retain(|(connection, since)| since.elapsed() < IDLE_FOR && !connection.sender.is_closed());
-            !kept.is_empty()
+        self.swept_at = Some(Instant::now());
+        self.connections.retain(|_, idle| {
+            idle.retain(|(connection, since)| {
+                since.elapsed() < IDLE_TIMEOUT && !connection.sender.is_closed()
+            });
+            !idle.is_empty()
         });
     }
 }
 
 impl Pool {
-    /// A connection that was used before.
-    pub(super) fn take(&self, target: &Target) -> Option<Connection> {
+    /// Takes an idle connection out of the pool.
+    pub(super) fn take(&self, endpoint: &Endpoint) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.sweep();
         let idle = &mut idle.connections;
-        let kept = idle.get_mut(target)?;
-        let found = std::iter::from_fn(|| kept.pop())
-            .find(|(connection, since)| since.elapsed() < IDLE_FOR && connection.sender.is_ready());
-        if kept.is_empty() {
-            idle.remove(target);
+        let connections = idle.get_mut(endpoint)?;
+        let found = std::iter::from_fn(|| connections.pop())
+            .find(|(connection, since)| since.elapsed() < IDLE_TIMEOUT && connection.sender.is_ready());
+        if connections.is_empty() {
+            idle.remove(endpoint);
         }
         found.map(|(connection, _)| connection)
     }
 
-    /// Keeps a connection whose answer was read to its end.
-    pub(super) fn keep(&self, target: &Target, connection: Connection) {
+    /// Returns a connection to the pool after its response was read completely.
+    pub(super) fn put(&self, endpoint: &Endpoint, connection: Connection) {
         if connection.sender.is_closed() {
             return;
         }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = &mut idle.connections;
-        if idle.len() >= MOST_SIDECARS {
+        if idle.len() >= MAX_SIDECARS {
             return;
         }
-        let kept = idle.entry(target.clone()).or_default();
-        if kept.len() < MOST_TO_ONE {
-            kept.push((connection, Instant::now()));
+        let connections = idle.entry(endpoint.clone()).or_default();
+        if connections.len() < MAX_IDLE_PER_SIDECAR {
+            connections.push((connection, Instant::now()));
         }
     }
 
-    /// Lets go every connection to a host.
+    /// Closes every idle connection to a host.
     pub(super) fn forget(&self, host: &str) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.connections.retain(|target, _| target.host != host);
+        idle.connections.retain(|endpoint, _| endpoint.host != host);
     }
 }

@@ -1,4 +1,4 @@
-//! A server in a sidecar's place, and what is needed to ask it.
+//! A scripted HTTP or TLS server in place of a sidecar, and a client of it.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -29,12 +29,12 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// How long things that take a moment may take.
-pub const SOON: Duration = Duration::from_secs(20);
+/// The timeout of waits.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct Received {
     pub method: String,
     pub path: String,
     pub host: String,
@@ -44,7 +44,7 @@ pub struct Seen {
     pub connection: usize,
 }
 
-/// What is answered.
+/// A response, and its delay.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub code: u16,
@@ -52,21 +52,21 @@ pub struct Reply {
     pub after: Duration,
 }
 
-/// An answer that comes at once.
+/// Returns a response without delay.
 pub fn reply(code: u16, body: impl Into<String>) -> Reply {
     Reply { code, body: body.into(), after: Duration::ZERO }
 }
 
-type Script = Box<dyn Fn(&Seen) -> Reply + Send>;
+type Script = Box<dyn Fn(&Received) -> Reply + Send>;
 
 struct Shared {
-    seen: Mutex<Vec<Seen>>,
+    requests: Mutex<Vec<Received>>,
     script: Mutex<Script>,
     identity: Mutex<Option<Identity>>,
     connections: Mutex<(usize, JoinSet<()>)>,
 }
 
-/// A running server. It ends with the runtime of its test.
+/// A running server. It stops with the runtime of its test.
 #[derive(Clone)]
 pub struct Server {
     pub address: SocketAddr,
@@ -74,11 +74,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one that serves in the clear, or with a certificate.
+    /// Starts a server with plain HTTP, or with TLS.
     pub async fn start(identity: Option<Identity>) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let shared = Arc::new(Shared {
-            seen: Mutex::default(),
+            requests: Mutex::default(),
             script: Mutex::new(Box::new(|_| reply(200, ""))),
             identity: Mutex::new(identity),
             connections: Mutex::default(),
@@ -86,8 +86,8 @@ impl Server {
         let server = Self { address: listener.local_addr()?, shared: shared.clone() };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let identity = shared.identity.lock().expect("no test panicked in it").clone();
-                let (count, tasks) = &mut *shared.connections.lock().expect("no test panicked in it");
+                let identity = shared.identity.lock().expect("the lock is not poisoned").clone();
+                let (count, tasks) = &mut *shared.connections.lock().expect("the lock is not poisoned");
                 *count += 1;
                 let (shared, number) = (shared.clone(), *count);
                 tasks.spawn(async move {
@@ -106,25 +106,25 @@ impl Server {
         Ok(server)
     }
 
-    /// Answers so from now on.
-    pub fn answers(&self, script: impl Fn(&Seen) -> Reply + Send + 'static) {
-        *self.shared.script.lock().expect("no test panicked in it") = Box::new(script);
+    /// Sets the script of the responses.
+    pub fn respond_with(&self, script: impl Fn(&Received) -> Reply + Send + 'static) {
+        *self.shared.script.lock().expect("the lock is not poisoned") = Box::new(script);
     }
 
-    /// Serves so from now on, new connections at least.
-    pub fn serves(&self, identity: Option<Identity>) {
-        *self.shared.identity.lock().expect("no test panicked in it") = identity;
+    /// Sets the certificate of new connections, or plain HTTP.
+    pub fn set_identity(&self, identity: Option<Identity>) {
+        *self.shared.identity.lock().expect("the lock is not poisoned") = identity;
     }
 
-    /// Every request so far.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.shared.seen.lock().expect("no test panicked in it").clone()
+    /// Returns the requests so far.
+    pub fn requests(&self) -> Vec<Received> {
+        self.shared.requests.lock().expect("the lock is not poisoned").clone()
     }
 
-    /// Cuts every connection, without a word, and waits until they are gone.
-    pub async fn cut_connections(&self) {
+    /// Drops every connection without a TLS or HTTP shutdown, and waits until they are gone.
+    pub async fn close_connections(&self) {
         let mut tasks = {
-            let (_, tasks) = &mut *self.shared.connections.lock().expect("no test panicked in it");
+            let (_, tasks) = &mut *self.shared.connections.lock().expect("the lock is not poisoned");
             std::mem::take(tasks)
         };
         tasks.shutdown().await;
@@ -136,57 +136,57 @@ async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     number: usize,
 ) {
-    let service = service_fn(move |request| answer(shared.clone(), request, number));
-    // Clients come and go.
+    let service = service_fn(move |request| handle(shared.clone(), request, number));
+    // A client may disconnect at any time.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(
+async fn handle(
     shared: Arc<Shared>,
     request: Request<Incoming>,
     connection: usize,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let text = |name| {
+    let header_value = |name| {
         let value = request.headers().get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
         value.unwrap_or_default().to_owned()
     };
-    let mut seen = Seen {
+    let mut received = Received {
         method: request.method().to_string(),
         path: request.uri().to_string(),
-        host: text(header::HOST),
-        token: text(header::AUTHORIZATION),
+        host: header_value(header::HOST),
+        token: header_value(header::AUTHORIZATION),
         body: String::new(),
         connection,
     };
     let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    seen.body = String::from_utf8_lossy(&body).into_owned();
-    let reply = (shared.script.lock().expect("no test panicked in it"))(&seen);
-    shared.seen.lock().expect("no test panicked in it").push(seen);
+    received.body = String::from_utf8_lossy(&body).into_owned();
+    let reply = (shared.script.lock().expect("the lock is not poisoned"))(&received);
+    shared.requests.lock().expect("the lock is not poisoned").push(received);
     tokio::time::sleep(reply.after).await;
     let mut response = Response::new(Full::new(Bytes::from(reply.body)));
-    *response.status_mut() = reply.code.try_into().expect("tests use real codes");
+    *response.status_mut() = reply.code.try_into().expect("a valid status code");
     Ok(response)
 }
 
 fn tls(identity: &Identity) -> ServerConfig {
     let certificates = CertificateDer::pem_slice_iter(identity.certificate.as_bytes());
-    let certificates = certificates.collect::<Result<_, _>>().expect("the test-bed writes PEM");
-    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).expect("the test-bed writes PEM");
+    let certificates = certificates.collect::<Result<_, _>>().expect("valid PEM");
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).expect("valid PEM");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .expect("the provider has the usual versions")
+        .expect("the provider supports the default versions")
         .with_no_client_auth()
         .with_single_cert(certificates, key)
-        .expect("key and certificate belong together")
+        .expect("the key matches the certificate")
 }
 
-/// The node whose sidecar is played.
+/// The node of the sidecar.
 pub fn node() -> Key {
     Key { namespace: "sei".into(), name: "a".into() }
 }
 
-/// How its sidecar is reached.
+/// The transport to the sidecar.
 pub fn transport(secret: Option<&str>) -> Transport {
     Transport {
         scheme: if secret.is_some() { Scheme::Https } else { Scheme::Http },
@@ -196,56 +196,56 @@ pub fn transport(secret: Option<&str>) -> Transport {
     }
 }
 
-/// A certificate for the node, or for another.
-pub fn issue(authority: &Authority, node: &str) -> testbed::Result<Identity> {
+/// Issues a certificate for the sidecar of a node.
+pub fn issue(ca: &Authority, node: &str) -> testbed::Result<Identity> {
     let names = ServerNames { dns: vec![object::pod_host(node, "sei")], ..ServerNames::default() };
-    authority.server(node, &names)
+    ca.server(node, &names)
 }
 
-/// The Secret of a certificate, with its authority or without.
-pub fn secret(identity: &Identity, authority: Option<&Authority>) -> SecretSight {
+/// Returns the Secret with a certificate, and optionally its CA.
+pub fn secret(identity: &Identity, ca: Option<&Authority>) -> SecretSight {
     let mut data = vec![("tls.crt", identity.certificate.clone())];
-    data.extend(authority.map(|authority| ("ca.crt", authority.pem().to_owned())));
+    data.extend(ca.map(|ca| ("ca.crt", ca.pem().to_owned())));
     let data = data.into_iter().map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())));
     SecretSight::Found(Arc::new(Secret { data: Some(data.collect()), ..Secret::default() }))
 }
 
-/// Those who ask: sidecars, the file with their token, and the keys that were woken.
-pub struct Asker {
+/// The client under test, its token file, and the keys that it woke.
+pub struct Caller {
     pub sidecars: Sidecars,
     pub token: PathBuf,
     woken: Arc<Mutex<Vec<Key>>>,
-    _folder: tempfile::TempDir,
+    _dir: tempfile::TempDir,
 }
 
-impl Asker {
-    /// Asks a server, and shows it the token `one`.
-    pub fn of(server: &Server) -> Self {
+impl Caller {
+    /// Creates a client of a server, with the token `one`.
+    pub fn new(server: &Server) -> Self {
         Self::at(server.address)
     }
 
-    /// Asks whatever is at an address.
+    /// Creates a client of an address.
     pub fn at(address: SocketAddr) -> Self {
-        let folder = tempfile::tempdir().expect("a folder can be made");
-        let token = folder.path().join("token");
-        std::fs::write(&token, "one\n").expect("a file can be written");
+        let dir = tempfile::tempdir().expect("the directory can be created");
+        let token = dir.path().join("token");
+        std::fs::write(&token, "one\n").expect("the file is writable");
         let woken: Arc<Mutex<Vec<Key>>> = Arc::default();
-        let template = format!("{{podIP}}:{}", address.port()).parse().expect("a good template");
+        let template = format!("{{podIP}}:{}", address.port()).parse().expect("a valid template");
         let sidecars = Sidecars::new(Client::new(template, token.clone()), {
             let woken = woken.clone();
-            move |key| woken.lock().expect("no test panicked in it").push(key)
+            move |key| woken.lock().expect("the lock is not poisoned").push(key)
         });
-        Self { sidecars, token, woken, _folder: folder }
+        Self { sidecars, token, woken, _dir: dir }
     }
 
-    /// The keys that were woken so far.
+    /// Returns the keys woken so far.
     pub fn woken(&self) -> Vec<Key> {
-        self.woken.lock().expect("no test panicked in it").clone()
+        self.woken.lock().expect("the lock is not poisoned").clone()
     }
 
-    /// Waits until so many keys were woken.
-    pub async fn wakes(&self, count: usize) -> testbed::Result<()> {
-        wait::until(format!("{count} wake-ups"), SOON, || async {
+    /// Waits until this many keys were woken.
+    pub async fn wait_woken(&self, count: usize) -> testbed::Result<()> {
+        wait::until(format!("{count} wake-ups"), TIMEOUT, || async {
             let woken = self.woken();
             if woken.len() >= count { Ok(()) } else { Err(Error::Refused(format!("{woken:?}"))) }
         })

@@ -1,6 +1,5 @@
-//! Which certificate a sidecar must serve: that of its node's Secret, or one that the Secret's authority has issued for the
-//! same host name, or one that the Secret had before. The latter two are what a sidecar serves while
-//! a renewed certificate is on its way to it.
+//! Verifies the certificate of a sidecar. It must be the one in the node's Secret, one that the Secret's CA issued for the same
+//! host name, or one that the Secret had before. A sidecar serves one of the latter two until a renewed certificate reaches it.
 
 use std::sync::Arc;
 
@@ -14,50 +13,50 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256};
 
-use crate::secrets::AUTHORITY;
+use crate::secrets::CA_CERTIFICATE;
 
-/// What a sidecar's certificate is compared with.
+/// Verifies server certificates against the Secret of a node.
 #[derive(Clone, Debug)]
-pub(super) struct Trust {
+pub(super) struct ServerVerifier {
     leaf: CertificateDer<'static>,
-    /// Those that the Secret had before, each by its SHA-256.
-    before: Vec<String>,
-    authorities: Option<Arc<WebPkiServerVerifier>>,
+    /// The SHA-256 of each certificate that the Secret had before.
+    previous: Vec<String>,
+    ca_verifier: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
-    /// Tells two of them apart.
+    /// Identifies the set of accepted certificates.
     pub(super) fingerprint: String,
 }
 
-impl Trust {
-    /// The public parts of a node's Secret. None when it has no certificate: then nothing can be trusted.
-    pub(super) fn of(secret: &Secret) -> Option<Self> {
+impl ServerVerifier {
+    /// Creates a verifier from the node's Secret, or `None` if it has no valid certificate.
+    pub(super) fn from_secret(secret: &Secret) -> Option<Self> {
         let data = secret.data.as_ref()?;
         let certificate = &data.get(data_key::TLS_CERTIFICATE)?.0;
         let leaf = CertificateDer::from_pem_slice(certificate).ok()?;
-        let authority = data.get(AUTHORITY).map(|bytes| bytes.0.as_slice()).unwrap_or_default();
+        let ca = data.get(CA_CERTIFICATE).map(|bytes| bytes.0.as_slice()).unwrap_or_default();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut all = Sha256::new();
-        all.update(&leaf);
-        all.update(authority);
-        let fingerprint = hex(&all.finalize());
-        let authorities = verifier(authority, &provider);
-        Some(Self { leaf, before: Vec::new(), authorities, provider, fingerprint })
+        let mut digest = Sha256::new();
+        digest.update(&leaf);
+        digest.update(ca);
+        let fingerprint = hex(&digest.finalize());
+        let ca_verifier = ca_verifier(ca, &provider);
+        Some(Self { leaf, previous: Vec::new(), ca_verifier, provider, fingerprint })
     }
 
-    /// The SHA-256 of the Secret's certificate.
-    pub(super) fn of_secret(&self) -> String {
+    /// Returns the SHA-256 of the certificate in the Secret.
+    pub(super) fn leaf_sha256(&self) -> String {
         sha256(&self.leaf)
     }
 
-    /// Accepts those that the Secret had before, too.
-    pub(super) fn or_before(mut self, before: Vec<String>) -> Self {
-        self.fingerprint.extend(before.iter().map(String::as_str));
-        self.before = before;
+    /// Also accepts certificates that the Secret had before.
+    pub(super) fn accepting_previous(mut self, previous: Vec<String>) -> Self {
+        self.fingerprint.extend(previous.iter().map(String::as_str));
+        self.previous = previous;
         self
     }
 
-    /// How TLS is spoken with that sidecar. Nothing is resumed: each connection shows its certificate anew.
-    pub(super) fn config(&self) -> Result<ClientConfig, rustls::Error> {
+    /// Returns the TLS configuration. Sessions are not resumed, so that every connection presents its certificate.
+    pub(super) fn client_config(&self) -> Result<ClientConfig, rustls::Error> {
         let builder = ClientConfig::builder_with_provider(self.provider.clone());
         let mut config = builder
             .with_safe_default_protocol_versions()?
@@ -70,14 +69,15 @@ impl Trust {
     }
 }
 
-/// An authority that cannot be read is none: then only the very certificate of the Secret is accepted.
-fn verifier(authority: &[u8], provider: &Arc<CryptoProvider>) -> Option<Arc<WebPkiServerVerifier>> {
+/// Returns a verifier for a CA bundle, or `None` if it has no valid certificate. Without it, only known certificates are
+/// accepted.
+fn ca_verifier(ca: &[u8], provider: &Arc<CryptoProvider>) -> Option<Arc<WebPkiServerVerifier>> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(authority).filter_map(Result::ok));
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(ca).filter_map(Result::ok));
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().ok()
 }
 
-/// The SHA-256 of a certificate, in hexadecimal.
+/// Returns the SHA-256 of a certificate in hexadecimal.
 pub(super) fn sha256(certificate: &CertificateDer<'_>) -> String {
     hex(&Sha256::digest(certificate))
 }
@@ -86,7 +86,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl ServerCertVerifier for Trust {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -95,13 +95,13 @@ impl ServerCertVerifier for Trust {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // The Secret itself says that this is the one, whatever is in it; that its names fit is checked before a pod gets it.
-        if *end_entity == self.leaf || self.before.contains(&sha256(end_entity)) {
+        // No further checks: the Secret vouches for this certificate, whose names are checked before a pod gets it.
+        if *end_entity == self.leaf || self.previous.contains(&sha256(end_entity)) {
             return Ok(ServerCertVerified::assertion());
         }
-        match &self.authorities {
-            Some(authorities) => {
-                authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        match &self.ca_verifier {
+            Some(verifier) => {
+                verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
             }
             None => Err(CertificateError::UnknownIssuer.into()),
         }

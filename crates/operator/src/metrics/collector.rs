@@ -1,4 +1,4 @@
-//! What is true of nodes now, counted when somebody asks.
+//! Gauges that are computed from the watched nodes at each scrape.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,41 +14,40 @@ use runtime::metrics::catalogue::Description;
 
 use super::{CONDITIONS, CONTROLLER, PHASE, PHASES, PLAN_ACTIVE, SIDECAR_READY, phase_name};
 
-type ShowNodes = dyn Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync;
+type ForEachNode = dyn Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync;
 
-/// What is true of nodes now.
-pub(super) struct Now(Box<ShowNodes>);
+/// Collects the gauges of nodes.
+pub(super) struct NodeCollector(Box<ForEachNode>);
 
-impl Now {
-    /// Of the nodes that are shown.
-    pub(super) fn of(nodes: impl Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync + 'static) -> Self {
-        Self(Box::new(nodes))
+impl NodeCollector {
+    pub(super) fn new(for_each_node: impl Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync + 'static) -> Self {
+        Self(Box::new(for_each_node))
     }
 }
 
-impl fmt::Debug for Now {
+impl fmt::Debug for NodeCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Now").finish_non_exhaustive()
+        f.debug_struct("NodeCollector").finish_non_exhaustive()
     }
 }
 
-/// What is told of nodes. They are shown one after the other, and none is kept: those at rest take ten times as much memory
-/// while they are looked at.
+/// What the gauges need of all nodes. Nodes are visited one at a time and not kept: decompressed, a converged node takes ten
+/// times as much memory.
 #[derive(Default)]
-struct Told {
-    nodes: Vec<Node>,
+struct Snapshot {
+    nodes: Vec<NodeSnapshot>,
     active_plans: BTreeMap<String, i64>,
     conditions: BTreeMap<[String; 4], i64>,
 }
 
-struct Node {
+struct NodeSnapshot {
     namespace: String,
     name: String,
     phase: Option<SeiNodePhase>,
     sidecar_is_ready: Option<bool>,
 }
 
-impl Told {
+impl Snapshot {
     fn add(&mut self, node: &SeiNode) {
         let (Some(namespace), Some(name), Some(status)) =
             (&node.metadata.namespace, &node.metadata.name, &node.status)
@@ -56,7 +55,7 @@ impl Told {
             return;
         };
         let ready = status.conditions.iter().find(|condition| condition.type_ == SidecarReady::CONDITION);
-        self.nodes.push(Node {
+        self.nodes.push(NodeSnapshot {
             namespace: namespace.clone(),
             name: name.clone(),
             phase: status.phase,
@@ -75,14 +74,14 @@ impl Told {
 /// Samples of one gauge: labels in the order of its description, and the value.
 type Samples<'a> = Vec<(Vec<&'a str>, i64)>;
 
-impl Collector for Now {
+impl Collector for NodeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let mut told = Told::default();
-        (self.0)(&mut |node| told.add(node));
-        gauge(&mut encoder, &PHASE, phases(&told))?;
-        gauge(&mut encoder, &PLAN_ACTIVE, active_plans(&told))?;
-        gauge(&mut encoder, &SIDECAR_READY, ready_sidecars(&told))?;
-        gauge(&mut encoder, &CONDITIONS, conditions(&told))
+        let mut snapshot = Snapshot::default();
+        (self.0)(&mut |node| snapshot.add(node));
+        gauge(&mut encoder, &PHASE, phases(&snapshot))?;
+        gauge(&mut encoder, &PLAN_ACTIVE, active_plans(&snapshot))?;
+        gauge(&mut encoder, &SIDECAR_READY, ready_sidecars(&snapshot))?;
+        gauge(&mut encoder, &CONDITIONS, conditions(&snapshot))
     }
 }
 
@@ -100,31 +99,31 @@ fn gauge(
     Ok(())
 }
 
-fn phases(told: &Told) -> Samples<'_> {
-    let known = told.nodes.iter().filter_map(|node| Some((node, node.phase?)));
-    let all = known.flat_map(|(node, is)| {
+fn phases(snapshot: &Snapshot) -> Samples<'_> {
+    let known = snapshot.nodes.iter().filter_map(|node| Some((node, node.phase?)));
+    let all = known.flat_map(|(node, current)| {
         PHASES.map(|phase| {
-            (vec![node.namespace.as_str(), &node.name, phase_name(phase)], i64::from(phase == is))
+            (vec![node.namespace.as_str(), &node.name, phase_name(phase)], i64::from(phase == current))
         })
     });
     all.collect()
 }
 
-fn active_plans(told: &Told) -> Samples<'_> {
-    let all = told.active_plans.iter();
+fn active_plans(snapshot: &Snapshot) -> Samples<'_> {
+    let all = snapshot.active_plans.iter();
     all.map(|(namespace, count)| (vec![CONTROLLER, namespace.as_str()], *count)).collect()
 }
 
-fn ready_sidecars(told: &Told) -> Samples<'_> {
-    let asked = told.nodes.iter().filter_map(|node| {
+fn ready_sidecars(snapshot: &Snapshot) -> Samples<'_> {
+    let probed = snapshot.nodes.iter().filter_map(|node| {
         let ready = node.sidecar_is_ready?;
         Some((vec![node.namespace.as_str(), node.name.as_str()], i64::from(ready)))
     });
-    asked.collect()
+    probed.collect()
 }
 
-fn conditions(told: &Told) -> Samples<'_> {
-    let all = told.conditions.iter().map(|(labels, count)| {
+fn conditions(snapshot: &Snapshot) -> Samples<'_> {
+    let all = snapshot.conditions.iter().map(|(labels, count)| {
         let labels = std::iter::once("SeiNode").chain(labels.iter().map(String::as_str));
         (labels.collect(), *count)
     });

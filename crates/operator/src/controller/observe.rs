@@ -1,0 +1,68 @@
+//! The observe stage: reads what a decision depends on from the watches, the API server and the sidecar.
+
+use std::sync::Arc;
+
+use api::SeiNode;
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::Api;
+use plan::node::{Needs, SecretSight, Transport, World};
+use runtime::Key;
+
+use super::{Controller, Error};
+
+/// Observes the watched objects of a node.
+pub(super) async fn observe_objects(
+    controller: &Controller,
+    key: &Key,
+    node: &SeiNode,
+) -> Result<World, Error> {
+    let mut observed = controller.stores.observe(&controller.client, node).await?;
+    observed.memo = controller.render_cache(key);
+    Ok(observed)
+}
+
+/// Observes what the next decision requires and was not yet observed in this round. `done` is what the previous decision
+/// required.
+pub(super) async fn observe_required(
+    controller: &Controller,
+    key: &Key,
+    required: &Needs,
+    done: &Needs,
+    observed: &mut World,
+) -> Result<(), Error> {
+    let Controller { sidecars, secrets, client, .. } = controller;
+    for name in required.secrets.difference(&done.secrets) {
+        let secret = secrets.get(&key.namespace, name).await;
+        observed.secrets.insert(name.clone(), secret);
+    }
+    if required.volume_of.is_some() && required.volume_of != done.volume_of {
+        let name = observed.claim.as_deref().and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
+        observed.volume = match name {
+            Some(name) => Api::<PersistentVolume>::all(client.clone()).get_opt(&name).await?.map(Arc::new),
+            None => None,
+        };
+    }
+    // A finished task may have changed the health of the sidecar: the last task of a plan lets seid start.
+    let is_task_done = done.task.is_some() && required.task.is_none();
+    if let Some(to) = required.health.as_ref().filter(|_| required.health != done.health || is_task_done) {
+        let secret = tls_secret(to, observed);
+        observed.sidecar.health = sidecars.probe_health(key, to, secret.as_ref()).await;
+        controller.metrics.record_probe(&key.namespace, &observed.sidecar.health);
+    }
+    if let Some((to, id)) = &required.task
+        && (required.task != done.task || observed.sidecar.task.0 != *id)
+    {
+        let secret = tls_secret(to, observed);
+        observed.sidecar.task = (id.clone(), sidecars.get_task(key, to, secret.as_ref(), id).await);
+    }
+    if let Some(to) = required.served.as_ref().filter(|_| required.served != done.served) {
+        let secret = tls_secret(to, observed);
+        observed.sidecar.served = sidecars.probe_serving(key, to, secret.as_ref()).await;
+    }
+    Ok(())
+}
+
+/// Returns the Secret that the certificate of a sidecar is verified against.
+pub(super) fn tls_secret(to: &Transport, observed: &World) -> Option<SecretSight> {
+    to.secret.as_ref().and_then(|name| observed.secrets.get(name).cloned())
+}

@@ -1,0 +1,205 @@
+//! The stores of all watched kinds, and what they hold about one node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::SeiNode;
+use api::cert_manager::Certificate;
+use api::names::{label, object, role};
+use api::sei_node::{LabelPeers, PlanKind, SeiNodeStatus};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::{Client, ResourceExt};
+use plan::node::{SeenPod, SeenSet, World};
+use runtime::Key;
+use tokio::sync::watch;
+
+use super::object_store::ObjectStore;
+use super::reference_index::ReferenceIndex;
+
+/// Kubernetes truncates a long Job name in the names of its pods. At least this many bytes of it are kept.
+const JOB_NAME_PREFIX: usize = 50;
+
+/// The stores of all watched kinds.
+pub(super) struct ObjectStores {
+    pub(super) nodes: ObjectStore<SeiNode>,
+    pub(super) stateful_sets: ObjectStore<SeenSet>,
+    pub(super) pods: ObjectStore<SeenPod>,
+    pub(super) services: ObjectStore<Service>,
+    pub(super) config_maps: ObjectStore<ConfigMap>,
+    pub(super) network_policies: ObjectStore<NetworkPolicy>,
+    pub(super) claims: ObjectStore<PersistentVolumeClaim>,
+    pub(super) jobs: ObjectStore<Job>,
+    pub(super) certificates: CertificateStore,
+    pub(super) references: Arc<ReferenceIndex>,
+}
+
+/// Certificates of cert-manager, whose CRD may not be installed.
+pub(super) struct CertificateStore {
+    pub(super) store: ObjectStore<Certificate>,
+    /// Whether the CRD is installed; `None` until that is known.
+    pub(super) is_installed: watch::Receiver<Option<bool>>,
+}
+
+impl CertificateStore {
+    fn is_synced(&self) -> bool {
+        match *self.is_installed.borrow() {
+            None => false,
+            Some(false) => true,
+            Some(true) => self.store.is_synced(),
+        }
+    }
+
+    async fn wait_synced(&self) {
+        // The sender lives as long as the watch, and the process does not outlive the watch.
+        let mut is_installed = self.is_installed.clone();
+        let installed = is_installed.wait_for(Option::is_some).await.is_ok_and(|known| *known == Some(true));
+        if installed {
+            self.store.wait_synced().await;
+        }
+    }
+}
+
+impl ObjectStores {
+    /// True once the initial list of every kind is complete.
+    pub(super) fn is_synced(&self) -> bool {
+        self.nodes.is_synced()
+            && self.stateful_sets.is_synced()
+            && self.pods.is_synced()
+            && self.services.is_synced()
+            && self.config_maps.is_synced()
+            && self.network_policies.is_synced()
+            && self.claims.is_synced()
+            && self.jobs.is_synced()
+            && self.certificates.is_synced()
+    }
+
+    /// Waits until the initial list of every kind is complete.
+    pub(super) async fn wait_synced(&self) {
+        self.nodes.wait_synced().await;
+        self.stateful_sets.wait_synced().await;
+        self.pods.wait_synced().await;
+        self.services.wait_synced().await;
+        self.config_maps.wait_synced().await;
+        self.network_policies.wait_synced().await;
+        self.claims.wait_synced().await;
+        self.jobs.wait_synced().await;
+        self.certificates.wait_synced().await;
+    }
+
+    /// Returns the watched objects that belong to a node.
+    pub(super) async fn observe(&self, client: &Client, node: &SeiNode) -> kube::Result<World> {
+        let keys = ObjectKeys::for_node(node);
+        Ok(World {
+            stateful_set: self.stateful_sets.get(client, &keys.node).await?,
+            pods: self.pods_of(client, node, &keys).await?,
+            service: self.services.get(client, &keys.node).await?,
+            proxy_config: self.config_maps.get(client, &keys.proxy_config).await?,
+            network_policy: self.network_policies.get(client, &keys.network_policy).await?,
+            claim: self.claims.get(client, &keys.claim).await?,
+            certificate: self.certificates.store.get(client, &keys.certificate).await?,
+            job: self.jobs.get(client, &keys.job).await?,
+            label_peers: self.label_peers(node, &keys.node),
+            ..World::default()
+        })
+    }
+
+    /// Lets the caches hold a converged node and its objects compressed.
+    pub(super) fn compress(&self, node: &SeiNode) {
+        let keys = ObjectKeys::for_node(node);
+        self.nodes.compress(&keys.node);
+        self.stateful_sets.compress(&keys.node);
+        self.pods.compress(&keys.pod);
+        self.services.compress(&keys.node);
+        self.config_maps.compress(&keys.proxy_config);
+        self.network_policies.compress(&keys.network_policy);
+        self.claims.compress(&keys.claim);
+        self.certificates.store.compress(&keys.certificate);
+        self.jobs.compress(&keys.job);
+    }
+
+    /// Returns the pod of the StatefulSet and, during a bootstrap plan, those of the Job, whose names are random.
+    async fn pods_of(
+        &self,
+        client: &Client,
+        node: &SeiNode,
+        keys: &ObjectKeys,
+    ) -> kube::Result<Vec<Arc<SeenPod>>> {
+        let mut pods: Vec<Arc<SeenPod>> = self.pods.get(client, &keys.pod).await?.into_iter().collect();
+        if has_bootstrap_plan(node.status.as_ref()) {
+            let is_bootstrap_pod = |pod: &Arc<SeenPod>| {
+                let labels = pod.labels();
+                labels.get(label::NODE) == Some(&keys.node.name)
+                    && labels.get(label::COMPONENT).map(String::as_str) == Some(role::BOOTSTRAP_COMPONENT)
+            };
+            let prefix = keys.job.name.get(..JOB_NAME_PREFIX).unwrap_or(&keys.job.name);
+            let has_prefix = |pod: &Key| pod.namespace == keys.job.namespace && pod.name.starts_with(prefix);
+            pods.extend(self.pods.list(has_prefix).into_iter().filter(is_bootstrap_pod));
+        }
+        Ok(pods)
+    }
+
+    /// Returns the host names of the nodes that each label source in `spec.peers` selects, by the index of the source.
+    fn label_peers(&self, node: &SeiNode, key: &Key) -> BTreeMap<usize, Vec<String>> {
+        let sources = node.spec.peers.iter().enumerate();
+        let label_sources: Vec<_> =
+            sources.filter_map(|(index, source)| Some((index, source.label.as_ref()?))).collect();
+        if label_sources.is_empty() {
+            return BTreeMap::new();
+        }
+        let hosts_of = |source: &LabelPeers| {
+            let namespace = source.namespace.as_deref().unwrap_or(&key.namespace);
+            let selected = self.references.nodes_with_labels(namespace, &source.selector).into_iter();
+            let peers = selected.filter(|peer| peer != key);
+            let mut hosts: Vec<String> =
+                peers.map(|peer| object::pod_host(&peer.name, &peer.namespace)).collect();
+            hosts.sort();
+            hosts
+        };
+        label_sources.into_iter().map(|(index, source)| (index, hosts_of(source))).collect()
+    }
+
+    /// Drops what is kept for a deleted node.
+    pub(super) fn forget(&self, key: &Key) {
+        self.nodes.forget(key);
+        self.stateful_sets.forget(key);
+        self.services.forget(key);
+        self.pods.forget(&Key { namespace: key.namespace.clone(), name: object::pod(&key.name) });
+    }
+}
+
+/// The keys of the objects of a node.
+struct ObjectKeys {
+    /// The node, its StatefulSet and its Service.
+    node: Key,
+    pod: Key,
+    proxy_config: Key,
+    network_policy: Key,
+    claim: Key,
+    certificate: Key,
+    job: Key,
+}
+
+impl ObjectKeys {
+    fn for_node(node: &SeiNode) -> Self {
+        let key = Key::of(node);
+        let named = |name: String| Key { namespace: key.namespace.clone(), name };
+        let imported = node.spec.data_volume.as_ref().and_then(|volume| volume.import.as_ref());
+        let claim = imported.map_or_else(|| object::data_claim(&key.name), |import| import.pvc_name.clone());
+        Self {
+            pod: named(object::pod(&key.name)),
+            proxy_config: named(object::proxy_config(&key.name)),
+            network_policy: named(object::network_policy(&key.name)),
+            claim: named(claim),
+            certificate: named(object::sidecar_tls(&key.name)),
+            job: named(object::bootstrap_job(&key.name)),
+            node: key,
+        }
+    }
+}
+
+fn has_bootstrap_plan(status: Option<&SeiNodeStatus>) -> bool {
+    let plan = status.and_then(|status| status.plan.as_ref());
+    plan.is_some_and(|plan| plan.kind == Some(PlanKind::Bootstrap))
+}

@@ -1,0 +1,99 @@
+//! Parsers for the values of settings that only the operator has. Every error ends with an example.
+
+use std::collections::BTreeMap;
+
+use plan::platform::Client;
+use plan::quantity::{Quantity, canonical};
+use runtime::settings::text::namespace;
+
+/// Parses labels: `key=value,key=value`.
+pub(super) fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let invalid = |label: &str| format!("{label:?} is not a valid label: use, for example, app=outrigger");
+    let is_name = |text: &str| {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_edge = |c: char| c.is_ascii_alphanumeric();
+        text.len() <= 63
+            && text.chars().all(is_allowed)
+            && text.starts_with(is_edge)
+            && text.ends_with(is_edge)
+    };
+    let mut labels = BTreeMap::new();
+    for label in text.split(',') {
+        let (key, value) = label.trim().split_once('=').ok_or_else(|| invalid(label))?;
+        let (prefix, name) = key.rsplit_once('/').unwrap_or(("x", key));
+        if !(is_name(name) && !prefix.is_empty() && prefix.split('.').all(is_name))
+            || !(value.is_empty() || is_name(value))
+        {
+            return Err(invalid(label));
+        }
+        labels.insert(key.to_owned(), value.to_owned());
+    }
+    Ok(labels)
+}
+
+/// Parses a selector of pods: `namespace` or `namespace:key=value,...`.
+pub(super) fn client(text: &str) -> Result<Client, String> {
+    let (name, labels) = match text.split_once(':') {
+        Some((name, selector)) => (name, labels(selector)?),
+        None => (text, BTreeMap::new()),
+    };
+    Ok(Client { namespace: namespace(name)?, labels })
+}
+
+/// Parses a token audience. The proxy takes a list: a value that it would split, or read as empty, is rejected.
+pub(super) fn audience(text: &str) -> Result<String, String> {
+    if text.bytes().all(|byte| byte.is_ascii_graphic() && !b",\"'".contains(&byte)) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{text:?} is not a valid audience: use, for example, sidecars.sei.io"))
+}
+
+/// Parses a positive quantity.
+pub(super) fn quantity(text: &str) -> Result<String, String> {
+    let invalid = |what: &str| Err(format!("{text:?} is not a {what}: use, for example, 4, 500m or 2000Gi"));
+    match (canonical(text), Quantity::parse(text) > Quantity::parse("0")) {
+        (None, _) => invalid("valid quantity"),
+        (Some(_), false) => invalid("positive quantity"),
+        (Some(_), true) => Ok(text.to_owned()),
+    }
+}
+
+/// Parses an HTTP URL.
+pub(super) fn url(text: &str) -> Result<String, String> {
+    let uri = text.parse::<http::Uri>().ok();
+    let is_valid = uri.is_some_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
+    });
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is not a valid URL: use, for example, https://server.example:4317"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_and_malformed_quantities_are_rejected() {
+        for valid in ["4", "500m", "2000Gi", "1e3", "0.5"] {
+            assert_eq!(quantity(valid).as_deref(), Ok(valid));
+        }
+        for invalid in ["0", "0Gi", "-1", "Gi", "2000Gib", "many", "1 Gi"] {
+            assert!(quantity(invalid).is_err(), "{invalid:?}");
+        }
+    }
+
+    #[test]
+    fn client_is_a_namespace_with_optional_labels() {
+        assert_eq!(client("ops").unwrap(), Client { namespace: "ops".into(), labels: BTreeMap::new() });
+        let labels =
+            BTreeMap::from([("app".to_owned(), "x".to_owned()), ("sei.io/a".to_owned(), String::new())]);
+        assert_eq!(client("ops:app=x,sei.io/a=").unwrap(), Client { namespace: "ops".into(), labels });
+        for invalid in ["", "Ops", "ops:", "ops:app", "ops:=x", "ops:a/b/c=d", "ops:a=b c", "-a", "ops:-a=b"]
+        {
+            assert!(client(invalid).is_err(), "{invalid:?}");
+        }
+    }
+}

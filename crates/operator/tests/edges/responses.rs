@@ -1,0 +1,196 @@
+//! Requests of the sidecar client, and how it maps responses.
+
+use std::fs;
+
+use api::names::object;
+use api::sidecar_wire::{TaskRequest, TaskState};
+use plan::node::{Health, Submission, TaskSight};
+use serde_json::json;
+use testbed::{Context, TestResult};
+
+use crate::server::{Caller, Server, node, reply, transport};
+
+const ID: &str = "6f2f2d3e-1c1b-5c55-9a52-1d1c2b3a4f5e";
+
+fn task() -> TaskRequest {
+    TaskRequest { id: Some(ID.into()), task_type: "mark-ready".into(), params: None }
+}
+
+fn result(id: &str, error: &str) -> String {
+    json!({ "id": id, "type": "mark-ready", "status": "failed", "run": 2, "error": error, "submittedAt": "2026-05-18T10:00:00Z" })
+        .to_string()
+}
+
+pub async fn response_mapping_is_stable(_: Context) -> TestResult {
+    let server = Server::start(None).await?;
+    let caller = Caller::new(&server);
+    let (sidecars, node, to) = (&caller.sidecars, node(), transport(None));
+
+    let unauthorized = "the sidecar rejected the operator's token (401)";
+    let forbidden = "the sidecar denied access to the operator (403): bind its ServiceAccount to a role that allows seinodetasks";
+    let malformed = "the sidecar's response is malformed";
+    let too_large = "the sidecar's response exceeds 1 MiB";
+    let long = "x".repeat(2 * 1024 * 1024);
+    let error = |text: &str| json!({ "error": text }).to_string();
+
+    let unreachable = |reason: &str| Health::Unreachable(reason.into());
+    for (code, body, expected) in [
+        (200, "", Health::Ready),
+        (503, "", Health::NotReady),
+        (502, "", unreachable("the sidecar returned status 502")),
+        (401, "", unreachable(unauthorized)),
+        (403, "", unreachable(forbidden)),
+        (200, &long, unreachable(too_large)),
+    ] {
+        let body = body.to_owned();
+        server.respond_with(move |_| reply(code, body.clone()));
+        for _ in 0..2 {
+            assert_eq!(sidecars.probe_health(&node, &to, None).await, expected, "{code}");
+        }
+    }
+
+    let unreachable = |reason: &str| TaskSight::Unreachable(reason.into());
+    for (code, body, expected) in [
+        (404, error("task not found"), TaskSight::NotFound),
+        (404, "404 page not found".into(), unreachable("the sidecar returned status 404")),
+        (200, "{}".into(), unreachable(malformed)),
+        (200, result("another", ""), unreachable(malformed)),
+        (403, String::new(), unreachable(forbidden)),
+        (500, String::new(), unreachable("the sidecar returned status 500")),
+    ] {
+        server.respond_with(move |_| reply(code, body.clone()));
+        for _ in 0..2 {
+            assert_eq!(sidecars.get_task(&node, &to, None, ID).await, expected, "{code}");
+        }
+    }
+    server.respond_with(|_| reply(200, result(ID, &"no ".repeat(10_000))));
+    let TaskSight::Found(found) = sidecars.get_task(&node, &to, None, ID).await else {
+        return Err("the task was not found".into());
+    };
+    assert_eq!((found.status, found.run), (TaskState::Failed, 2));
+    let length = found.error.as_deref().map_or(0, str::len);
+    assert!(length > 1000 && length < 1100, "{length} bytes");
+
+    let rejected = |reason: &str| Submission::Rejected(reason.into());
+    let unknown = |reason: &str| Submission::Unknown(reason.into());
+    for (code, body, expected) in [
+        (201, json!({ "id": ID }).to_string(), Submission::Taken),
+        (202, json!({ "id": ID }).to_string(), Submission::Taken),
+        (201, json!({ "id": "another" }).to_string(), unknown(malformed)),
+        (201, String::new(), unknown(malformed)),
+        (400, error("unknown mode: turbo"), rejected("unknown mode: turbo")),
+        (400, "not JSON".into(), rejected("the sidecar returned status 400")),
+        (413, String::new(), rejected("the sidecar returned status 413")),
+        // These concern the operator, not the task: they can be fixed without a change of the task.
+        (401, error("hidden"), unknown(unauthorized)),
+        (403, error("hidden"), unknown(forbidden)),
+        (404, String::new(), unknown("the sidecar returned status 404")),
+        (503, String::new(), unknown("the sidecar returned status 503")),
+    ] {
+        server.respond_with(move |_| reply(code, body.clone()));
+        for _ in 0..2 {
+            assert_eq!(
+                sidecars.submit_task(&node, &to, None, &task()).await,
+                Some(expected.clone()),
+                "{code}"
+            );
+        }
+    }
+    assert_eq!(sidecars.call_count(), 0, "a result that was returned is not kept");
+    Ok(())
+}
+
+pub async fn requests_use_pod_host_and_share_a_connection(_: Context) -> TestResult {
+    let server = Server::start(None).await?;
+    let caller = Caller::new(&server);
+    let (node, to) = (node(), transport(None));
+    server.respond_with(|_| reply(201, json!({ "id": ID }).to_string()));
+    caller.sidecars.submit_task(&node, &to, None, &task()).await;
+    caller.sidecars.get_task(&node, &to, None, ID).await;
+    caller.sidecars.probe_health(&node, &to, None).await;
+    let requests = server.requests();
+    let lines: Vec<String> = requests.iter().map(|one| format!("{} {}", one.method, one.path)).collect();
+    assert_eq!(lines, ["POST /v0/tasks".into(), format!("GET /v0/tasks/{ID}"), "GET /v0/healthz".into()]);
+    assert_eq!(requests[0].body, json!({ "id": ID, "type": "mark-ready" }).to_string());
+    for request in &requests {
+        assert_eq!(
+            (request.host.as_str(), request.token.as_str()),
+            (&*object::pod_host("a", "sei"), "Bearer one")
+        );
+        assert_eq!(request.connection, 1, "{request:?}");
+    }
+    Ok(())
+}
+
+pub async fn closed_idle_connection_is_replaced(_: Context) -> TestResult {
+    let server = Server::start(None).await?;
+    let caller = Caller::new(&server);
+    let (node, to) = (node(), transport(None));
+    for round in 1..=5 {
+        server.respond_with(|_| reply(200, ""));
+        assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Ready, "round {round}");
+        server.close_connections().await;
+        server.respond_with(|_| reply(404, json!({ "error": "task not found" }).to_string()));
+        assert_eq!(
+            caller.sidecars.get_task(&node, &to, None, ID).await,
+            TaskSight::NotFound,
+            "round {round}"
+        );
+        server.close_connections().await;
+    }
+    assert_eq!(server.requests().len(), 10, "no request was sent twice");
+    Ok(())
+}
+
+pub async fn rotated_token_is_used_immediately(_: Context) -> TestResult {
+    let server = Server::start(None).await?;
+    let caller = Caller::new(&server);
+    let (node, to) = (node(), transport(None));
+    server.respond_with(|request| reply(if request.token == "Bearer two" { 200 } else { 401 }, ""));
+    let refused = Health::Unreachable("the sidecar rejected the operator's token (401)".into());
+    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, refused);
+    assert_eq!(server.requests().len(), 1, "the same token is not sent twice");
+    fs::write(&caller.token, "two")?;
+    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Ready);
+    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Ready);
+
+    // Rotated while the old token is cached: it is rejected, and the call is retried with the new one.
+    fs::write(&caller.token, "three")?;
+    server.respond_with(|request| reply(if request.token == "Bearer three" { 200 } else { 401 }, ""));
+    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Ready);
+    let tokens: Vec<String> = server.requests().into_iter().map(|request| request.token).collect();
+    let expected = ["Bearer one", "Bearer one", "Bearer two", "Bearer two", "Bearer two", "Bearer three"];
+    assert_eq!(tokens, expected);
+    Ok(())
+}
+
+pub async fn no_request_is_sent_without_a_token(_: Context) -> TestResult {
+    let server = Server::start(None).await?;
+    let caller = Caller::new(&server);
+    let (node, to) = (node(), transport(None));
+    let reason = "cannot read the operator's sidecar token: check --sidecar-token-file";
+    for token in [Some(""), Some("two\nlines"), None] {
+        match token {
+            Some(text) => fs::write(&caller.token, text)?,
+            None => fs::remove_file(&caller.token)?,
+        }
+        assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unreachable(reason.into()));
+        let submitted = caller.sidecars.submit_task(&node, &to, None, &task()).await;
+        assert_eq!(submitted, Some(Submission::Unknown(reason.into())));
+    }
+    assert!(server.requests().is_empty(), "{:?}", server.requests());
+    Ok(())
+}
+
+pub async fn refused_connection_and_missing_pod_ip_are_unreachable(_: Context) -> TestResult {
+    let address = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+    let caller = Caller::at(address);
+    let node = node();
+    let refused = Health::Unreachable("the sidecar refused the connection".into());
+    assert_eq!(caller.sidecars.probe_health(&node, &transport(None), None).await, refused);
+    let mut without_ip = transport(None);
+    without_ip.address = None;
+    let task = caller.sidecars.get_task(&node, &without_ip, None, ID).await;
+    assert_eq!(task, TaskSight::Unreachable("the pod has no IP address yet".into()));
+    Ok(())
+}
