@@ -1,72 +1,74 @@
-//! The moments at which an operator is killed, or an answer to it is lost.
+//! The points at which the operator is killed, or a response to it is lost.
 
 use std::fmt;
 
-/// What happens at a request that changes something.
+/// The fault that is injected at a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blow {
-    /// The operator has its answer, and is killed.
-    Killed,
-    /// The operator is killed before it has its answer: it cannot have learned that the change was made.
-    KilledUnheard,
-    /// The change is made, its answer is lost, and the operator lives on.
-    Unheard,
+pub enum Injection {
+    /// The operator is killed after it received the response.
+    KillAfterResponse,
+    /// The operator is killed before it receives the response of a write that was applied.
+    KillBeforeResponse,
+    /// The write is applied, its response is lost, and the operator keeps running.
+    ResponseLost,
 }
 
-/// One moment of a run.
+/// One point of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Point {
-    /// The operator is down when the user acts, and comes back after that.
+pub enum CrashPoint {
+    /// The operator is down when the user acts, and is started afterward.
     Absent,
-    /// The n-th write to the API server, counted from one.
-    Write(u64, Blow),
-    /// The n-th task that was given to the sidecar, counted from one.
-    Submission(u32, Blow),
+    /// The n-th write to the API server, counted from 1.
+    Write(u64, Injection),
+    /// The n-th task submission to the sidecar, counted from 1.
+    Submission(u32, Injection),
 }
 
-impl Point {
-    /// Every moment of a run that, undisturbed, has so many writes and submissions.
+impl CrashPoint {
+    /// Returns all crash points of a run with this many writes and submissions.
     ///
-    /// A sidecar's answer that was heard and not recorded is the same moment as the next write before it was made, which the
-    /// kill before it leaves behind too: what is in memory is lost either way.
+    /// A kill after the response of a submission is not listed: the response is only in memory, so that it equals a kill after
+    /// the previous write.
     pub fn all(writes: u64, submissions: u32) -> Vec<Self> {
         let mut all = vec![Self::Absent];
-        for blow in [Blow::Killed, Blow::KilledUnheard, Blow::Unheard] {
-            all.extend((1..=writes).map(|number| Self::Write(number, blow)));
+        for injection in
+            [Injection::KillAfterResponse, Injection::KillBeforeResponse, Injection::ResponseLost]
+        {
+            all.extend((1..=writes).map(|number| Self::Write(number, injection)));
         }
-        for blow in [Blow::KilledUnheard, Blow::Unheard] {
-            all.extend((1..=submissions).map(|number| Self::Submission(number, blow)));
+        for injection in [Injection::KillBeforeResponse, Injection::ResponseLost] {
+            all.extend((1..=submissions).map(|number| Self::Submission(number, injection)));
         }
         all
     }
 
-    /// A few of them, as different from each other as they come: the first, the last, and some in between. Also each moment
-    /// after a deletion: what is gone can no longer be looked at.
-    pub fn some(all: &[Self], count: usize, deletions: &[u64]) -> Vec<Self> {
+    /// Returns a sample: the first, the last, some evenly in between, and each point after a deletion, since a deleted object can
+    /// no longer be observed.
+    pub fn sample(all: &[Self], count: usize, deletions: &[u64]) -> Vec<Self> {
         let last = all.len().saturating_sub(1);
-        let mut places: Vec<usize> =
+        let mut indices: Vec<usize> =
             (0..count).map(|number| number * last / count.saturating_sub(1).max(1)).collect();
-        places.dedup();
-        let mut some: Vec<Self> = places.into_iter().filter_map(|place| all.get(place).copied()).collect();
-        let deletions = deletions.iter().map(|number| Self::Write(*number, Blow::Killed));
-        let missing: Vec<Self> = deletions.filter(|point| !some.contains(point)).collect();
-        some.extend(missing);
-        some
+        indices.dedup();
+        let mut sample: Vec<Self> = indices.into_iter().filter_map(|index| all.get(index).copied()).collect();
+        let deletions = deletions.iter().map(|number| Self::Write(*number, Injection::KillAfterResponse));
+        let missing: Vec<Self> = deletions.filter(|point| !sample.contains(point)).collect();
+        sample.extend(missing);
+        sample
     }
 }
 
-impl fmt::Display for Point {
+impl fmt::Display for CrashPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, number, blow) = match self {
+        let (what, number, injection) = match self {
             Self::Absent => return write!(f, "absent"),
-            Self::Write(number, blow) => ("write", *number, blow),
-            Self::Submission(number, blow) => ("submission", u64::from(*number), blow),
+            Self::Write(number, injection) => ("write", *number, injection),
+            Self::Submission(number, injection) => ("submission", u64::from(*number), injection),
         };
-        let blow = match blow {
-            Blow::Killed => "killed",
-            Blow::KilledUnheard => "killed-unheard",
-            Blow::Unheard => "unheard",
+        let injection = match injection {
+            Injection::KillAfterResponse => "kill-after-response",
+            Injection::KillBeforeResponse => "kill-before-response",
+            Injection::ResponseLost => "response-lost",
         };
-        write!(f, "{what}-{number}-{blow}")
+        write!(f, "{what}-{number}-{injection}")
     }
 }

@@ -1,15 +1,14 @@
-//! Kills the operator at every point of everything that users do to a node, and compares what comes of it with a run that
-//! nothing happened to. The short form, at a few points of each workload, is part of all tests; `make crash-operator` runs
-//! the whole.
+//! Kills the operator at every crash point of every workload, and compares the outcome with an undisturbed run. By default only
+//! a few crash points of each workload are tested; `make crash-operator` tests all of them.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(clippy::expect_used, reason = "tests may panic; clippy only recognizes #[test] functions")]
 
-#[path = "../node_operator/ground.rs"]
-#[allow(dead_code, reason = "what the ground offers to other suites is not all needed here")]
-mod ground;
+mod crash_point;
+#[path = "../node_operator/fixture.rs"]
+#[allow(dead_code, reason = "other suites use the rest")]
+mod fixture;
 mod mask;
 mod outcome;
-mod point;
 mod run;
 mod workload;
 
@@ -21,21 +20,21 @@ use testbed::harness::Suite;
 use testbed::{Context, TestResult};
 use tokio::task::JoinSet;
 
+use crate::crash_point::CrashPoint;
 use crate::outcome::Outcome;
-use crate::point::Point;
-use crate::run::{Ended, run};
+use crate::run::{RunResult, run};
 use crate::workload::Workload;
 
 /// Set by `make crash-operator`.
-const WHOLE: &str = "OUTRIGGER_CRASH_EVERYWHERE";
+const ALL_POINTS: &str = "OUTRIGGER_CRASH_EVERYWHERE";
 
-/// Points of each workload in the short form.
-const FEW: usize = 4;
+/// Crash points of each workload by default.
+const SAMPLE_SIZE: usize = 4;
 
-/// Runs of one workload that are under way at once: most of each is waiting.
-const AT_ONCE: usize = 4;
+/// Concurrent runs of one workload: each mostly waits.
+const CONCURRENT_RUNS: usize = 4;
 
-static TRIED: AtomicUsize = AtomicUsize::new(0);
+static TESTED: AtomicUsize = AtomicUsize::new(0);
 static DIFFERENT: AtomicUsize = AtomicUsize::new(0);
 
 fn main() -> ExitCode {
@@ -49,20 +48,23 @@ fn main() -> ExitCode {
         .test("delete_background", |cx| Box::pin(crash(cx, Workload::DeleteBackground)))
         .test("delete_foreground", |cx| Box::pin(crash(cx, Workload::DeleteForeground)))
         .run();
-    let (tried, different) = (TRIED.load(Ordering::SeqCst), DIFFERENT.load(Ordering::SeqCst));
-    println!("{tried} crash points tried, {different} with another end, in {} s", begin.elapsed().as_secs());
+    let (tested, different) = (TESTED.load(Ordering::SeqCst), DIFFERENT.load(Ordering::SeqCst));
+    println!(
+        "{tested} crash points tested, {different} with a different outcome, in {} s",
+        begin.elapsed().as_secs()
+    );
     code
 }
 
-/// Strikes at points of a workload, each in a run of its own.
+/// Tests crash points of a workload, each in its own run.
 async fn crash(cx: Context, workload: Workload) -> TestResult {
     let begin = Instant::now();
     let reference = run(&cx, workload, None).await?;
-    // An operator that does not go through the proxy would be struck nowhere, and everything would seem well.
-    assert!(reference.writes > 0, "the proxy saw no write of the operator");
-    let all = Point::all(reference.writes, reference.submissions);
-    let whole = std::env::var_os(WHOLE).is_some();
-    let points = if whole { all } else { Point::some(&all, FEW, &reference.deletions) };
+    // An operator that bypasses the fault proxy would never be killed, and every comparison would pass.
+    assert!(reference.writes > 0, "the fault proxy saw no write of the operator");
+    let all = CrashPoint::all(reference.writes, reference.submissions);
+    let whole = std::env::var_os(ALL_POINTS).is_some();
+    let points = if whole { all } else { CrashPoint::sample(&all, SAMPLE_SIZE, &reference.deletions) };
     let mut queue = points.iter().copied();
     let mut running = JoinSet::new();
     let mut start = |running: &mut JoinSet<_>| {
@@ -71,24 +73,24 @@ async fn crash(cx: Context, workload: Workload) -> TestResult {
             running.spawn(async move { (point, run(&cx, workload, Some(point)).await) });
         }
     };
-    for _ in 0..AT_ONCE {
+    for _ in 0..CONCURRENT_RUNS {
         start(&mut running);
     }
     let mut failures = Vec::new();
     let mut missed = 0;
-    while let Some(ended) = running.join_next().await {
-        let (point, ended) = ended?;
+    while let Some(finished) = running.join_next().await {
+        let (point, result) = finished?;
         start(&mut running);
-        if ended.as_ref().is_ok_and(|ended| !ended.struck) {
+        if result.as_ref().is_ok_and(|result| !result.fired) {
             missed += 1;
             continue;
         }
-        TRIED.fetch_add(1, Ordering::SeqCst);
-        let failure = match ended {
-            Ok(ended) => judge(point, &ended, &reference.outcome),
+        TESTED.fetch_add(1, Ordering::SeqCst);
+        let failure = match result {
+            Ok(result) => compare(point, &result, &reference.outcome),
             Err(error) => Some(format!("{point}: {error}")),
         };
-        // At once: a run of all points takes long, and may be ended before its end.
+        // Printed immediately: a run of all crash points takes long, and may be interrupted.
         if let Some(failure) = &failure {
             println!("{workload:?} {failure}");
         }
@@ -96,7 +98,7 @@ async fn crash(cx: Context, workload: Workload) -> TestResult {
     }
     DIFFERENT.fetch_add(failures.len(), Ordering::SeqCst);
     println!(
-        "{workload:?}: {} writes and {} submissions undisturbed; {} crash points, {missed} of them not reached; {} s",
+        "{workload:?}: {} writes and {} submissions undisturbed; {} crash points, {missed} not reached; {} s",
         reference.writes,
         reference.submissions,
         points.len(),
@@ -105,7 +107,7 @@ async fn crash(cx: Context, workload: Workload) -> TestResult {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-fn judge(point: Point, ended: &Ended, undisturbed: &Outcome) -> Option<String> {
-    let differences = ended.outcome.differences(undisturbed);
+fn compare(point: CrashPoint, result: &RunResult, undisturbed: &Outcome) -> Option<String> {
+    let differences = result.outcome.differences(undisturbed);
     (!differences.is_empty()).then(|| format!("{point}:\n{differences}"))
 }

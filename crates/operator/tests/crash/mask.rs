@@ -1,64 +1,62 @@
-//! Takes out of an object what differs from one run to the next for good reasons: identities, times, addresses. What is
-//! masked is listed here and nowhere else, so that the list does not grow unseen.
+//! Masks values that legitimately differ between runs: ids, times, addresses. Everything that is masked is listed here.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Fields of metadata that say when and in which order things were written.
-const BOOKKEEPING: [&str; 4] = ["resourceVersion", "creationTimestamp", "managedFields", "uid"];
+/// Metadata fields that depend on the time and order of writes.
+const METADATA: [&str; 4] = ["resourceVersion", "creationTimestamp", "managedFields", "uid"];
 
-/// Fields that hold an address, or a name made from one.
+/// Fields with an address, or a name derived from one.
 const ADDRESSES: [&str; 6] = ["podIP", "podIPs", "hostIP", "hostIPs", "nodeName", "containerID"];
 
-/// The annotation with the hash of what was last applied, which names the namespace.
+/// The annotation with the hash of the applied object, which includes the namespace.
 const APPLIED_HASH: &str = "outrigger.dev/applied-hash";
 
 /// The task that ends the bootstrap.
 const AWAIT_BOOTSTRAP: &str = "await-bootstrap-complete";
 
-/// What is known of one run.
+/// The mask of one run.
 pub struct Mask {
-    /// Texts that are its own, with what they are called in all runs.
-    own: BTreeMap<String, String>,
+    /// Values of this run, and their placeholders.
+    placeholders: BTreeMap<String, String>,
 }
 
 impl Mask {
-    /// A mask for what happened in a namespace.
+    /// Creates a mask for a namespace.
     pub fn new(namespace: &str) -> Self {
-        Self { own: BTreeMap::from([(namespace.to_owned(), "NAMESPACE".to_owned())]) }
+        Self { placeholders: BTreeMap::from([(namespace.to_owned(), "NAMESPACE".to_owned())]) }
     }
 
-    /// Learns what an object, and what is derived from its text, is to be called. Where it is mentioned it is then told from
-    /// others.
-    pub fn learn(&mut self, name: &str, object: &Value) {
-        let mut knows = |own: &Value, called: &str| {
-            if let Some(own) = own.as_str().filter(|own| !own.is_empty()) {
-                self.own.insert(own.to_owned(), format!("{called} of {name}"));
+    /// Adds placeholders for the values of an object, so that references to it stay distinguishable.
+    pub fn add_object(&mut self, name: &str, object: &Value) {
+        let mut add = |value: &Value, placeholder: &str| {
+            if let Some(value) = value.as_str().filter(|value| !value.is_empty()) {
+                self.placeholders.insert(value.to_owned(), format!("{placeholder} of {name}"));
             }
         };
-        knows(&object["metadata"]["uid"], "UID");
-        knows(&object["metadata"]["annotations"][APPLIED_HASH], "APPLIED");
+        add(&object["metadata"]["uid"], "UID");
+        add(&object["metadata"]["annotations"][APPLIED_HASH], "APPLIED");
         let status = &object["status"];
-        knows(&status["currentProxyConfigHash"], "PROXY CONFIG");
-        // Where an update goes to is told from where it comes from, unless it has come there.
-        knows(&status["currentRevision"], "FORMER REVISION");
-        knows(&status["updateRevision"], "REVISION");
+        add(&status["currentProxyConfigHash"], "PROXY CONFIG");
+        // The update revision wins when both revisions are equal.
+        add(&status["currentRevision"], "PREVIOUS REVISION");
+        add(&status["updateRevision"], "REVISION");
         let tasks = status["plan"]["tasks"].as_array();
-        tasks.into_iter().flatten().for_each(|task| knows(&task["params"]["template"], "TEMPLATE"));
+        tasks.into_iter().flatten().for_each(|task| add(&task["params"]["template"], "TEMPLATE"));
         let volumes = object["spec"]["volumes"].as_array();
         let token = |volume: &&Value| {
             volume["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"))
         };
-        volumes.into_iter().flatten().filter(token).for_each(|volume| knows(&volume["name"], "TOKEN"));
+        volumes.into_iter().flatten().filter(token).for_each(|volume| add(&volume["name"], "TOKEN"));
     }
 
-    /// An object without all that.
-    pub fn object(&self, object: &Value) -> Value {
+    /// Returns the masked object.
+    pub fn mask_object(&self, object: &Value) -> Value {
         let mut object = object.clone();
         if let Some(tasks) = object.pointer_mut("/status/plan/tasks").and_then(Value::as_array_mut) {
-            // The bootstrap's sidecar ends with it. When an operator was killed before it stored when it gave that sidecar a
-            // task, nobody is left who knows.
+            // The bootstrap sidecar is deleted with its pod. If the operator was killed before it stored the submission time of a
+            // bootstrap task, that time is lost.
             let end = tasks.iter().position(|task| task["type"] == AWAIT_BOOTSTRAP).unwrap_or_default();
             for task in &mut tasks[..end] {
                 if let Some(task) = task.as_object_mut() {
@@ -66,49 +64,53 @@ impl Mask {
                 }
             }
         }
-        self.apply(&object)
+        self.mask_value(&object)
     }
 
-    fn apply(&self, value: &Value) -> Value {
+    fn mask_value(&self, value: &Value) -> Value {
         match value {
             Value::Object(fields) => {
-                let kept = fields.iter().filter(|(name, _)| !ADDRESSES.contains(&name.as_str()));
-                Value::Object(kept.map(|(name, value)| (self.text(name), self.field(name, value))).collect())
+                let fields = fields.iter().filter(|(name, _)| !ADDRESSES.contains(&name.as_str()));
+                Value::Object(
+                    fields
+                        .map(|(name, value)| (self.mask_text(name), self.mask_field(name, value)))
+                        .collect(),
+                )
             }
-            Value::Array(items) => Value::Array(items.iter().map(|item| self.apply(item)).collect()),
-            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.mask_value(item)).collect()),
+            Value::String(text) => Value::String(self.mask_text(text)),
             other => other.clone(),
         }
     }
 
-    fn field(&self, name: &str, value: &Value) -> Value {
+    fn mask_field(&self, name: &str, value: &Value) -> Value {
         match value {
             Value::Object(metadata) if name == "metadata" => {
                 let mut metadata: Map<String, Value> = metadata.clone();
-                metadata.retain(|field, _| !BOOKKEEPING.contains(&field.as_str()));
-                self.apply(&Value::Object(metadata))
+                metadata.retain(|field, _| !METADATA.contains(&field.as_str()));
+                self.mask_value(&Value::Object(metadata))
             }
-            other => self.apply(other),
+            other => self.mask_value(other),
         }
     }
 
-    /// A text without all that.
-    pub fn text(&self, text: &str) -> String {
+    /// Returns the masked text.
+    pub fn mask_text(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for (own, called) in &self.own {
-            text = text.replace(own, called);
+        for (value, placeholder) in &self.placeholders {
+            text = text.replace(value, placeholder);
         }
-        if is_time(&text) { "TIME".into() } else { without_ids(&text) }
+        if is_time(&text) { "TIME".into() } else { mask_ids(&text) }
     }
 }
 
-/// Whether it is a time as the API writes it.
+/// True for a timestamp of the Kubernetes API.
 fn is_time(text: &str) -> bool {
     text.parse::<k8s_openapi::jiff::Timestamp>().is_ok()
 }
 
-/// The text with random ids, which plans and tasks have, taken out.
-fn without_ids(text: &str) -> String {
+/// Replaces the random ids of plans and tasks.
+fn mask_ids(text: &str) -> String {
     let mut rest = text;
     let mut masked = String::new();
     while let Some(first) = rest.chars().next() {
@@ -127,8 +129,8 @@ fn without_ids(text: &str) -> String {
 }
 
 fn is_id(text: &str) -> bool {
-    text.char_indices().all(|(place, letter)| match place {
-        8 | 13 | 18 | 23 => letter == '-',
-        _ => letter.is_ascii_digit() || ('a'..='f').contains(&letter),
+    text.char_indices().all(|(index, c)| match index {
+        8 | 13 | 18 | 23 => c == '-',
+        _ => c.is_ascii_digit() || ('a'..='f').contains(&c),
     })
 }

@@ -1,4 +1,4 @@
-//! What a run came to: the objects that are there at its end, and what was created, deleted and given to the sidecar.
+//! The outcome of a run: the objects at its end, and what was created, deleted and submitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,83 +17,86 @@ use serde_json::Value;
 use testbed::Error;
 use testbed::cluster::control_plane::AuditedRequest;
 
-use crate::ground::Ground;
+use crate::fixture::Fixture;
 use crate::mask::Mask;
 use crate::workload::NODE;
 
-/// Events of what is seen only when a probe falls into the moments in which a new pod serves and was not told to start.
-const BY_CHANCE: [&str; 2] = ["SidecarReadinessLost", "SidecarReadinessRestored"];
+/// Events that depend on timing: they are emitted only if a probe hits a new pod before it is marked ready.
+const TIMING_DEPENDENT: [&str; 2] = ["SidecarReadinessLost", "SidecarReadinessRestored"];
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Masked objects, by kind and name.
     pub objects: BTreeMap<String, Value>,
-    /// How often the sidecar's tasks of each type are in each state.
+    /// Number of sidecar tasks by type and state.
     pub tasks: BTreeMap<String, usize>,
-    /// How often each object was created and deleted by the operator.
+    /// Number of creations and deletions by the operator, by object.
     pub changes: BTreeMap<String, usize>,
-    /// How often the sidecar was given a task of each type.
+    /// Number of task submissions by type.
     pub submissions: BTreeMap<String, usize>,
-    /// Events, which are lost rather than sent twice.
+    /// Number of events by reason. A crash may lose an event, but never repeats one.
     pub events: BTreeMap<String, usize>,
 }
 
 impl Outcome {
-    /// Looks at everything that a run has left.
-    pub async fn of(ground: &Ground<'_>) -> Result<Self, Error> {
+    /// Collects the outcome of a run.
+    pub async fn collect(fixture: &Fixture<'_>) -> Result<Self, Error> {
         let mut outcome = Self::default();
-        let mut all = Vec::new();
-        all.extend(values::<SeiNode>(ground).await?);
-        all.extend(values::<StatefulSet>(ground).await?);
-        all.extend(values::<Pod>(ground).await?);
-        all.extend(values::<Service>(ground).await?);
-        all.extend(values::<ConfigMap>(ground).await?);
-        all.extend(values::<NetworkPolicy>(ground).await?);
-        all.extend(values::<PersistentVolumeClaim>(ground).await?);
-        all.extend(values::<Job>(ground).await?);
-        let mut mask = Mask::new(&ground.ns);
-        for (name, object) in &all {
-            mask.learn(name, object);
+        let mut objects = Vec::new();
+        objects.extend(list::<SeiNode>(fixture).await?);
+        objects.extend(list::<StatefulSet>(fixture).await?);
+        objects.extend(list::<Pod>(fixture).await?);
+        objects.extend(list::<Service>(fixture).await?);
+        objects.extend(list::<ConfigMap>(fixture).await?);
+        objects.extend(list::<NetworkPolicy>(fixture).await?);
+        objects.extend(list::<PersistentVolumeClaim>(fixture).await?);
+        objects.extend(list::<Job>(fixture).await?);
+        let mut mask = Mask::new(&fixture.ns);
+        for (name, object) in &objects {
+            mask.add_object(name, object);
         }
-        outcome.objects = all.iter().map(|(name, object)| (name.clone(), mask.object(object))).collect();
-        for task in ground.sidecar(NODE).tasks() {
+        outcome.objects =
+            objects.iter().map(|(name, object)| (name.clone(), mask.mask_object(object))).collect();
+        for task in fixture.sidecar(NODE).tasks() {
             *outcome
                 .tasks
                 .entry(format!("{} {:?} run {}", task.task_type, task.status, task.run))
                 .or_default() += 1;
         }
-        for given in given(ground) {
-            *outcome.submissions.entry(given).or_default() += 1;
+        for task_type in submitted_tasks(fixture) {
+            *outcome.submissions.entry(task_type).or_default() += 1;
         }
-        for change in ground.writes()?.iter().filter_map(change) {
-            *outcome.changes.entry(mask.text(&change)).or_default() += 1;
+        for change in fixture.writes()?.iter().filter_map(change) {
+            *outcome.changes.entry(mask.mask_text(&change)).or_default() += 1;
         }
-        for (reason, _) in ground.events(NODE).await? {
+        for (reason, _) in fixture.events(NODE).await? {
             *outcome.events.entry(reason).or_default() += 1;
         }
         Ok(outcome)
     }
 
-    /// What differs from the run that nothing happened to; empty when nothing does.
+    /// Describes the differences from an undisturbed run; empty if there are none.
     pub fn differences(&self, undisturbed: &Self) -> String {
         let mut found = String::new();
         let names: BTreeSet<&String> = self.objects.keys().chain(undisturbed.objects.keys()).collect();
         for name in names {
-            let of = |outcome: &Self| outcome.objects.get(name).cloned().unwrap_or_default();
-            differ(&of(undisturbed), &of(self), name, &mut found);
+            let object = |outcome: &Self| outcome.objects.get(name).cloned().unwrap_or_default();
+            diff(&object(undisturbed), &object(self), name, &mut found);
         }
         let counts = [
-            ("tasks of the sidecar", &self.tasks, &undisturbed.tasks),
-            ("created and deleted", &self.changes, &undisturbed.changes),
-            ("given to the sidecar", &self.submissions, &undisturbed.submissions),
+            ("sidecar tasks", &self.tasks, &undisturbed.tasks),
+            ("creations and deletions", &self.changes, &undisturbed.changes),
+            ("submissions", &self.submissions, &undisturbed.submissions),
         ];
         for (what, ours, theirs) in counts {
             if ours != theirs {
                 let _ = writeln!(found, "{what}: {ours:?} instead of {theirs:?}");
             }
         }
-        for (event, count) in self.events.iter().filter(|(event, _)| !BY_CHANCE.contains(&event.as_str())) {
+        for (event, count) in
+            self.events.iter().filter(|(event, _)| !TIMING_DEPENDENT.contains(&event.as_str()))
+        {
             if *count > undisturbed.events.get(event).copied().unwrap_or_default() {
                 let _ = writeln!(
                     found,
@@ -106,25 +109,26 @@ impl Outcome {
     }
 }
 
-/// Types of the tasks that were given to the node's sidecar, taken or not, in their order.
-pub fn given(ground: &Ground<'_>) -> Vec<String> {
-    let sidecar = ground.sidecar(NODE);
-    let to_it = ground.sidecars.journal().requests(|one| one.node == *sidecar.name() && one.is_submission());
-    to_it.into_iter().map(|one| one.task_type.unwrap_or_default()).collect()
+/// Returns the types of the tasks submitted to the node's sidecar, accepted or not, in order.
+pub fn submitted_tasks(fixture: &Fixture<'_>) -> Vec<String> {
+    let sidecar = fixture.sidecar(NODE);
+    let journal = fixture.sidecars.journal();
+    let requests = journal.requests(|request| request.node == *sidecar.name() && request.is_submission());
+    requests.into_iter().map(|request| request.task_type.unwrap_or_default()).collect()
 }
 
-/// What a write made of the world, if it created or deleted something. Whether the operator heard of it does not matter.
-/// Objects that are created have no name in the audit log.
+/// Describes a write that created or deleted an object, whether or not the operator received the response. Created objects
+/// have no name in the audit log.
 fn change(write: &AuditedRequest) -> Option<String> {
-    let done = match (write.verb.as_str(), write.code) {
+    let action = match (write.verb.as_str(), write.code) {
         ("create" | "patch", 201) => "create",
         ("delete", 200..300) => "delete",
         _ => return None,
     };
-    (write.resource != "events").then(|| format!("{done} {} {}", write.resource, write.name))
+    (write.resource != "events").then(|| format!("{action} {} {}", write.resource, write.name))
 }
 
-async fn values<K>(ground: &Ground<'_>) -> Result<Vec<(String, Value)>, Error>
+async fn list<K>(fixture: &Fixture<'_>) -> Result<Vec<(String, Value)>, Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -132,7 +136,7 @@ where
         + DeserializeOwned
         + Serialize,
 {
-    let all = ground.api::<K>().list(&ListParams::default()).await?;
+    let all = fixture.api::<K>().list(&ListParams::default()).await?;
     let value = |object: &K| {
         let value = serde_json::to_value(object).map_err(|error| Error::Refused(error.to_string()))?;
         Ok((format!("{} {}", K::kind(&()), object.name_any()), value))
@@ -140,25 +144,25 @@ where
     all.iter().map(value).collect()
 }
 
-/// Names the leaves in which two values differ.
-fn differ(wanted: &Value, seen: &Value, path: &str, found: &mut String) {
-    match (wanted, seen) {
-        (Value::Object(wanted), Value::Object(seen)) => {
-            let names: BTreeSet<&String> = wanted.keys().chain(seen.keys()).collect();
+/// Lists the leaves in which two values differ.
+fn diff(expected: &Value, actual: &Value, path: &str, found: &mut String) {
+    match (expected, actual) {
+        (Value::Object(expected), Value::Object(actual)) => {
+            let names: BTreeSet<&String> = expected.keys().chain(actual.keys()).collect();
             for name in names {
-                let of =
+                let field =
                     |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
-                differ(&of(wanted), &of(seen), &format!("{path}.{name}"), found);
+                diff(&field(expected), &field(actual), &format!("{path}.{name}"), found);
             }
         }
-        (Value::Array(wanted), Value::Array(seen)) if wanted.len() == seen.len() => {
-            for (index, (wanted, seen)) in wanted.iter().zip(seen).enumerate() {
-                differ(wanted, seen, &format!("{path}[{index}]"), found);
+        (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {
+            for (index, (expected, actual)) in expected.iter().zip(actual).enumerate() {
+                diff(expected, actual, &format!("{path}[{index}]"), found);
             }
         }
-        _ if wanted == seen => {}
+        _ if expected == actual => {}
         _ => {
-            let _ = writeln!(found, "{path}: {seen} instead of {wanted}");
+            let _ = writeln!(found, "{path}: {actual} instead of {expected}");
         }
     }
 }

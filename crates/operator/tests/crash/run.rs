@@ -1,4 +1,4 @@
-//! One run of a workload, with an operator that reaches the API server only through a proxy that can kill it.
+//! One run of a workload. The operator reaches the API server only through a fault proxy, which can kill it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,177 +8,185 @@ use testbed::faults::fault_proxy::{Fault, FaultProxy, Kill, Loss, Matching, Mome
 use testbed::harness::wait;
 use testbed::{Context, Error, Site};
 
-use crate::ground::{Ground, Operator, SOON};
+use crate::crash_point::{CrashPoint, Injection};
+use crate::fixture::{Fixture, Operator, TIMEOUT};
 use crate::outcome::{self, Outcome};
-use crate::point::{Blow, Point};
 use crate::workload::{NODE, Workload};
 
-/// How long nothing must be written before a run counts as over.
-const REST: Duration = Duration::from_millis(700);
+/// How long there must be no writes before a run counts as converged.
+const QUIET: Duration = Duration::from_millis(700);
 
-/// A run that came to rest.
-pub struct Ended {
-    /// What it came to.
+/// The result of a converged run.
+pub struct RunResult {
     pub outcome: Outcome,
-    /// How many writes there were since the user acted.
+    /// Number of writes since the user acted.
     pub writes: u64,
-    /// Which of them deleted something, counted from one.
+    /// Which of the writes were deletions, counted from 1.
     pub deletions: Vec<u64>,
-    /// How many tasks were given since the user acted.
+    /// Number of task submissions since the user acted.
     pub submissions: u32,
-    /// Whether it came to the point at all.
-    pub struck: bool,
+    /// Whether the run reached the crash point.
+    pub fired: bool,
 }
 
-/// Runs a workload, and strikes at one point of it, or never.
-pub async fn run(cx: &Context, workload: Workload, point: Option<Point>) -> Result<Ended, Error> {
-    let scene = Scene::of(cx, workload, point).await?;
-    scene.start()?;
-    workload.prepare(&scene.ground).await?;
-    scene.rest().await?;
-    let before = scene.writes()?.len();
-    let given_before = outcome::given(&scene.ground).len();
-    let struck = scene.act(workload, point, given_before).await?;
-    workload.end(&scene.ground).await?;
-    scene.rest().await?;
-    scene.proxy.check()?;
-    Ok(Ended {
-        writes: u64::try_from(scene.writes()?.len() - before).unwrap_or(u64::MAX),
+/// Runs a workload, with a fault at one crash point or undisturbed.
+pub async fn run(cx: &Context, workload: Workload, point: Option<CrashPoint>) -> Result<RunResult, Error> {
+    let run = Run::new(cx, workload, point).await?;
+    run.start()?;
+    workload.prepare(&run.fixture).await?;
+    run.wait_quiet().await?;
+    let before = run.writes()?.len();
+    let submitted_before = outcome::submitted_tasks(&run.fixture).len();
+    let fired = run.act(workload, point, submitted_before).await?;
+    workload.wait_done(&run.fixture).await?;
+    run.wait_quiet().await?;
+    run.proxy.check()?;
+    Ok(RunResult {
+        writes: u64::try_from(run.writes()?.len() - before).unwrap_or(u64::MAX),
         deletions: (1..)
-            .zip(&scene.writes()?[before..])
+            .zip(&run.writes()?[before..])
             .filter(|(_, verb)| **verb == Verb::Delete)
             .map(|(number, _)| number)
             .collect(),
-        submissions: u32::try_from(outcome::given(&scene.ground).len() - given_before).unwrap_or(u32::MAX),
-        outcome: Outcome::of(&scene.ground).await?,
-        struck,
+        submissions: u32::try_from(outcome::submitted_tasks(&run.fixture).len() - submitted_before)
+            .unwrap_or(u32::MAX),
+        outcome: Outcome::collect(&run.fixture).await?,
+        fired,
     })
 }
 
-struct Scene<'a> {
-    ground: Ground<'a>,
+struct Run<'a> {
+    fixture: Fixture<'a>,
     proxy: FaultProxy,
     operator: Arc<Mutex<Option<Operator>>>,
 }
 
-impl<'a> Scene<'a> {
-    async fn of(cx: &'a Context, workload: Workload, point: Option<Point>) -> Result<Self, Error> {
-        let mut ground = Ground::of(cx).await?;
-        // Logs of its own: many runs of one test are under way at once.
+impl<'a> Run<'a> {
+    async fn new(cx: &'a Context, workload: Workload, point: Option<CrashPoint>) -> Result<Self, Error> {
+        let mut fixture = Fixture::new(cx).await?;
+        // Its own log directory: runs of one test are concurrent.
         let label = point.map_or_else(|| "undisturbed".into(), |point| point.to_string());
         let logs = cx.logs().join(format!("{workload:?}-{label}"));
-        ground.site = Site::claim(&logs)?;
-        let proxy = FaultProxy::recorded_in(ground.plane, logs.join("fault-proxy.jsonl")).await?;
-        ground.server = proxy.url().into();
-        Ok(Self { ground, proxy, operator: Arc::default() })
+        fixture.site = Site::claim(&logs)?;
+        let proxy = FaultProxy::recorded_in(fixture.plane, logs.join("fault-proxy.jsonl")).await?;
+        fixture.server = proxy.url().into();
+        Ok(Self { fixture, proxy, operator: Arc::default() })
     }
 
-    /// Starts the operator, behind the proxy.
+    /// Starts the operator behind the fault proxy.
     fn start(&self) -> Result<(), Error> {
-        let operator = self.ground.operator()?;
+        let operator = self.fixture.start_operator()?;
         *self.operator.lock().unwrap_or_else(PoisonError::into_inner) = Some(operator);
         Ok(())
     }
 
-    /// Lets the user act, strikes, and starts the operator again if it was killed. Tells whether it came to the point.
+    /// Lets the user act, injects the fault, and restarts the operator if it was killed. Returns whether the crash point was
+    /// reached.
     async fn act(
         &self,
         workload: Workload,
-        point: Option<Point>,
-        given_before: usize,
+        point: Option<CrashPoint>,
+        submitted_before: usize,
     ) -> Result<bool, Error> {
         match point {
             None => {
-                workload.begin(&self.ground).await?;
+                workload.start(&self.fixture).await?;
                 Ok(true)
             }
-            Some(Point::Absent) => {
+            Some(CrashPoint::Absent) => {
                 kill(&self.operator)?;
-                workload.begin(&self.ground).await?;
+                workload.start(&self.fixture).await?;
                 self.start()?;
                 Ok(true)
             }
-            Some(Point::Write(number, blow)) => self.strike_at_write(workload, number, blow).await,
-            Some(Point::Submission(number, blow)) => {
-                self.strike_at_submission(workload, number, blow, given_before).await
+            Some(CrashPoint::Write(number, injection)) => {
+                self.inject_at_write(workload, number, injection).await
+            }
+            Some(CrashPoint::Submission(number, injection)) => {
+                self.inject_at_submission(workload, number, injection, submitted_before).await
             }
         }
     }
 
-    async fn strike_at_write(&self, workload: Workload, number: u64, blow: Blow) -> Result<bool, Error> {
-        let doomed = self.operator.clone();
-        let die = move || kill(&doomed);
-        let fault = match blow {
-            Blow::Killed => Fault::Kill(Kill::at(Moment::AfterAnswer, die)),
-            Blow::KilledUnheard => Fault::Kill(Kill::at(Moment::BeforeAnswer, die)),
-            Blow::Unheard => Fault::LoseAnswer(Loss::GatewayTimeout),
+    async fn inject_at_write(
+        &self,
+        workload: Workload,
+        number: u64,
+        injection: Injection,
+    ) -> Result<bool, Error> {
+        let operator = self.operator.clone();
+        let kill = move || kill(&operator);
+        let fault = match injection {
+            Injection::KillAfterResponse => Fault::Kill(Kill::at(Moment::AfterAnswer, kill)),
+            Injection::KillBeforeResponse => Fault::Kill(Kill::at(Moment::BeforeAnswer, kill)),
+            Injection::ResponseLost => Fault::LoseAnswer(Loss::GatewayTimeout),
         };
         let injected = self.proxy.inject(fault, Matching::writes(), Times::Nth(number));
-        workload.begin(&self.ground).await?;
-        // Not every run has as many writes as the one before it: some are made together, or not at all.
-        let ended = workload.end(&self.ground);
-        let struck = tokio::select! {
-            struck = injected.wait_fired(1, SOON) => struck.map(|()| true)?,
-            ended = async { ended.await?; self.rest().await } => ended.map(|()| injected.fired() > 0)?,
+        workload.start(&self.fixture).await?;
+        // Not every run has as many writes as the reference: some are combined or skipped.
+        let completed = workload.wait_done(&self.fixture);
+        let fired = tokio::select! {
+            fired = injected.wait_fired(1, TIMEOUT) => fired.map(|()| true)?,
+            completed = async { completed.await?; self.wait_quiet().await } => completed.map(|()| injected.fired() > 0)?,
         };
-        if struck && blow != Blow::Unheard {
+        if fired && injection != Injection::ResponseLost {
             self.start()?;
         }
-        Ok(struck)
+        Ok(fired)
     }
 
-    async fn strike_at_submission(
+    async fn inject_at_submission(
         &self,
         workload: Workload,
         number: u32,
-        blow: Blow,
-        given_before: usize,
+        injection: Injection,
+        submitted_before: usize,
     ) -> Result<bool, Error> {
-        let sidecar = self.ground.sidecar(NODE);
-        let trouble = match blow {
-            Blow::Unheard => Trouble::LoseAnswer,
-            // Taken, and not answered while this operator lives.
-            Blow::Killed | Blow::KilledUnheard => Trouble::Late(SOON),
+        let sidecar = self.fixture.sidecar(NODE);
+        let fault = match injection {
+            Injection::ResponseLost => Trouble::LoseAnswer,
+            // Accepted, and not answered while this operator is running.
+            Injection::KillAfterResponse | Injection::KillBeforeResponse => Trouble::Late(TIMEOUT),
         };
-        let strike = sidecar.on_request(Requests::submissions().first(1), trouble);
-        // The newer script decides for those before it.
+        let faulty = sidecar.on_request(Requests::submissions().first(1), fault);
+        // The newest script takes precedence: the submissions before the crash point succeed.
         let spared =
             sidecar.on_request(Requests::submissions().first(number - 1), Trouble::Late(Duration::ZERO));
-        workload.begin(&self.ground).await?;
-        let wanted = given_before + usize::try_from(number).unwrap_or(usize::MAX);
-        wait::until(format!("submission {number}"), SOON, || async {
-            let given = outcome::given(&self.ground).len();
-            if given >= wanted { Ok(()) } else { Err(format!("{given} so far")) }
+        workload.start(&self.fixture).await?;
+        let expected = submitted_before + usize::try_from(number).unwrap_or(usize::MAX);
+        wait::until(format!("submission {number}"), TIMEOUT, || async {
+            let submitted = outcome::submitted_tasks(&self.fixture).len();
+            if submitted >= expected { Ok(()) } else { Err(format!("{submitted} so far")) }
         })
         .await?;
-        if blow != Blow::Unheard {
+        if injection != Injection::ResponseLost {
             kill(&self.operator)?;
         }
         spared.lift();
-        if blow != Blow::Unheard {
-            strike.lift();
+        if injection != Injection::ResponseLost {
+            faulty.lift();
             self.start()?;
         }
         Ok(true)
     }
 
-    /// The writes of the operator that have been answered, or ended otherwise.
+    /// Returns the finished writes of the operator.
     fn writes(&self) -> Result<Vec<Verb>, Error> {
-        let writes = self.proxy.journal().requests(|one| Verb::WRITES.contains(&one.asked.verb))?;
-        Ok(writes.into_iter().map(|one| one.asked.verb).collect())
+        let writes = self.proxy.journal().requests(|request| Verb::WRITES.contains(&request.asked.verb))?;
+        Ok(writes.into_iter().map(|request| request.asked.verb).collect())
     }
 
-    /// Waits until nothing has been written for a while.
-    async fn rest(&self) -> Result<(), Error> {
+    /// Waits until the operator writes nothing for a while.
+    async fn wait_quiet(&self) -> Result<(), Error> {
         let mut last = (usize::MAX, tokio::time::Instant::now());
-        let looked = Mutex::new(&mut last);
-        wait::until("the operator rests", SOON, || async {
+        let last = Mutex::new(&mut last);
+        wait::until("the operator writes nothing", TIMEOUT, || async {
             let count = self.writes().map_err(|error| error.to_string())?.len();
-            let mut last = looked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
             if last.0 != count {
                 **last = (count, tokio::time::Instant::now());
             }
-            if last.1.elapsed() >= REST { Ok(()) } else { Err(format!("{count} writes")) }
+            if last.1.elapsed() >= QUIET { Ok(()) } else { Err(format!("{count} writes")) }
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! What users do to a node, and when that has had its effect.
+//! The workloads: what a user does to a node.
 
 use std::collections::BTreeMap;
 
@@ -17,85 +17,86 @@ use testbed::Error;
 use testbed::cluster::pki::{Authority, ServerNames};
 use testbed::harness::wait;
 
-use crate::ground::{Ground, OTHER_IMAGE, SOON, is_ready};
+use crate::fixture::{Fixture, OTHER_IMAGE, TIMEOUT};
 
-/// The node that all of it is about.
+/// The node of all workloads.
 pub const NODE: &str = "full";
 
 const TLS_SECRET: &str = "certificate";
 
-/// What a user does.
+/// An action of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// Creates a node.
     Init,
-    /// Gives it another image and other peers.
+    /// Changes the image and the peers.
     Update,
-    /// Has its sidecar served by TLS.
+    /// Enables sidecar TLS.
     TlsOn,
-    /// Has its sidecar served in the clear again.
+    /// Disables sidecar TLS.
     TlsOff,
-    /// Creates a node that starts from a snapshot, by a bootstrap pod.
+    /// Creates a node that bootstraps from a snapshot.
     Bootstrap,
-    /// Deletes it, and what it owns goes later. It has the finalizer of the operator before us.
+    /// Deletes a node with the finalizer of the upstream controller, with background propagation.
     DeleteBackground,
-    /// Deletes it after all that it owns. It has the finalizer of the operator before us.
+    /// Deletes a node with the finalizer of the upstream controller, with foreground propagation.
     DeleteForeground,
 }
 
 impl Workload {
-    /// Everything that must be there before the user acts.
-    pub async fn prepare(self, ground: &Ground<'_>) -> Result<(), Error> {
+    /// Creates what must exist before the user acts.
+    pub async fn prepare(self, fixture: &Fixture<'_>) -> Result<(), Error> {
         match self {
             Self::Init | Self::Bootstrap => return Ok(()),
-            Self::TlsOn => make_certificate(ground).await?,
+            Self::TlsOn => create_certificate(fixture).await?,
             Self::TlsOff => {
-                make_certificate(ground).await?;
-                ground.running(NODE, |node| node["spec"]["sidecar"] = tls()).await?;
+                create_certificate(fixture).await?;
+                fixture.create_ready(NODE, |node| node["spec"]["sidecar"] = tls()).await?;
                 return Ok(());
             }
             Self::Update => {}
             Self::DeleteBackground | Self::DeleteForeground => {
-                let kept = |node: &mut Value| node["metadata"]["finalizers"] = json!([finalizer::NODE]);
-                ground.running(NODE, kept).await?;
+                let with_finalizer =
+                    |node: &mut Value| node["metadata"]["finalizers"] = json!([finalizer::NODE]);
+                fixture.create_ready(NODE, with_finalizer).await?;
                 return Ok(());
             }
         }
-        ground.running(NODE, |_| {}).await.map(drop)
+        fixture.create_ready(NODE, |_| {}).await.map(drop)
     }
 
-    /// The user acts.
-    pub async fn begin(self, ground: &Ground<'_>) -> Result<(), Error> {
+    /// Performs the action of the user.
+    pub async fn start(self, fixture: &Fixture<'_>) -> Result<(), Error> {
         match self {
-            Self::Init => ground.create(NODE, |node| node["spec"]["peers"] = peers()).await.map(drop),
+            Self::Init => fixture.create(NODE, |node| node["spec"]["peers"] = peers()).await.map(drop),
             Self::Bootstrap => {
                 let snapshot = json!({ "s3": { "targetHeight": 1000 }, "bootstrapImage": OTHER_IMAGE });
-                ground.create(NODE, |node| node["spec"]["fullNode"]["snapshot"] = snapshot).await.map(drop)
+                fixture.create(NODE, |node| node["spec"]["fullNode"]["snapshot"] = snapshot).await.map(drop)
             }
             Self::Update => {
                 let spec = json!({ "spec": { "image": OTHER_IMAGE, "peers": peers() } });
-                ground.edit(NODE, spec).await.map(drop)
+                fixture.edit(NODE, spec).await.map(drop)
             }
-            Self::TlsOn => ground.edit(NODE, json!({ "spec": { "sidecar": tls() } })).await.map(drop),
+            Self::TlsOn => fixture.edit(NODE, json!({ "spec": { "sidecar": tls() } })).await.map(drop),
             Self::TlsOff => {
-                ground.edit(NODE, json!({ "spec": { "sidecar": { "tls": null } } })).await.map(drop)
+                fixture.edit(NODE, json!({ "spec": { "sidecar": { "tls": null } } })).await.map(drop)
             }
-            Self::DeleteBackground => delete(ground, PropagationPolicy::Background).await,
-            Self::DeleteForeground => delete(ground, PropagationPolicy::Foreground).await,
+            Self::DeleteBackground => delete(fixture, PropagationPolicy::Background).await,
+            Self::DeleteForeground => delete(fixture, PropagationPolicy::Foreground).await,
         }
     }
 
-    /// Waits until it has had its effect.
-    pub async fn end(self, ground: &Ground<'_>) -> Result<(), Error> {
+    /// Waits until the action has had its effect.
+    pub async fn wait_done(self, fixture: &Fixture<'_>) -> Result<(), Error> {
         match self {
             Self::DeleteBackground | Self::DeleteForeground => {
-                wait::until("nothing is left of the node", SOON, || async {
-                    let left = left(ground).await.map_err(|error| error.to_string())?;
-                    if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+                wait::until("all objects of the node are deleted", TIMEOUT, || async {
+                    let remaining = remaining(fixture).await.map_err(|error| error.to_string())?;
+                    if remaining.is_empty() { Ok(()) } else { Err(format!("{remaining:?}")) }
                 })
                 .await
             }
-            _ => ground.until(NODE, "it is as wanted", is_ready).await.map(drop),
+            _ => fixture.wait_ready(NODE, "it is ready").await.map(drop),
         }
     }
 }
@@ -108,14 +109,14 @@ fn tls() -> Value {
     json!({ "tls": { "secretName": TLS_SECRET } })
 }
 
-async fn make_certificate(ground: &Ground<'_>) -> Result<(), Error> {
-    let dns = vec![object::service_host(NODE, &ground.ns), object::pod_host(NODE, &ground.ns)];
-    let authority = Authority::new("sidecars")?;
-    let identity = authority.server(NODE, &ServerNames { dns, ..ServerNames::default() })?;
+async fn create_certificate(fixture: &Fixture<'_>) -> Result<(), Error> {
+    let dns = vec![object::service_host(NODE, &fixture.ns), object::pod_host(NODE, &fixture.ns)];
+    let ca = Authority::new("sidecars")?;
+    let identity = ca.server(NODE, &ServerNames { dns, ..ServerNames::default() })?;
     let data = BTreeMap::from([
         ("tls.crt".to_owned(), ByteString(identity.certificate.into_bytes())),
         ("tls.key".to_owned(), ByteString(identity.key.into_bytes())),
-        ("ca.crt".to_owned(), ByteString(authority.pem().as_bytes().to_vec())),
+        ("ca.crt".to_owned(), ByteString(ca.pem().as_bytes().to_vec())),
     ]);
     let secret = Secret {
         metadata: ObjectMeta { name: Some(TLS_SECRET.into()), ..ObjectMeta::default() },
@@ -123,36 +124,36 @@ async fn make_certificate(ground: &Ground<'_>) -> Result<(), Error> {
         data: Some(data),
         ..Secret::default()
     };
-    ground.api().create(&PostParams::default(), &secret).await?;
+    fixture.api().create(&PostParams::default(), &secret).await?;
     Ok(())
 }
 
-async fn delete(ground: &Ground<'_>, how: PropagationPolicy) -> Result<(), Error> {
-    let how = DeleteParams { propagation_policy: Some(how), ..DeleteParams::default() };
-    ground.nodes().delete(NODE, &how).await?;
+async fn delete(fixture: &Fixture<'_>, propagation: PropagationPolicy) -> Result<(), Error> {
+    let params = DeleteParams { propagation_policy: Some(propagation), ..DeleteParams::default() };
+    fixture.nodes().delete(NODE, &params).await?;
     Ok(())
 }
 
-/// What is left of the node.
-async fn left(ground: &Ground<'_>) -> Result<Vec<String>, Error> {
-    let mut left = names::<api::SeiNode>(ground).await?;
-    left.extend(names::<StatefulSet>(ground).await?);
-    left.extend(names::<Pod>(ground).await?);
-    left.extend(names::<Service>(ground).await?);
-    left.extend(names::<NetworkPolicy>(ground).await?);
-    left.extend(names::<PersistentVolumeClaim>(ground).await?);
-    let published = |name: &String| name.contains("kube-root-ca");
-    left.extend(names::<ConfigMap>(ground).await?.into_iter().filter(|name| !published(name)));
-    Ok(left)
+/// Returns the remaining objects of the node.
+async fn remaining(fixture: &Fixture<'_>) -> Result<Vec<String>, Error> {
+    let mut remaining = names::<api::SeiNode>(fixture).await?;
+    remaining.extend(names::<StatefulSet>(fixture).await?);
+    remaining.extend(names::<Pod>(fixture).await?);
+    remaining.extend(names::<Service>(fixture).await?);
+    remaining.extend(names::<NetworkPolicy>(fixture).await?);
+    remaining.extend(names::<PersistentVolumeClaim>(fixture).await?);
+    let is_root_ca = |name: &String| name.contains("kube-root-ca");
+    remaining.extend(names::<ConfigMap>(fixture).await?.into_iter().filter(|name| !is_root_ca(name)));
+    Ok(remaining)
 }
 
-async fn names<K>(ground: &Ground<'_>) -> Result<Vec<String>, Error>
+async fn names<K>(fixture: &Fixture<'_>) -> Result<Vec<String>, Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + std::fmt::Debug
         + DeserializeOwned,
 {
-    let all = ground.api::<K>().list(&ListParams::default()).await?;
+    let all = fixture.api::<K>().list(&ListParams::default()).await?;
     Ok(all.iter().map(|object| format!("{} {}", K::kind(&()), object.name_any())).collect())
 }

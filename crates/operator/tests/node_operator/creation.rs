@@ -1,4 +1,4 @@
-//! How nodes begin: what is written down before it is done, and what is done for each kind of node.
+//! Creation of nodes: the order of writes, and the tasks of each node kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,46 +8,46 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use testbed::{Context, TestResult};
 
-use crate::diary::Diary;
-use crate::ground::{Ground, IMAGE, OTHER_IMAGE, is_ready, reason};
+use crate::fixture::{Fixture, IMAGE, OTHER_IMAGE, reason};
+use crate::history::History;
 
-pub async fn a_new_node_runs_and_rests(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let operator = ground.operator()?;
-    let node = ground.running("full", |_| {}).await?;
+pub async fn new_node_converges_without_further_writes(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let operator = fixture.start_operator()?;
+    let node = fixture.create_ready("full", |_| {}).await?;
     let status = node.status.clone().unwrap_or_default();
     assert_eq!(status.phase, Some(SeiNodePhase::Running));
     assert_eq!(status.current_image.as_deref(), Some(IMAGE));
     assert_eq!(reason(&status, "SidecarReady"), "Ready");
-    assert!(ground.sidecars.journal().repeats().is_empty(), "a task was given twice");
-    ground.rests(Duration::from_secs(5)).await?;
+    assert!(fixture.sidecars.journal().repeats().is_empty(), "a task was submitted twice");
+    fixture.assert_no_writes(Duration::from_secs(5)).await?;
     operator.check_alive()?;
-    let now = ground.nodes().get("full").await?;
-    assert_eq!(now.resource_version(), node.resource_version(), "nobody wrote the node at rest");
+    let now = fixture.nodes().get("full").await?;
+    assert_eq!(now.resource_version(), node.resource_version(), "a converged node is not written");
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for one in ground.writes()? {
-        *counts.entry(one.resource).or_default() += 1;
+    for write in fixture.writes()? {
+        *counts.entry(write.resource).or_default() += 1;
     }
     let objects = ["configmaps", "networkpolicies", "persistentvolumeclaims", "services", "statefulsets"];
     for resource in objects {
         assert_eq!(counts.remove(resource), Some(1), "{resource}");
     }
-    assert_eq!(counts.remove("events"), Some(2), "new, initializing, running");
+    assert_eq!(counts.remove("events"), Some(2), "one event per phase transition");
     let statuses = counts.remove("seinodes").unwrap_or_default();
-    assert!(statuses <= 5, "{statuses} writes of the status");
-    assert_eq!(counts, BTreeMap::new(), "and nothing else");
-    assert_eq!(operator.end()?, Some(0));
+    assert!(statuses <= 5, "{statuses} status writes");
+    assert_eq!(counts, BTreeMap::new(), "no other writes");
+    assert_eq!(operator.terminate()?, Some(0));
     Ok(())
 }
 
-/// Upstream's order was not guarded by any test: what nobody could see in status was done.
-pub async fn a_plan_is_visible_before_anything_of_it_is_done(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
-    let planned = diary.first("SeiNode", "full", |entry| entry.status().plan.is_some()).await?;
-    let plan = planned.status().plan.expect("it was looked for");
+/// No action of a plan happens before the plan is visible in status.
+pub async fn plan_is_stored_before_it_is_executed(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    let planned = history.first("SeiNode", "full", |entry| entry.status().plan.is_some()).await?;
+    let plan = planned.status().plan.expect("a stored plan");
     assert_eq!(plan.kind, Some(PlanKind::Init));
     assert!(plan.tasks.iter().all(|task| task.status == TaskStatus::Pending && task.submitted_at.is_none()));
     assert_eq!(planned.status().phase, Some(SeiNodePhase::Initializing));
@@ -58,63 +58,64 @@ pub async fn a_plan_is_visible_before_anything_of_it_is_done(cx: Context) -> Tes
         ("StatefulSet", "full"),
         ("Service", "full"),
     ] {
-        let made = diary.first(kind, name, |_| true).await?;
-        assert!(made.at > planned.at, "{kind} {name} was made before the plan was stored");
+        let created = history.first(kind, name, |_| true).await?;
+        assert!(created.version > planned.version, "{kind} {name} was created before the plan was stored");
     }
-    ground.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
-    ground.until("full", "it runs the new image", is_ready).await?;
-    let update = |entry: &crate::diary::Entry| {
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    fixture.wait_ready("full", "it runs the new image").await?;
+    let update = |entry: &crate::history::Entry| {
         entry.status().plan.is_some_and(|plan| plan.kind == Some(PlanKind::NodeUpdate))
     };
-    let planned = diary.first("SeiNode", "full", update).await?;
+    let planned = history.first("SeiNode", "full", update).await?;
     assert_eq!(reason(&planned.status(), "NodeUpdateInProgress"), "UpdateStarted");
     let changed =
-        diary.first("StatefulSet", "full", |entry| entry.object["metadata"]["generation"] != 1).await?;
-    assert!(changed.at > planned.at, "the StatefulSet was changed before the plan was stored");
-    let going = |entry: &crate::diary::Entry| entry.object["metadata"]["deletionTimestamp"].is_string();
-    let deleted = diary.first("Pod", "full-0", going).await?;
-    assert!(deleted.at > changed.at, "the pod was deleted before its template was changed");
+        history.first("StatefulSet", "full", |entry| entry.object["metadata"]["generation"] != 1).await?;
+    assert!(changed.version > planned.version, "the StatefulSet was changed before the plan was stored");
+    let is_terminating =
+        |entry: &crate::history::Entry| entry.object["metadata"]["deletionTimestamp"].is_string();
+    let deleted = history.first("Pod", "full-0", is_terminating).await?;
+    assert!(deleted.version > changed.version, "the pod was deleted before its template was changed");
     Ok(())
 }
 
-pub async fn ids_are_unique_and_parameters_arrive_as_they_were_stored(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    ground.running("full", |node| node["spec"]["peers"] = fixed_peers()).await?;
-    ground.edit("full", json!({ "spec": { "overrides": { "evm.http_port": "8545" } } })).await?;
-    let node = ground.until("full", "it has its settings", is_ready).await?;
+pub async fn task_ids_are_unique_and_params_match_the_plan(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |node| node["spec"]["peers"] = static_peers()).await?;
+    fixture.edit("full", json!({ "spec": { "overrides": { "evm.http_port": "8545" } } })).await?;
+    let node = fixture.wait_ready("full", "the overrides are applied").await?;
     let mut params: BTreeMap<String, Value> = BTreeMap::new();
     let mut plans = BTreeSet::new();
-    for entry in diary.of_node(&node).await? {
+    for entry in history.entries_of_node(&node).await? {
         let Some(plan) = entry.status().plan else { continue };
         let ids: BTreeSet<&String> = plan.tasks.iter().map(|task| &task.id).collect();
         assert_eq!(ids.len(), plan.tasks.len(), "two tasks of one plan have the same id");
         if plans.insert(plan.id.clone()) {
             for task in plan.tasks {
                 let before = params.insert(task.id.clone(), task.params.unwrap_or_default());
-                assert_eq!(before, None, "{} of two plans", task.id);
+                assert_eq!(before, None, "{} is in two plans", task.id);
             }
         }
     }
-    assert_eq!(plans.len(), 2, "one plan to set it up, one for the edit");
-    let given = ground.sidecar("full").tasks();
-    assert!(given.len() >= 7, "{given:?}");
-    for task in given {
+    assert_eq!(plans.len(), 2, "one init plan, one update plan");
+    let tasks = fixture.sidecar("full").tasks();
+    assert!(tasks.len() >= 7, "{tasks:?}");
+    for task in tasks {
         let stored = params.get(&task.id).and_then(Value::as_object).filter(|params| !params.is_empty());
         assert_eq!(task.params.as_ref(), stored, "{}", task.task_type);
     }
     Ok(())
 }
 
-pub async fn each_kind_of_node_comes_up_by_its_own_tasks(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
+pub async fn each_node_kind_runs_its_own_tasks(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
     let s3 = || json!({ "s3": { "targetHeight": 100 }, "trustPeriod": "168h0m0s" });
     let kinds: [(&str, Value, &str); 7] = [
         (
             "genesis",
-            json!({ "fullNode": {}, "peers": fixed_peers() }),
+            json!({ "fullNode": {}, "peers": static_peers() }),
             "configure-genesis config-apply discover-peers config-validate mark-ready",
         ),
         (
@@ -128,12 +129,12 @@ pub async fn each_kind_of_node_comes_up_by_its_own_tasks(cx: Context) -> TestRes
         ),
         (
             "state-sync",
-            json!({ "fullNode": { "snapshot": { "stateSync": {} } }, "peers": fixed_peers() }),
+            json!({ "fullNode": { "snapshot": { "stateSync": {} } }, "peers": static_peers() }),
             "configure-genesis config-apply discover-peers configure-state-sync config-validate mark-ready",
         ),
         (
             "replayer",
-            json!({ "replayer": { "snapshot": s3() }, "peers": fixed_peers() }),
+            json!({ "replayer": { "snapshot": s3() }, "peers": static_peers() }),
             "snapshot-restore configure-genesis config-apply discover-peers configure-state-sync config-validate \
              mark-ready",
         ),
@@ -156,24 +157,24 @@ pub async fn each_kind_of_node_comes_up_by_its_own_tasks(cx: Context) -> TestRes
         ),
     ];
     for (name, spec, _) in &kinds {
-        ground
+        fixture
             .create(name, |node| {
                 node["spec"] = json!({ "chainId": "arctic-1", "image": IMAGE });
-                for (field, value) in spec.as_object().expect("it is written so above") {
+                for (field, value) in spec.as_object().expect("an object") {
                     node["spec"][field] = value.clone();
                 }
             })
             .await?;
     }
     for (name, _, tasks) in &kinds {
-        ground.until(name, "it is ready", is_ready).await?;
-        assert_eq!(ground.begun(name).join(" "), *tasks, "{name}");
+        fixture.wait_ready(name, "it is ready").await?;
+        assert_eq!(fixture.started_tasks(name).join(" "), *tasks, "{name}");
     }
-    assert!(ground.sidecars.journal().repeats().is_empty(), "a task was given twice");
+    assert!(fixture.sidecars.journal().repeats().is_empty(), "a task was submitted twice");
     Ok(())
 }
 
-/// One peer that has an address.
-pub fn fixed_peers() -> Value {
+/// A static peer.
+pub fn static_peers() -> Value {
     json!([{ "static": { "addresses": ["id@host:26656"] } }])
 }

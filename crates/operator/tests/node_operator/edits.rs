@@ -1,4 +1,4 @@
-//! Edits of running nodes: whatever they touch, each is one plan and at most one new pod.
+//! Edits of running nodes: each is one plan and at most one new pod.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use testbed::fakes::sidecars::{Outcome, Requests, Trouble};
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
-use crate::begin::fixed_peers;
-use crate::diary::Diary;
-use crate::ground::{Ground, OTHER_IMAGE, SOON, is_ready, message, reason};
+use crate::creation::static_peers;
+use crate::fixture::{Fixture, OTHER_IMAGE, TIMEOUT, message, reason};
+use crate::history::History;
 
-/// Every part of a spec that can be edited, with what the condition calls it.
+/// Every editable field of a spec: the name of the test node, the name of the field in conditions, and the edit.
 fn edits() -> [(&'static str, &'static str, Value); 8] {
     [
         ("image", "image", json!({ "image": OTHER_IMAGE })),
@@ -30,70 +30,70 @@ fn edits() -> [(&'static str, &'static str, Value); 8] {
         ),
         ("labels", "pod labels", json!({ "podLabels": { "team": "infra" } })),
         ("overrides", "overrides", json!({ "overrides": { "evm.http_port": "8545" } })),
-        ("peers", "peers", json!({ "peers": fixed_peers() })),
+        ("peers", "peers", json!({ "peers": static_peers() })),
         ("address", "external address", json!({ "externalAddress": "node.example.com:26656" })),
     ]
 }
 
-pub async fn an_image_edit_is_one_plan_and_one_pod_cycle(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    let before = ground.running("full", |_| {}).await?;
-    let pod = ground.pod("full").await?;
-    ground.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
-    let node = ground.until("full", "it runs the new image", is_ready).await?;
+pub async fn image_edit_is_one_plan_and_one_pod_cycle(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    let before = fixture.create_ready("full", |_| {}).await?;
+    let pod = fixture.pod("full").await?;
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    let node = fixture.wait_ready("full", "it runs the new image").await?;
     let status = node.status.clone().unwrap_or_default();
     assert_eq!(status.current_image.as_deref(), Some(OTHER_IMAGE));
     assert_eq!(reason(&status, "NodeUpdateInProgress"), "UpdateComplete");
-    let plan = status.plan.expect("it was updated");
+    let plan = status.plan.expect("an update plan");
     let steps: Vec<&str> = plan.tasks.iter().map(|task| task.task_type.as_str()).collect();
     assert_eq!(
         steps.join(" "),
         "apply-network-policy apply-rbac-proxy-config apply-statefulset apply-service replace-pod observe-image mark-ready"
     );
-    let started = diary
+    let started = history
         .first("SeiNode", "full", |entry| reason(&entry.status(), "NodeUpdateInProgress") == "UpdateStarted")
         .await?;
-    let said = message(&started.status(), "NodeUpdateInProgress").to_owned();
-    assert!(said.contains("image images.example/sei:v2 instead of images.example/sei:v1"), "{said}");
-    diary.of_node(&node).await?;
+    let text = message(&started.status(), "NodeUpdateInProgress").to_owned();
+    assert!(text.contains("image images.example/sei:v2 instead of images.example/sei:v1"), "{text}");
+    history.entries_of_node(&node).await?;
     let first = before.status.and_then(|status| status.plan).map(|plan| plan.id).unwrap_or_default();
-    assert_eq!(diary.plans_of("full"), [first, plan.id]);
-    assert_eq!(ground.pod_deletions_of("full").await?, 1);
-    assert_ne!(ground.pod("full").await?.uid(), pod.uid());
-    ground.rests(Duration::from_secs(3)).await?;
+    assert_eq!(history.plan_ids("full"), [first, plan.id]);
+    assert_eq!(fixture.pod_deletion_count_of("full").await?, 1);
+    assert_ne!(fixture.pod("full").await?.uid(), pod.uid());
+    fixture.assert_no_writes(Duration::from_secs(3)).await?;
     Ok(())
 }
 
-pub async fn each_edit_alone_is_one_plan_and_at_most_one_pod_cycle(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
+pub async fn each_edit_is_one_plan_and_at_most_one_pod_cycle(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
     for (name, ..) in edits() {
-        ground.create(name, |_| {}).await?;
+        fixture.create(name, |_| {}).await?;
     }
     for (name, ..) in edits() {
-        ground.until(name, "it is ready", is_ready).await?;
+        fixture.wait_ready(name, "it is ready").await?;
     }
     for (name, _, spec) in edits() {
-        ground.edit(name, json!({ "spec": spec })).await?;
+        fixture.edit(name, json!({ "spec": spec })).await?;
     }
-    for (name, phrase, _) in edits() {
-        let node = ground.until(name, "its edit is carried out", is_ready).await?;
-        diary.of_node(&node).await?;
-        assert_eq!(diary.plans_of(name).len(), 2, "{name}: one plan for the edit");
-        let started = diary
+    for (name, field, _) in edits() {
+        let node = fixture.wait_ready(name, "its edit is applied").await?;
+        history.entries_of_node(&node).await?;
+        assert_eq!(history.plan_ids(name).len(), 2, "{name}: one plan for the edit");
+        let started = history
             .first("SeiNode", name, |entry| {
                 reason(&entry.status(), "NodeUpdateInProgress") == "UpdateStarted"
             })
             .await?;
-        let said = message(&started.status(), "NodeUpdateInProgress").to_owned();
-        assert!(said.contains(phrase), "{name}: {said}");
-        assert_eq!(ground.pod_deletions_of(name).await?, 1, "{name}");
-        assert_eq!(diary.pods_of(name), 2, "{name}");
+        let text = message(&started.status(), "NodeUpdateInProgress").to_owned();
+        assert!(text.contains(field), "{name}: {text}");
+        assert_eq!(fixture.pod_deletion_count_of(name).await?, 1, "{name}");
+        assert_eq!(history.pod_count(name), 2, "{name}");
     }
-    let pod = ground.pod("labels").await?;
+    let pod = fixture.pod("labels").await?;
     assert_eq!(pod.labels().get("team").map(String::as_str), Some("infra"));
     for (name, tasks) in [
         ("overrides", "config-apply config-validate mark-ready"),
@@ -101,35 +101,35 @@ pub async fn each_edit_alone_is_one_plan_and_at_most_one_pod_cycle(cx: Context) 
         ("address", "config-apply config-validate mark-ready"),
         ("image", "mark-ready"),
     ] {
-        let begun = ground.begun(name);
-        assert_eq!(begun[4..].join(" "), tasks, "{name}");
+        let started = fixture.started_tasks(name);
+        assert_eq!(started[4..].join(" "), tasks, "{name}");
     }
     Ok(())
 }
 
-pub async fn everything_in_one_edit_is_one_plan_and_one_pod_cycle(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
+pub async fn combined_edit_is_one_plan_and_one_pod_cycle(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
     let mut spec = json!({});
-    for (_, _, part) in edits() {
-        merge(&mut spec, &part);
+    for (_, _, edit) in edits() {
+        merge(&mut spec, &edit);
     }
-    ground.edit("full", json!({ "spec": spec })).await?;
-    let node = ground.until("full", "all of it is carried out", is_ready).await?;
-    diary.of_node(&node).await?;
-    assert_eq!(diary.plans_of("full").len(), 2);
-    let started = diary
+    fixture.edit("full", json!({ "spec": spec })).await?;
+    let node = fixture.wait_ready("full", "all edits are applied").await?;
+    history.entries_of_node(&node).await?;
+    assert_eq!(history.plan_ids("full").len(), 2);
+    let started = history
         .first("SeiNode", "full", |entry| reason(&entry.status(), "NodeUpdateInProgress") == "UpdateStarted")
         .await?;
-    let said = message(&started.status(), "NodeUpdateInProgress").to_owned();
-    for (_, phrase, _) in edits() {
-        assert!(said.contains(phrase), "{phrase}: {said}");
+    let text = message(&started.status(), "NodeUpdateInProgress").to_owned();
+    for (_, field, _) in edits() {
+        assert!(text.contains(field), "{field}: {text}");
     }
-    assert_eq!(ground.pod_deletions_of("full").await?, 1);
-    assert_eq!(diary.pods_of("full"), 2);
-    ground.rests(Duration::from_secs(3)).await?;
+    assert_eq!(fixture.pod_deletion_count_of("full").await?, 1);
+    assert_eq!(history.pod_count("full"), 2);
+    fixture.assert_no_writes(Duration::from_secs(3)).await?;
     Ok(())
 }
 
@@ -144,100 +144,105 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// A seid that was halted at a height is never ready, and an update is what it waits for.
-pub async fn an_update_replaces_the_pod_of_a_node_that_is_not_ready(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
-    let answer = Trouble::Answer(StatusCode::SERVICE_UNAVAILABLE, String::new());
-    ground.sidecar("full").on_request(Requests::path(path::HEALTHZ), answer);
-    ground.sidecar("full").restart();
-    ground.until("full", "it is not ready", |_, status| reason(status, "SidecarReady") == "NotReady").await?;
-    ground.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
-    let runs = |status: &SeiNodeStatus| status.current_image.as_deref() == Some(OTHER_IMAGE);
-    ground.until("full", "it runs the new image", |_, status| runs(status)).await?;
-    assert_eq!(ground.pod_deletions_of("full").await?, 1);
+/// A seid that halted at an upgrade height is never ready, and needs the update.
+pub async fn update_replaces_the_pod_of_an_unready_node(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    let response = Trouble::Answer(StatusCode::SERVICE_UNAVAILABLE, String::new());
+    fixture.sidecar("full").on_request(Requests::path(path::HEALTHZ), response);
+    fixture.sidecar("full").restart();
+    fixture
+        .wait_until("full", "it is not ready", |_, status| reason(status, "SidecarReady") == "NotReady")
+        .await?;
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    let has_new_image = |status: &SeiNodeStatus| status.current_image.as_deref() == Some(OTHER_IMAGE);
+    fixture.wait_until("full", "it runs the new image", |_, status| has_new_image(status)).await?;
+    assert_eq!(fixture.pod_deletion_count_of("full").await?, 1);
     Ok(())
 }
 
-pub async fn a_pod_that_ends_slowly_is_deleted_once_and_those_of_others_never(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
-    // It has the label of the node and no owner; it waits for a claim that nobody makes.
-    let stranger: Pod = serde_json::from_value(json!({
+pub async fn slow_pod_is_deleted_once_and_foreign_pods_never(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    // A pod with the label of the node and no owner. It stays pending: its claim does not exist.
+    let foreign: Pod = serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": "stranger", "labels": {
+        "metadata": { "name": "foreign", "labels": {
             "sei.io/node": "full", "controller-revision-hash": "another",
         } },
         "spec": {
             "serviceAccountName": "seid-node",
             "containers": [{ "name": "seid", "image": "images.example/other:v1" }],
-            "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "nobodys" } }],
+            "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "missing" } }],
         },
     }))
-    .expect("it is a pod");
-    ground.api::<Pod>().create(&PostParams::default(), &stranger).await?;
-    ground.kubelets.remove_pods_after(Duration::from_secs(4));
-    ground.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
-    let going = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
-    ground.until_object::<Pod>("full-0", "it is going", going).await?;
+    .expect("a valid pod");
+    fixture.api::<Pod>().create(&PostParams::default(), &foreign).await?;
+    fixture.kubelets.remove_pods_after(Duration::from_secs(4));
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    let is_terminating = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
+    fixture.wait_until_object::<Pod>("full-0", "it is terminating", is_terminating).await?;
     operator.kill()?;
-    let _operator = ground.operator()?;
-    ground.until("full", "it runs the new image", is_ready).await?;
-    assert_eq!(ground.pod_deletions_of("full").await?, 1);
-    assert_eq!(ground.pod_deletions()?, 1);
-    let stranger = ground.api::<Pod>().get("stranger").await?;
-    assert_eq!(stranger.metadata.deletion_timestamp, None);
+    let _operator = fixture.start_operator()?;
+    fixture.wait_ready("full", "it runs the new image").await?;
+    assert_eq!(fixture.pod_deletion_count_of("full").await?, 1);
+    assert_eq!(fixture.pod_deletion_count()?, 1);
+    let foreign = fixture.api::<Pod>().get("foreign").await?;
+    assert_eq!(foreign.metadata.deletion_timestamp, None);
     Ok(())
 }
 
-pub async fn a_paused_node_is_left_alone_and_says_what_waits(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground.create("new", |node| node["spec"]["paused"] = json!(true)).await?;
-    ground.running("full", |_| {}).await?;
-    ground.edit("full", json!({ "spec": { "paused": true, "image": OTHER_IMAGE } })).await?;
+pub async fn paused_node_is_untouched_and_reports_pending_edits(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create("new", |node| node["spec"]["paused"] = json!(true)).await?;
+    fixture.create_ready("full", |_| {}).await?;
+    fixture.edit("full", json!({ "spec": { "paused": true, "image": OTHER_IMAGE } })).await?;
     let is_paused = |status: &SeiNodeStatus| reason(status, "Paused") == "Paused";
-    let node = ground.until("full", "it is paused", |_, status| is_paused(status)).await?;
-    let said = message(&node.status.unwrap_or_default(), "Paused").to_owned();
-    assert!(said.contains("image images.example/sei:v2"), "{said}");
-    ground.until("new", "it is paused", |_, status| is_paused(status)).await?;
-    ground.delete::<Service>("full").await?;
-    ground.rests(Duration::from_secs(3)).await?;
-    assert!(ground.writes()?.iter().all(|write| !write.name.contains("new") || write.resource == "seinodes"));
-    assert_eq!(ground.pod_deletions()?, 0);
+    let node = fixture.wait_until("full", "it is paused", |_, status| is_paused(status)).await?;
+    let text = message(&node.status.unwrap_or_default(), "Paused").to_owned();
+    assert!(text.contains("image images.example/sei:v2"), "{text}");
+    fixture.wait_until("new", "it is paused", |_, status| is_paused(status)).await?;
+    fixture.delete::<Service>("full").await?;
+    fixture.assert_no_writes(Duration::from_secs(3)).await?;
+    assert!(
+        fixture.writes()?.iter().all(|write| !write.name.contains("new") || write.resource == "seinodes")
+    );
+    assert_eq!(fixture.pod_deletion_count()?, 0);
     for name in ["new", "full"] {
-        ground.edit(name, json!({ "spec": { "paused": false } })).await?;
-        ground.until(name, "it goes on", is_ready).await?;
+        fixture.edit(name, json!({ "spec": { "paused": false } })).await?;
+        fixture.wait_ready(name, "it resumes").await?;
     }
-    assert_eq!(ground.pod_deletions_of("full").await?, 1);
-    ground.api::<Service>().get("full").await?;
+    assert_eq!(fixture.pod_deletion_count_of("full").await?, 1);
+    fixture.api::<Service>().get("full").await?;
     Ok(())
 }
 
-pub async fn a_plan_that_is_paused_goes_on_where_it_was(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    let held = ground.sidecar("full").on_task(TaskType::ConfigApply, Outcome::Run);
-    ground.create("full", |_| {}).await?;
-    ground.sidecar("full").wait_submitted(TaskType::ConfigApply, SOON).await?;
-    ground.edit("full", json!({ "spec": { "paused": true } })).await?;
-    let node = ground.until("full", "it is paused", |_, status| reason(status, "Paused") == "Paused").await?;
+pub async fn paused_plan_resumes(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    let held = fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::Run);
+    fixture.create("full", |_| {}).await?;
+    fixture.sidecar("full").wait_submitted(TaskType::ConfigApply, TIMEOUT).await?;
+    fixture.edit("full", json!({ "spec": { "paused": true } })).await?;
+    let node =
+        fixture.wait_until("full", "it is paused", |_, status| reason(status, "Paused") == "Paused").await?;
     let plan = node.status.and_then(|status| status.plan).map(|plan| plan.id);
     held.lift();
-    assert_eq!(ground.sidecar("full").complete(TaskType::ConfigApply), 1);
-    wait::throughout("nothing is given", Duration::from_secs(2), || async {
-        match ground.given("full", TaskType::ConfigValidate) {
+    assert_eq!(fixture.sidecar("full").complete(TaskType::ConfigApply), 1);
+    wait::throughout("no task is submitted", Duration::from_secs(2), || async {
+        match fixture.submission_count("full", TaskType::ConfigValidate) {
             0 => Ok(()),
-            given => Err(format!("config-validate was given {given} times")),
+            count => Err(format!("config-validate was submitted {count} times")),
         }
     })
     .await?;
-    ground.edit("full", json!({ "spec": { "paused": false } })).await?;
-    let node = ground.until("full", "it goes on", is_ready).await?;
-    let now = node.status.and_then(|status| status.plan).expect("it was set up");
+    fixture.edit("full", json!({ "spec": { "paused": false } })).await?;
+    let node = fixture.wait_ready("full", "it resumes").await?;
+    let now = node.status.and_then(|status| status.plan).expect("a plan");
     assert_eq!((Some(now.id), now.kind), (plan, Some(PlanKind::Init)));
-    assert!(ground.sidecars.journal().repeats().is_empty());
+    assert!(fixture.sidecars.journal().repeats().is_empty());
     Ok(())
 }

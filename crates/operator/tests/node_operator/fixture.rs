@@ -1,5 +1,5 @@
-//! What black-box tests of the operator stand on: the real binary, the real API server with real controllers, played kubelets
-//! and scripted sidecars.
+//! Fixture of black-box tests: the operator binary, a real API server with real controllers, fake kubelets and scripted
+//! sidecars.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use api::sidecar_wire::TaskType;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -31,8 +32,8 @@ use tokio::sync::OnceCell;
 mod platform;
 pub use platform::PLATFORM;
 
-/// How long things that take a moment may take, on a busy machine.
-pub const SOON: Duration = Duration::from_secs(60);
+/// The timeout of waits, for a busy machine.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The user agent of the operator.
 pub const AGENT: &str = concat!("outrigger-operator/", env!("CARGO_PKG_VERSION"));
@@ -42,21 +43,21 @@ pub const OTHER_IMAGE: &str = "images.example/sei:v2";
 
 static INSTALLED: OnceCell<()> = OnceCell::const_new();
 
-/// What a test stands on.
-pub struct Ground<'a> {
+/// A namespace with fake kubelets and scripted sidecars.
+pub struct Fixture<'a> {
     pub plane: &'a ControlPlane,
     pub ns: String,
     pub client: Client,
     pub sidecars: Sidecars,
     pub kubelets: KubeletPlayer,
     pub site: Arc<Site>,
-    /// Where operators find the API server.
+    /// The API server URL that operators use.
     pub server: String,
 }
 
-impl<'a> Ground<'a> {
-    /// A namespace with kubelets and sidecars, and no operator yet.
-    pub async fn of(cx: &'a Context) -> Result<Self, Error> {
+impl<'a> Fixture<'a> {
+    /// Creates the namespace. No operator runs yet.
+    pub async fn new(cx: &'a Context) -> Result<Self, Error> {
         let plane = cx.controlled_plane().await?;
         INSTALLED.get_or_try_init(|| install(plane)).await?;
         let ns = plane.namespace(cx.name()).await?;
@@ -72,22 +73,24 @@ impl<'a> Ground<'a> {
         Ok(Self { plane, ns, client, sidecars, kubelets, site: cx.site()?, server: plane.url() })
     }
 
-    /// Starts the operator, for this namespace only, with the rights that are shipped.
-    pub fn operator(&self) -> Result<Operator, Error> {
-        self.operator_with(|program| program)
+    /// Starts the operator for this namespace, with the shipped RBAC.
+    pub fn start_operator(&self) -> Result<Operator, Error> {
+        self.start_operator_with(|program| program)
     }
 
-    /// The same with other settings.
-    pub fn operator_with(&self, change: impl FnOnce(Program) -> Program) -> Result<Operator, Error> {
-        self.start(|program| change(program.flag("leader-elect", "false").flag("pod-namespace", &self.ns)))
+    /// Starts the operator with changed settings.
+    pub fn start_operator_with(&self, change: impl FnOnce(Program) -> Program) -> Result<Operator, Error> {
+        self.spawn_operator(|program| {
+            change(program.flag("leader-elect", "false").flag("pod-namespace", &self.ns))
+        })
     }
 
-    /// The same without a word about where it runs, and whether it has to be elected.
-    pub fn start(&self, change: impl FnOnce(Program) -> Program) -> Result<Operator, Error> {
+    /// Starts the operator without `--leader-elect` and `--pod-namespace`.
+    pub fn spawn_operator(&self, change: impl FnOnce(Program) -> Program) -> Result<Operator, Error> {
         let user = self.plane.user(&user(), None)?.at(&self.server);
         let token = self.site.dir().join("token");
         std::fs::write(&token, "a token")
-            .map_err(|source| Error::Io { what: "writing a token".into(), source })?;
+            .map_err(|source| Error::Io { what: "writing the token file".into(), source })?;
         let mut program = Program::new("operator", binaries::path("outrigger")?)
             .arg("operator")
             .flag("kubeconfig", user.write_kubeconfig(self.site.dir())?)
@@ -118,21 +121,21 @@ impl<'a> Ground<'a> {
         self.sidecars.node(&self.ns, node)
     }
 
-    /// Creates a full node; `change` may make another kind of it.
+    /// Creates a full node, modified by `change`.
     pub async fn create(&self, name: &str, change: impl FnOnce(&mut Value)) -> Result<SeiNode, Error> {
         let mut node = json!({
             "apiVersion": "sei.io/v1alpha1", "kind": "SeiNode", "metadata": { "name": name },
             "spec": { "chainId": "arctic-1", "image": IMAGE, "fullNode": {} },
         });
         change(&mut node);
-        let node: SeiNode = serde_json::from_value(node).expect("it is a node");
+        let node: SeiNode = serde_json::from_value(node).expect("a valid node");
         Ok(self.nodes().create(&PostParams::default(), &node).await?)
     }
 
-    /// Creates a full node and waits until it runs and rests.
-    pub async fn running(&self, name: &str, change: impl FnOnce(&mut Value)) -> Result<SeiNode, Error> {
+    /// Creates a full node and waits until it is ready.
+    pub async fn create_ready(&self, name: &str, change: impl FnOnce(&mut Value)) -> Result<SeiNode, Error> {
         self.create(name, change).await?;
-        self.until(name, "it is ready", is_ready).await
+        self.wait_ready(name, "it is ready").await
     }
 
     /// Edits a node.
@@ -140,40 +143,47 @@ impl<'a> Ground<'a> {
         Ok(self.nodes().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
-    /// Waits until a node is as wanted.
-    pub async fn until(
+    /// Waits until a node is ready with its newest spec. `what` names the wait in errors.
+    pub async fn wait_ready(&self, name: &str, what: &str) -> Result<SeiNode, Error> {
+        self.wait_until(name, what, is_ready).await
+    }
+
+    /// Waits until a node is in phase Failed.
+    pub async fn wait_failed(&self, name: &str) -> Result<SeiNode, Error> {
+        self.wait_until(name, "it failed", |_, status| status.phase == Some(SeiNodePhase::Failed)).await
+    }
+
+    /// Waits until a node fulfills a condition.
+    pub async fn wait_until(
         &self,
         name: &str,
         what: &str,
-        wanted: impl Fn(&SeiNode, &SeiNodeStatus) -> bool,
+        condition: impl Fn(&SeiNode, &SeiNodeStatus) -> bool,
     ) -> Result<SeiNode, Error> {
         let nodes = self.nodes();
-        let last = std::sync::Mutex::new(String::new());
-        let waited = wait::until(format!("{name}: {what}"), SOON, || async {
+        wait::until(format!("{name}: {what}"), TIMEOUT, || async {
             let node = nodes.get(name).await.map_err(|error| error.to_string())?;
             let status = node.status.clone().unwrap_or_default();
-            if wanted(&node, &status) {
+            if condition(&node, &status) {
                 return Ok(node);
             }
-            let text = serde_json::to_string(&status).unwrap_or_default();
-            last.lock().expect("nobody panicked").clone_from(&text);
-            Err(text)
-        });
-        waited.await
+            Err(serde_json::to_string(&status).unwrap_or_default())
+        })
+        .await
     }
 
-    /// Writes into a node's status as somebody else.
+    /// Patches the status of a node as another client.
     pub async fn patch_status(&self, name: &str, status: Value) -> Result<SeiNode, Error> {
         let patch = Patch::Merge(json!({ "status": status }));
         Ok(self.nodes().patch_status(name, &PatchParams::default(), &patch).await?)
     }
 
-    /// Makes a Secret, or puts other data into one.
-    pub async fn secret(&self, name: &str, data: &[(&str, &str)]) -> Result<(), Error> {
-        let text = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    /// Creates or replaces a Secret.
+    pub async fn put_secret(&self, name: &str, data: &[(&str, &str)]) -> Result<(), Error> {
+        let entries = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let secret = Secret {
             metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
-            string_data: Some(text.collect()),
+            string_data: Some(entries.collect()),
             ..Secret::default()
         };
         let secrets = self.api::<Secret>();
@@ -181,23 +191,23 @@ impl<'a> Ground<'a> {
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 secrets.replace(name, &PostParams::default(), &secret).await?;
             }
-            made => drop(made?),
+            created => drop(created?),
         }
         Ok(())
     }
 
-    /// The types of the tasks that a node's sidecar has begun, in their order.
-    pub fn begun(&self, node: &str) -> Vec<String> {
+    /// Returns the types of the tasks that a node's sidecar has started, in order.
+    pub fn started_tasks(&self, node: &str) -> Vec<String> {
         let name = self.sidecar(node).name().clone();
-        let begun = |request: &Request| {
+        let is_started = |request: &Request| {
             request.node == name && matches!(request.submission, Some(Submission::Begun { .. }))
         };
-        let requests = self.sidecars.journal().requests(begun);
+        let requests = self.sidecars.journal().requests(is_started);
         requests.into_iter().filter_map(|request| request.task_type).collect()
     }
 
-    /// How often a task of a type was given to a node's sidecar, taken or not.
-    pub fn given(&self, node: &str, task_type: TaskType) -> usize {
+    /// Returns how often a task type was submitted to a node's sidecar, accepted or not.
+    pub fn submission_count(&self, node: &str, task_type: TaskType) -> usize {
         let name = self.sidecar(node).name().clone();
         self.sidecars.journal().count(|request| {
             request.node == name
@@ -206,7 +216,7 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// Deletes an object as somebody else.
+    /// Deletes an object as another client.
     pub async fn delete<K>(&self, name: &str) -> Result<(), Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
@@ -215,51 +225,46 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    /// The node's pod.
+    /// Returns the pod of a node.
     pub async fn pod(&self, name: &str) -> Result<Pod, Error> {
         Ok(self.api::<Pod>().get(&format!("{name}-0")).await?)
     }
 
-    /// Requests of the operator about this namespace, so far.
+    /// Returns the operator's requests in this namespace so far.
     pub fn requests(&self) -> Result<Vec<AuditedRequest>, Error> {
         self.plane.audit().requests(|request| request.user_agent == AGENT && request.namespace == self.ns)
     }
 
-    /// Writes of the operator in this namespace, so far.
+    /// Returns the operator's writes in this namespace so far.
     pub fn writes(&self) -> Result<Vec<AuditedRequest>, Error> {
         Ok(self.requests()?.into_iter().filter(AuditedRequest::is_write).collect())
     }
 
-    /// How many pods the operator has deleted.
-    pub fn pod_deletions(&self) -> Result<usize, Error> {
-        let deleted =
-            |one: &&AuditedRequest| one.verb == "delete" && one.resource == "pods" && one.code < 300;
-        Ok(self.writes()?.iter().filter(deleted).count())
+    /// Returns how many pods the operator has deleted.
+    pub fn pod_deletion_count(&self) -> Result<usize, Error> {
+        Ok(self.writes()?.iter().filter(|write| is_pod_deletion(write)).count())
     }
 
-    /// How many pods of one node the operator has deleted, once none has come for a second.
-    pub async fn pod_deletions_of(&self, node: &str) -> Result<usize, Error> {
+    /// Returns how many pods of a node the operator has deleted, after a second without writes.
+    pub async fn pod_deletion_count_of(&self, node: &str) -> Result<usize, Error> {
         self.settled_writes().await?;
         let pod = format!("{node}-0");
-        let deleted = |one: &&AuditedRequest| {
-            one.verb == "delete" && one.resource == "pods" && one.name == pod && one.code < 300
-        };
-        Ok(self.writes()?.iter().filter(deleted).count())
+        Ok(self.writes()?.iter().filter(|write| is_pod_deletion(write) && write.name == pod).count())
     }
 
-    /// Fails when the operator writes anything for so long.
-    pub async fn rests(&self, time: Duration) -> Result<(), Error> {
+    /// Fails if the operator writes anything during this time.
+    pub async fn assert_no_writes(&self, time: Duration) -> Result<(), Error> {
         let before = self.settled_writes().await?;
-        wait::throughout("no write at rest", time, || async {
+        wait::throughout("no writes", time, || async {
             let now = self.writes().map_err(|error| error.to_string())?;
             if now.len() == before { Ok(()) } else { Err(format!("{:?}", &now[before..])) }
         })
         .await
     }
 
-    /// How many writes there were, once none has come for a second: the last of them is logged a moment after its answer.
+    /// Returns the number of writes, after a second without any: a write is in the audit log a moment after its response.
     async fn settled_writes(&self) -> Result<usize, Error> {
-        wait::until("a second without a write", SOON, || async {
+        wait::until("a second without a write", TIMEOUT, || async {
             let before = self.writes()?.len();
             wait::throughout("no write", Duration::from_secs(1), || async {
                 let now = self.writes().map_err(|error| error.to_string())?.len();
@@ -271,7 +276,7 @@ impl<'a> Ground<'a> {
         .await
     }
 
-    /// Events about a node: reason and message.
+    /// Returns the events of a node: reason and message.
     pub async fn events(&self, node: &str) -> Result<Vec<(String, String)>, Error> {
         let all = self.api::<Event>().list(&ListParams::default()).await?;
         let about = all.items.into_iter().filter(|event| {
@@ -282,20 +287,24 @@ impl<'a> Ground<'a> {
         Ok(about.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect())
     }
 
-    /// Waits until an object is as wanted.
-    pub async fn until_object<K>(
+    /// Waits until an object fulfills a condition.
+    pub async fn wait_until_object<K>(
         &self,
         name: &str,
         what: &str,
-        wanted: impl Fn(&K) -> bool,
+        condition: impl Fn(&K) -> bool,
     ) -> Result<K, Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
         let api = self.api::<K>();
-        wait::until(format!("{} {name}: {what}", K::kind(&())), SOON, || async {
+        wait::until(format!("{} {name}: {what}", K::kind(&())), TIMEOUT, || async {
             let object = api.get(name).await.map_err(|error| error.to_string())?;
-            if wanted(&object) { Ok(object) } else { Err(format!("version {:?}", object.resource_version())) }
+            if condition(&object) {
+                Ok(object)
+            } else {
+                Err(format!("version {:?}", object.resource_version()))
+            }
         })
         .await
     }
@@ -307,13 +316,13 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Kills it, as a machine that loses power does.
+    /// Sends SIGKILL.
     pub fn kill(self) -> Result<(), Error> {
         self.process.kill().map(drop)
     }
 
-    /// Asks it to end, and returns its exit code.
-    pub fn end(&self) -> Result<Option<i32>, Error> {
+    /// Sends SIGTERM, waits for the exit and returns the exit code.
+    pub fn terminate(&self) -> Result<Option<i32>, Error> {
         self.process.signal(Signal::TERM)?;
         Ok(self.process.stop(Duration::from_secs(15))?.code())
     }
@@ -323,34 +332,34 @@ impl Operator {
     }
 }
 
-/// Who the operator is to the API server.
+/// Returns the user name of the operator.
 pub fn user() -> String {
     format!("system:serviceaccount:{}:{}", install::NAMESPACE, install::ACCOUNT)
 }
 
-/// Whether a node runs, as the newest spec says.
+/// True when a node is running and ready with its newest spec.
 pub fn is_ready(node: &SeiNode, status: &SeiNodeStatus) -> bool {
     status.phase == Some(SeiNodePhase::Running)
         && status.reconciled_generation == node.metadata.generation
         && reason(status, "Ready") == "NodeReady"
 }
 
-/// The reason of a condition.
-pub fn reason<'s>(status: &'s SeiNodeStatus, type_: &str) -> &'s str {
-    status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == type_)
-        .map_or("", |condition| &condition.reason)
+fn is_pod_deletion(request: &AuditedRequest) -> bool {
+    request.verb == "delete" && request.resource == "pods" && request.code < 300
 }
 
-/// The message of a condition.
+fn condition<'s>(status: &'s SeiNodeStatus, type_: &str) -> Option<&'s Condition> {
+    status.conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Returns the reason of a condition.
+pub fn reason<'s>(status: &'s SeiNodeStatus, type_: &str) -> &'s str {
+    condition(status, type_).map_or("", |condition| &condition.reason)
+}
+
+/// Returns the message of a condition.
 pub fn message<'s>(status: &'s SeiNodeStatus, type_: &str) -> &'s str {
-    status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == type_)
-        .map_or("", |condition| &condition.message)
+    condition(status, type_).map_or("", |condition| &condition.message)
 }
 
 async fn install(plane: &ControlPlane) -> Result<(), Error> {
@@ -367,5 +376,5 @@ async fn install(plane: &ControlPlane) -> Result<(), Error> {
     }
     let nodes: Api<SeiNode> = Api::all(plane.client().await?);
     let one = ListParams::default().limit(1);
-    wait::until("the kind SeiNode", SOON, || nodes.list(&one)).await.map(drop)
+    wait::until("the SeiNode CRD", TIMEOUT, || nodes.list(&one)).await.map(drop)
 }

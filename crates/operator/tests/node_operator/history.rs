@@ -1,5 +1,5 @@
-//! Everything that happened to a namespace's objects, in the order of the API server's own clock: versions of all objects of
-//! one store can be compared, so that "before" and "after" are no matter of luck.
+//! The history of all objects in a namespace, ordered by resourceVersion. Versions of one etcd store are comparable across
+//! kinds, so that tests can assert which write came first.
 
 use std::fmt::Debug;
 use std::pin::pin;
@@ -22,21 +22,21 @@ use testbed::Error;
 use testbed::harness::wait;
 use tokio::task::JoinSet;
 
-use crate::ground::{Ground, SOON};
+use crate::fixture::{Fixture, TIMEOUT};
 
-/// What happened to an object.
+/// One version of an object.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub kind: String,
     pub name: String,
-    /// The version of the whole store.
-    pub at: u64,
-    pub gone: bool,
+    /// The resourceVersion.
+    pub version: u64,
+    pub is_deleted: bool,
     pub object: Value,
 }
 
 impl Entry {
-    /// The status of a node.
+    /// Returns the status of a node.
     pub fn status(&self) -> SeiNodeStatus {
         serde_json::from_value(self.object["status"].clone()).unwrap_or_default()
     }
@@ -44,28 +44,28 @@ impl Entry {
 
 type Entries = Arc<Mutex<Vec<Entry>>>;
 
-/// The diary of a namespace, from its beginning on.
-pub struct Diary {
+/// The history of a namespace since the start of its recording.
+pub struct History {
     entries: Entries,
     watches: JoinSet<()>,
 }
 
-impl Diary {
-    /// Begins a diary. Everything that happens after this returned is in it.
-    pub async fn begin(ground: &Ground<'_>) -> Result<Self, Error> {
-        let mut diary = Self { entries: Entries::default(), watches: JoinSet::new() };
-        diary.follow::<SeiNode>(ground).await?;
-        diary.follow::<StatefulSet>(ground).await?;
-        diary.follow::<Service>(ground).await?;
-        diary.follow::<ConfigMap>(ground).await?;
-        diary.follow::<NetworkPolicy>(ground).await?;
-        diary.follow::<PersistentVolumeClaim>(ground).await?;
-        diary.follow::<Job>(ground).await?;
-        diary.follow::<Pod>(ground).await?;
-        Ok(diary)
+impl History {
+    /// Starts to record. Every later change is in the history.
+    pub async fn start(fixture: &Fixture<'_>) -> Result<Self, Error> {
+        let mut history = Self { entries: Entries::default(), watches: JoinSet::new() };
+        history.watch::<SeiNode>(fixture).await?;
+        history.watch::<StatefulSet>(fixture).await?;
+        history.watch::<Service>(fixture).await?;
+        history.watch::<ConfigMap>(fixture).await?;
+        history.watch::<NetworkPolicy>(fixture).await?;
+        history.watch::<PersistentVolumeClaim>(fixture).await?;
+        history.watch::<Job>(fixture).await?;
+        history.watch::<Pod>(fixture).await?;
+        Ok(history)
     }
 
-    async fn follow<K>(&mut self, ground: &Ground<'_>) -> Result<(), Error>
+    async fn watch<K>(&mut self, fixture: &Fixture<'_>) -> Result<(), Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
@@ -75,14 +75,14 @@ impl Diary {
             + Send
             + 'static,
     {
-        let api: Api<K> = ground.api();
+        let api: Api<K> = fixture.api();
         let from = api.list(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
         let entries = self.entries.clone();
         self.watches.spawn(async move {
             let Ok(events) = api.watch(&WatchParams::default(), &from).await else { return };
             let mut events = pin!(events);
             while let Ok(Some(event)) = events.try_next().await {
-                let (object, gone) = match event {
+                let (object, is_deleted) = match event {
                     WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
                     WatchEvent::Deleted(object) => (object, true),
                     WatchEvent::Bookmark(_) | WatchEvent::Error(_) => continue,
@@ -90,8 +90,8 @@ impl Diary {
                 let entry = Entry {
                     kind: K::kind(&()).into_owned(),
                     name: object.name_any(),
-                    at: object.resource_version().and_then(|text| text.parse().ok()).unwrap_or_default(),
-                    gone,
+                    version: object.resource_version().and_then(|text| text.parse().ok()).unwrap_or_default(),
+                    is_deleted,
                     object: serde_json::to_value(&object).unwrap_or_default(),
                 };
                 entries.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
@@ -100,55 +100,59 @@ impl Diary {
         Ok(())
     }
 
-    /// What happened to an object so far, in its order.
-    pub fn of(&self, kind: &str, name: &str) -> Vec<Entry> {
+    /// Returns the versions of an object so far, in order.
+    pub fn entries_of(&self, kind: &str, name: &str) -> Vec<Entry> {
         let all = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter(|entry| entry.kind == kind && entry.name == name).cloned().collect()
     }
 
-    /// Everything that happened to objects of a kind so far.
-    pub fn of_kind(&self, kind: &str) -> Vec<Entry> {
+    /// Returns the versions of all objects of a kind so far.
+    pub fn entries_of_kind(&self, kind: &str) -> Vec<Entry> {
         let all = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter(|entry| entry.kind == kind).cloned().collect()
     }
 
-    /// What happened to a node, at least until it was as it was read.
-    pub async fn of_node(&self, node: &SeiNode) -> Result<Vec<Entry>, Error> {
+    /// Returns the versions of a node, at least up to the version that was read.
+    pub async fn entries_of_node(&self, node: &SeiNode) -> Result<Vec<Entry>, Error> {
         let read = node.resource_version().and_then(|text| text.parse().ok()).unwrap_or_default();
         let name = node.name_any();
-        wait::until(format!("the diary of {name}"), SOON, || async {
-            let entries = self.of("SeiNode", &name);
-            if entries.iter().any(|entry| entry.at >= read) { Ok(entries) } else { Err("it is behind") }
+        wait::until(format!("history of {name}"), TIMEOUT, || async {
+            let entries = self.entries_of("SeiNode", &name);
+            if entries.iter().any(|entry| entry.version >= read) {
+                Ok(entries)
+            } else {
+                Err("the watch is behind")
+            }
         })
         .await
     }
 
-    /// The first time that something was so.
+    /// Waits for the first version of an object that fulfills a condition.
     pub async fn first(
         &self,
         kind: &str,
         name: &str,
-        wanted: impl Fn(&Entry) -> bool,
+        condition: impl Fn(&Entry) -> bool,
     ) -> Result<Entry, Error> {
-        wait::until(format!("{kind} {name} in the diary"), SOON, || async {
-            let found = self.of(kind, name).into_iter().find(|entry| wanted(entry));
-            found.ok_or("it never was so")
+        wait::until(format!("{kind} {name} in the history"), TIMEOUT, || async {
+            let found = self.entries_of(kind, name).into_iter().find(|entry| condition(entry));
+            found.ok_or("no version matches")
         })
         .await
     }
 
-    /// How many pods a node has had so far.
-    pub fn pods_of(&self, node: &str) -> usize {
-        let entries = self.of("Pod", &format!("{node}-0"));
+    /// Returns how many pods a node has had so far.
+    pub fn pod_count(&self, node: &str) -> usize {
+        let entries = self.entries_of("Pod", &format!("{node}-0"));
         let uids: std::collections::BTreeSet<String> =
             entries.iter().map(|entry| entry.object["metadata"]["uid"].to_string()).collect();
         uids.len()
     }
 
-    /// The ids of all plans that a node has had, in their order.
-    pub fn plans_of(&self, node: &str) -> Vec<String> {
+    /// Returns the ids of all plans of a node, in order.
+    pub fn plan_ids(&self, node: &str) -> Vec<String> {
         let mut ids = Vec::new();
-        for entry in self.of("SeiNode", node) {
+        for entry in self.entries_of("SeiNode", node) {
             if let Some(plan) = entry.status().plan
                 && !ids.contains(&plan.id)
             {
@@ -159,14 +163,14 @@ impl Diary {
     }
 }
 
-/// The image of seid in a pod.
-pub fn image_of(pod: &Value) -> Option<&str> {
+/// Returns the image of seid in a pod.
+pub fn seid_image(pod: &Value) -> Option<&str> {
     let containers = pod["spec"]["containers"].as_array()?;
-    containers.iter().find(|one| one["name"] == "seid")?["image"].as_str()
+    containers.iter().find(|container| container["name"] == "seid")?["image"].as_str()
 }
 
-/// Whether seid runs in a pod.
-pub fn seid_runs(pod: &Value) -> bool {
+/// True when seid runs in a pod.
+pub fn is_seid_running(pod: &Value) -> bool {
     let statuses = pod["status"]["containerStatuses"].as_array().map(Vec::as_slice).unwrap_or_default();
-    statuses.iter().any(|one| one["name"] == "seid" && one["state"]["running"].is_object())
+    statuses.iter().any(|status| status["name"] == "seid" && status["state"]["running"].is_object())
 }

@@ -1,19 +1,19 @@
-//! The operator as its users meet it: the real binary against the real API server.
+//! Black-box tests: the operator binary against a real API server.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(clippy::expect_used, reason = "tests may panic; clippy only recognizes #[test] functions")]
 
-mod begin;
-mod defects;
-mod diary;
+mod creation;
 mod edits;
 mod failures;
-mod ground;
+mod fixture;
+mod history;
 mod keys;
+mod regressions;
 mod repair;
 mod resume;
 mod startup;
+mod status;
 mod storage;
-mod truth;
 
 use std::process::ExitCode;
 
@@ -27,58 +27,58 @@ macro_rules! suite {
 
 fn main() -> ExitCode {
     suite![
-        startup::without_settings_everything_that_is_missing_is_told_before_any_request,
-        startup::three_wrong_settings_are_told_in_one_message_before_any_request,
-        failures::a_task_that_fails_fails_the_node_until_an_edit_mends_it,
-        failures::a_sidecar_that_cannot_be_reached_is_asked_again_and_given_nothing_twice,
-        failures::a_task_with_a_budget_is_tried_again_after_its_wait_and_until_its_budget_is_spent,
-        failures::a_failed_update_leaves_the_node_running_and_the_next_edit_is_taken_up_at_once,
-        failures::a_sidecar_that_hangs_or_answers_late_delays_nobody_else,
-        begin::a_new_node_runs_and_rests,
-        begin::a_plan_is_visible_before_anything_of_it_is_done,
-        begin::ids_are_unique_and_parameters_arrive_as_they_were_stored,
-        begin::each_kind_of_node_comes_up_by_its_own_tasks,
-        edits::an_image_edit_is_one_plan_and_one_pod_cycle,
-        edits::each_edit_alone_is_one_plan_and_at_most_one_pod_cycle,
-        edits::everything_in_one_edit_is_one_plan_and_one_pod_cycle,
-        edits::an_update_replaces_the_pod_of_a_node_that_is_not_ready,
-        edits::a_pod_that_ends_slowly_is_deleted_once_and_those_of_others_never,
-        edits::a_paused_node_is_left_alone_and_says_what_waits,
-        edits::a_plan_that_is_paused_goes_on_where_it_was,
-        resume::an_operator_that_is_killed_goes_on_where_it_was,
-        resume::an_operator_that_is_killed_in_mid_update_deletes_one_pod,
-        resume::an_unknown_task_in_a_stored_plan_fails_it_visibly,
-        resume::of_two_writers_of_a_status_one_is_refused_and_one_plan_survives,
-        resume::what_was_never_observed_is_no_drift_until_the_first_edit,
-        truth::mirrors_are_stamped_from_the_running_pod_and_never_before,
-        truth::an_image_that_cannot_run_is_named_and_the_next_edit_is_taken_up_at_once,
-        truth::a_new_node_whose_image_cannot_run_says_so_and_is_mended_by_an_edit,
-        truth::after_two_quick_edits_status_never_names_an_image_that_the_pod_does_not_run,
-        truth::a_pod_that_was_deleted_is_told_to_start_as_soon_as_its_sidecar_answers,
-        truth::a_sidecar_that_restarts_is_told_again_and_events_come_once,
-        truth::a_plan_that_only_lets_seid_start_says_nothing_of_the_last_update,
-        repair::each_deleted_object_is_put_back_and_told_without_a_new_pod,
-        repair::each_object_that_was_changed_by_hand_is_put_back_and_told_without_a_new_pod,
-        repair::a_stateful_set_that_was_deleted_with_its_pod_comes_back_with_another,
-        storage::a_claim_that_can_never_be_used_fails_the_node_and_says_why,
-        storage::a_claim_that_is_not_there_yet_is_waited_for_and_then_used,
-        storage::a_claim_of_somebody_else_is_not_taken_and_the_node_goes_on_when_it_is_gone,
-        storage::deletion_keeps_what_was_given_and_removes_what_was_made,
-        storage::a_finalizer_that_may_not_be_removed_is_asked_about_less_and_less,
-        keys::keys_that_come_late_are_waited_for_and_then_used,
-        keys::malformed_keys_fail_the_node_and_better_ones_bring_it_on,
-        keys::malformed_keyrings_fail_the_node_and_better_ones_bring_it_on,
-        defects::defect_1_an_update_makes_the_proxys_configuration_that_is_missing,
-        defects::defect_2_a_task_that_fails_slowly_is_given_once_and_its_failure_is_seen,
-        defects::defect_3_a_task_that_is_refused_fails_the_plan_in_the_sidecars_words,
-        defects::defect_4_a_failed_update_stays_visible,
-        defects::defect_5_an_image_that_is_edited_in_mid_plan_is_not_stamped_before_it_runs,
-        defects::defect_6_the_bootstrap_is_gone_before_the_nodes_own_pod_comes,
-        defects::defect_7_the_bootstrap_uses_the_imported_volume_and_runs_as_the_node_does,
-        defects::defect_8_a_bootstrap_that_ended_while_nobody_looked_has_succeeded,
-        defects::defect_13_a_spec_that_cannot_be_applied_says_why_in_its_status,
-        defects::defect_15_a_sidecar_that_never_answers_is_given_up_and_told,
-        defects::defect_17_a_changed_configuration_of_the_proxy_makes_a_new_pod,
+        startup::missing_settings_are_reported_before_any_request,
+        startup::invalid_settings_are_reported_before_any_request,
+        failures::failed_task_fails_node_until_next_edit,
+        failures::unreachable_sidecar_is_retried_without_duplicate_tasks,
+        failures::task_is_retried_after_backoff_until_max_retries,
+        failures::failed_update_keeps_node_running_and_next_edit_applies,
+        failures::slow_sidecar_does_not_delay_other_nodes,
+        creation::new_node_converges_without_further_writes,
+        creation::plan_is_stored_before_it_is_executed,
+        creation::task_ids_are_unique_and_params_match_the_plan,
+        creation::each_node_kind_runs_its_own_tasks,
+        edits::image_edit_is_one_plan_and_one_pod_cycle,
+        edits::each_edit_is_one_plan_and_at_most_one_pod_cycle,
+        edits::combined_edit_is_one_plan_and_one_pod_cycle,
+        edits::update_replaces_the_pod_of_an_unready_node,
+        edits::slow_pod_is_deleted_once_and_foreign_pods_never,
+        edits::paused_node_is_untouched_and_reports_pending_edits,
+        edits::paused_plan_resumes,
+        resume::restarted_operator_resumes_the_plan,
+        resume::operator_killed_during_update_deletes_one_pod,
+        resume::unknown_task_in_stored_plan_fails_the_plan,
+        resume::conflicting_status_writers_leave_one_plan,
+        resume::missing_mirrors_are_not_drift_until_first_edit,
+        status::mirrors_follow_the_running_pod,
+        status::failing_image_is_reported_and_next_edit_applies,
+        status::failing_image_of_new_node_is_reported,
+        status::quick_edits_never_report_an_image_before_it_runs,
+        status::deleted_pod_is_marked_ready_again,
+        status::restarted_sidecar_is_marked_ready_with_one_event_each,
+        status::mark_ready_plan_keeps_the_update_condition,
+        repair::deleted_objects_are_restored_without_a_new_pod,
+        repair::modified_objects_are_restored_without_a_new_pod,
+        repair::deleted_stateful_set_is_restored_with_a_new_pod,
+        storage::unusable_claim_fails_the_node,
+        storage::unready_claim_is_waited_for,
+        storage::foreign_claim_is_not_adopted,
+        storage::node_deletion_keeps_imported_and_deletes_created_objects,
+        storage::rejected_finalizer_removal_is_retried_with_backoff,
+        keys::missing_keys_are_waited_for,
+        keys::malformed_keys_fail_the_node_until_replaced,
+        keys::malformed_keyrings_fail_the_node_until_replaced,
+        regressions::update_recreates_missing_proxy_config,
+        regressions::slow_failing_task_is_submitted_once,
+        regressions::rejected_task_fails_the_plan_with_the_sidecar_error,
+        regressions::failed_update_stays_visible,
+        regressions::image_edited_during_plan_is_not_reported_before_it_runs,
+        regressions::bootstrap_is_deleted_before_the_stateful_set_is_created,
+        regressions::bootstrap_uses_imported_volume_and_node_security_context,
+        regressions::finished_bootstrap_is_recognized_after_restart,
+        regressions::rejected_spec_is_reported_in_status,
+        regressions::hanging_sidecar_is_reported_unreachable,
+        regressions::changed_proxy_config_replaces_the_pod,
     ]
     .run()
 }

@@ -1,6 +1,6 @@
-//! The platform that operators of tests and benchmarks are started on.
+//! Platform settings of operators in tests and benchmarks.
 
-/// The settings of the operator's platform.
+/// Environment variables with the platform settings.
 pub const PLATFORM: [(&str, &str); 20] = [
     ("SEI_NODEPOOL_NAME", "sei-node"),
     ("SEI_NODEPOOL_ARCHIVE", "sei-archive"),

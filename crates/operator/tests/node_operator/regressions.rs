@@ -1,4 +1,4 @@
-//! Defects of the operator before us, each with its number in the list of the specification (11.4): none comes back.
+//! Regression tests for defects of the upstream controller.
 
 use std::time::{Duration, Instant};
 
@@ -15,290 +15,290 @@ use testbed::fakes::sidecars::{Outcome, Requests, Trouble};
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
-use crate::diary::{Diary, image_of, seid_runs};
-use crate::ground::{Ground, OTHER_IMAGE, SOON, is_ready, message, reason};
+use crate::fixture::{Fixture, OTHER_IMAGE, TIMEOUT, is_ready, message, reason};
+use crate::history::{History, is_seid_running, seid_image};
 
-/// A full node that is brought to a height by another image first.
-fn bootstrapped(node: &mut Value) {
+/// Makes a full node that bootstraps from a snapshot with another image.
+fn with_bootstrap(node: &mut Value) {
     node["spec"]["fullNode"] =
         json!({ "snapshot": { "s3": { "targetHeight": 100 }, "bootstrapImage": "images.example/sei:v0" } });
 }
 
-/// 1. An update applied no configuration of the proxy: a node that lacked it never came up again.
-pub async fn defect_1_an_update_makes_the_proxys_configuration_that_is_missing(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
+/// Updates did not apply the proxy configuration: a node without it never started again.
+pub async fn update_recreates_missing_proxy_config(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
     operator.kill()?;
-    ground.delete::<ConfigMap>("full-rbac-proxy-config").await?;
-    ground.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    ground.until("full", "it runs the new image", is_ready).await?;
-    let made = diary.first("ConfigMap", "full-rbac-proxy-config", |_| true).await?;
-    let pod = diary.first("Pod", "full-0", |entry| image_of(&entry.object) == Some(OTHER_IMAGE)).await?;
-    assert!(made.at < pod.at, "the new pod mounts it");
+    fixture.delete::<ConfigMap>("full-rbac-proxy-config").await?;
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.wait_ready("full", "it runs the new image").await?;
+    let config = history.first("ConfigMap", "full-rbac-proxy-config", |_| true).await?;
+    let pod = history.first("Pod", "full-0", |entry| seid_image(&entry.object) == Some(OTHER_IMAGE)).await?;
+    assert!(config.version < pod.version, "the new pod mounts it");
     Ok(())
 }
 
-/// 2. A task was given again every five seconds: one that failed was begun anew before its failure was seen.
-pub async fn defect_2_a_task_that_fails_slowly_is_given_once_and_its_failure_is_seen(
-    cx: Context,
-) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground.sidecar("full").on_task(TaskType::ConfigApply, Outcome::Run);
-    ground.create("full", |_| {}).await?;
-    let sidecar = ground.sidecar("full");
-    let given = sidecar.wait_submitted(TaskType::ConfigApply, SOON).await?;
-    let asks = |request: &testbed::fakes::sidecars::Request| {
-        request.task_id == given.task_id && !request.is_submission()
+/// Tasks were submitted again every five seconds: a failed task was restarted before its failure was observed.
+pub async fn slow_failing_task_is_submitted_once(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::Run);
+    fixture.create("full", |_| {}).await?;
+    let sidecar = fixture.sidecar("full");
+    let submitted = sidecar.wait_submitted(TaskType::ConfigApply, TIMEOUT).await?;
+    let is_poll = |request: &testbed::fakes::sidecars::Request| {
+        request.task_id == submitted.task_id && !request.is_submission()
     };
-    // It is asked about several times while it runs.
-    let before = ground.sidecars.journal().count(asks);
-    ground.sidecars.journal().wait_for(before + 4, SOON, asks).await?;
+    // The operator polls the task several times while it runs.
+    let before = fixture.sidecars.journal().count(is_poll);
+    fixture.sidecars.journal().wait_for(before + 4, TIMEOUT, is_poll).await?;
     assert_eq!(sidecar.fail(TaskType::ConfigApply, "the disk is full"), 1);
-    let node =
-        ground.until("full", "it failed", |_, status| status.phase == Some(SeiNodePhase::Failed)).await?;
+    let node = fixture.wait_failed("full").await?;
     assert!(message(&node.status.unwrap_or_default(), "Ready").contains("the disk is full"));
-    assert_eq!(ground.given("full", TaskType::ConfigApply), 1);
+    assert_eq!(fixture.submission_count("full", TaskType::ConfigApply), 1);
     Ok(())
 }
 
-/// 3. A task that the sidecar refuses was given again for ever, and nobody was told why.
-pub async fn defect_3_a_task_that_is_refused_fails_the_plan_in_the_sidecars_words(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground.sidecar("full").on_task(TaskType::ConfigApply, Outcome::reject("unknown key evm.nothing"));
-    ground.create("full", |_| {}).await?;
-    let node =
-        ground.until("full", "it failed", |_, status| status.phase == Some(SeiNodePhase::Failed)).await?;
+/// Tasks that the sidecar rejects were retried forever, without a reason in status.
+pub async fn rejected_task_fails_the_plan_with_the_sidecar_error(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::reject("unknown key evm.nothing"));
+    fixture.create("full", |_| {}).await?;
+    let node = fixture.wait_failed("full").await?;
     let status = node.status.unwrap_or_default();
-    let failed = status.last_failed_plan.clone().expect("it failed");
+    let failed = status.last_failed_plan.clone().expect("a failed plan");
     assert_eq!(failed.task.task_type, "config-apply");
     assert!(failed.task.error.contains("unknown key evm.nothing"), "{}", failed.task.error);
     assert!(message(&status, "Ready").contains("unknown key evm.nothing"));
-    let plan = status.plan.expect("it stays");
-    let task = plan.tasks.iter().find(|task| task.task_type == "config-apply").expect("it has one");
+    let plan = status.plan.expect("the failed plan");
+    let task = plan.tasks.iter().find(|task| task.task_type == "config-apply").expect("a config-apply task");
     assert_eq!(task.error.as_deref(), Some(failed.task.error.as_str()));
-    ground.rests(Duration::from_secs(2)).await?;
-    assert_eq!(ground.given("full", TaskType::ConfigApply), 1);
+    fixture.assert_no_writes(Duration::from_secs(2)).await?;
+    assert_eq!(fixture.submission_count("full", TaskType::ConfigApply), 1);
     Ok(())
 }
 
-/// 4. That an update had failed was overwritten before anybody could read it.
-pub async fn defect_4_a_failed_update_stays_visible(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
-    ground.sidecar("full").on_task(TaskType::ConfigApply, Outcome::reject("unknown key a.b"));
-    ground.edit("full", json!({ "spec": { "overrides": { "a.b": "1" } } })).await?;
+/// A failed update was overwritten in status before it could be read.
+pub async fn failed_update_stays_visible(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::reject("unknown key a.b"));
+    fixture.edit("full", json!({ "spec": { "overrides": { "a.b": "1" } } })).await?;
     let failed = |status: &SeiNodeStatus| reason(status, "NodeUpdateInProgress") == "UpdateFailed";
-    ground.until("full", "its update failed", |_, status| failed(status)).await?;
-    wait::throughout("the failure is told", Duration::from_secs(5), || async {
-        let node = ground.nodes().get("full").await.map_err(|error| error.to_string())?;
+    fixture.wait_until("full", "its update failed", |_, status| failed(status)).await?;
+    wait::throughout("the failure is reported", Duration::from_secs(5), || async {
+        let node = fixture.nodes().get("full").await.map_err(|error| error.to_string())?;
         let status = node.status.unwrap_or_default();
-        let told = failed(&status)
+        let is_reported = failed(&status)
             && message(&status, "NodeUpdateInProgress").contains("unknown key a.b")
             && reason(&status, "Ready") == "PlanFailed"
             && status.phase == Some(SeiNodePhase::Running)
             && status.plan.is_some_and(|plan| plan.phase == PlanPhase::Failed)
             && status.last_failed_plan.is_some_and(|failed| failed.attempts == 1);
-        if told { Ok(()) } else { Err(format!("{:?}", status.conditions)) }
+        if is_reported { Ok(()) } else { Err(format!("{:?}", status.conditions)) }
     })
     .await?;
-    let events = ground.events("full").await?;
+    let events = fixture.events("full").await?;
     assert_eq!(events.iter().filter(|(reason, _)| reason == "UpdateFailed").count(), 1, "{events:?}");
     Ok(())
 }
 
-/// 5. The image of the spec was stamped instead of the one that had been applied.
-pub async fn defect_5_an_image_that_is_edited_in_mid_plan_is_not_stamped_before_it_runs(
-    cx: Context,
-) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
-    ground.kubelets.hold_pods();
-    ground.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
-    diary.first("Pod", "full-0", |entry| image_of(&entry.object) == Some(OTHER_IMAGE)).await?;
+/// Status reported the image of the spec instead of the applied one.
+pub async fn image_edited_during_plan_is_not_reported_before_it_runs(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    fixture.kubelets.hold_pods();
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    history.first("Pod", "full-0", |entry| seid_image(&entry.object) == Some(OTHER_IMAGE)).await?;
     let third = "images.example/sei:v3";
-    ground.edit("full", json!({ "spec": { "image": third } })).await?;
-    ground.kubelets.release_pods();
-    let node = ground.until("full", "it runs the third image", is_ready).await?;
-    let stamped = |entry: &&crate::diary::Entry| entry.status().current_image.as_deref() == Some(third);
-    let entries = diary.of_node(&node).await?;
-    let stamped = entries.iter().find(stamped).expect("it was stamped");
-    let runs =
-        |entry: &crate::diary::Entry| image_of(&entry.object) == Some(third) && seid_runs(&entry.object);
-    assert!(diary.first("Pod", "full-0", runs).await?.at < stamped.at);
-    assert_eq!(image_of(&serde_json::to_value(ground.pod("full").await?)?), Some(third));
+    fixture.edit("full", json!({ "spec": { "image": third } })).await?;
+    fixture.kubelets.release_pods();
+    let node = fixture.wait_ready("full", "it runs the third image").await?;
+    let is_reported = |entry: &&crate::history::Entry| entry.status().current_image.as_deref() == Some(third);
+    let entries = history.entries_of_node(&node).await?;
+    let reported = entries.iter().find(is_reported).expect("the field is set");
+    let is_running = |entry: &crate::history::Entry| {
+        seid_image(&entry.object) == Some(third) && is_seid_running(&entry.object)
+    };
+    assert!(history.first("Pod", "full-0", is_running).await?.version < reported.version);
+    assert_eq!(seid_image(&serde_json::to_value(fixture.pod("full").await?)?), Some(third));
     Ok(())
 }
 
-/// 6. The node's own pod was made while the bootstrap's still held the volume.
-pub async fn defect_6_the_bootstrap_is_gone_before_the_nodes_own_pod_comes(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    ground.kubelets.remove_pods_after(Duration::from_secs(2));
-    ground.running("full", bootstrapped).await?;
-    let job = diary.first("Job", "full-bootstrap", |entry| entry.gone).await?;
-    let own = diary.first("StatefulSet", "full", |_| true).await?;
-    assert!(job.at < own.at, "the Job was there when the StatefulSet was made");
-    let pods = diary.of_kind("Pod");
-    let others: Vec<_> = pods.iter().filter(|entry| entry.name != "full-0").collect();
-    let ended = others.iter().find(|entry| entry.gone).expect("its pod was removed");
-    assert!(ended.at < own.at, "its pod was there when the StatefulSet was made");
-    let service = diary.first("Service", "full", |entry| entry.gone).await?;
-    assert!(service.at < own.at);
+/// The StatefulSet was created while the bootstrap pod still used the volume.
+pub async fn bootstrap_is_deleted_before_the_stateful_set_is_created(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.kubelets.remove_pods_after(Duration::from_secs(2));
+    fixture.create_ready("full", with_bootstrap).await?;
+    let job = history.first("Job", "full-bootstrap", |entry| entry.is_deleted).await?;
+    let stateful_set = history.first("StatefulSet", "full", |_| true).await?;
+    assert!(job.version < stateful_set.version, "the Job still existed when the StatefulSet was created");
+    let pods = history.entries_of_kind("Pod");
+    let bootstrap_pods: Vec<_> = pods.iter().filter(|entry| entry.name != "full-0").collect();
+    let deleted = bootstrap_pods.iter().find(|entry| entry.is_deleted).expect("a deleted bootstrap pod");
+    assert!(
+        deleted.version < stateful_set.version,
+        "the bootstrap pod still existed when the StatefulSet was created"
+    );
+    let service = history.first("Service", "full", |entry| entry.is_deleted).await?;
+    assert!(service.version < stateful_set.version);
     Ok(())
 }
 
-/// 7. The bootstrap's pod took a volume of its own instead of the imported one, and ran as root.
-pub async fn defect_7_the_bootstrap_uses_the_imported_volume_and_runs_as_the_node_does(
-    cx: Context,
-) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground.kubelets.treat_claims(Claims::BoundToVolume);
+/// The bootstrap pod created its own volume instead of using the imported one, and ran as root.
+pub async fn bootstrap_uses_imported_volume_and_node_security_context(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.kubelets.treat_claims(Claims::BoundToVolume);
     let claim = serde_json::from_value(json!({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "given" },
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "imported" },
         "spec": {
             "accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
             "resources": { "requests": { "storage": "10Gi" } },
         },
     }))?;
-    ground
+    fixture
         .api::<k8s_openapi::api::core::v1::PersistentVolumeClaim>()
         .create(&kube::api::PostParams::default(), &claim)
         .await?;
-    let held = ground.sidecar("full").on_task(TaskType::SnapshotRestore, Outcome::Run);
-    ground
+    let held = fixture.sidecar("full").on_task(TaskType::SnapshotRestore, Outcome::Run);
+    fixture
         .create("full", |node| {
-            bootstrapped(node);
-            node["spec"]["dataVolume"] = json!({ "import": { "pvcName": "given" } });
+            with_bootstrap(node);
+            node["spec"]["dataVolume"] = json!({ "import": { "pvcName": "imported" } });
         })
         .await?;
-    ground.sidecar("full").wait_submitted(TaskType::SnapshotRestore, SOON).await?;
-    let job = serde_json::to_value(ground.api::<Job>().get("full-bootstrap").await?)?;
+    fixture.sidecar("full").wait_submitted(TaskType::SnapshotRestore, TIMEOUT).await?;
+    let job = serde_json::to_value(fixture.api::<Job>().get("full-bootstrap").await?)?;
     held.lift();
-    assert_eq!(ground.sidecar("full").complete(TaskType::SnapshotRestore), 1);
-    ground.until("full", "it is ready", is_ready).await?;
-    let set = serde_json::to_value(ground.api::<StatefulSet>().get("full").await?)?;
+    assert_eq!(fixture.sidecar("full").complete(TaskType::SnapshotRestore), 1);
+    fixture.wait_ready("full", "it is ready").await?;
+    let set = serde_json::to_value(fixture.api::<StatefulSet>().get("full").await?)?;
     let (job, set) = (&job["spec"]["template"]["spec"], &set["spec"]["template"]["spec"]);
     for pod in [job, set] {
-        let volumes = pod["volumes"].as_array().expect("it has some");
+        let volumes = pod["volumes"].as_array().expect("volumes");
         let claims: Vec<&Value> = volumes
             .iter()
-            .map(|one| &one["persistentVolumeClaim"]["claimName"])
+            .map(|volume| &volume["persistentVolumeClaim"]["claimName"])
             .filter(|name| name.is_string())
             .collect();
-        assert_eq!(claims, [&json!("given")]);
+        assert_eq!(claims, [&json!("imported")]);
     }
     assert!(job["securityContext"]["fsGroup"].is_number(), "{}", job["securityContext"]);
     assert_eq!(job["securityContext"], set["securityContext"]);
     let context = |pod: &Value| {
-        let containers = pod["containers"].as_array().expect("it has some");
-        containers.iter().find(|one| one["name"] == "seid").expect("it has seid")["securityContext"].clone()
+        let containers = pod["containers"].as_array().expect("containers");
+        containers.iter().find(|container| container["name"] == "seid").expect("the seid container")["securityContext"].clone()
     };
     assert_eq!(context(job), context(set));
     Ok(())
 }
 
-/// 8. A Job removed itself an hour after its end: an operator that came back later took success for failure.
-pub async fn defect_8_a_bootstrap_that_ended_while_nobody_looked_has_succeeded(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let operator = ground.operator()?;
-    ground.create("full", bootstrapped).await?;
-    ground.sidecar("full").wait_submitted(TaskType::MarkReady, SOON).await?;
+/// The Job was deleted by its TTL an hour after it finished: an operator that restarted later took success for failure.
+pub async fn finished_bootstrap_is_recognized_after_restart(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let operator = fixture.start_operator()?;
+    fixture.create("full", with_bootstrap).await?;
+    fixture.sidecar("full").wait_submitted(TaskType::MarkReady, TIMEOUT).await?;
     operator.kill()?;
-    let ended = |job: &Job| job.status.as_ref().is_some_and(|status| status.succeeded == Some(1));
-    let job = ground.until_object::<Job>("full-bootstrap", "it ended", ended).await?;
+    let is_finished = |job: &Job| job.status.as_ref().is_some_and(|status| status.succeeded == Some(1));
+    let job = fixture.wait_until_object::<Job>("full-bootstrap", "it finished", is_finished).await?;
     let ttl = job.spec.and_then(|spec| spec.ttl_seconds_after_finished);
-    assert_eq!(ttl, None, "it stays until its end was seen");
-    let _operator = ground.operator()?;
-    let node = ground.until("full", "it is ready", is_ready).await?;
+    assert_eq!(ttl, None, "the Job has no TTL");
+    let _operator = fixture.start_operator()?;
+    let node = fixture.wait_ready("full", "it is ready").await?;
     assert_eq!(node.status.and_then(|status| status.plan).map(|plan| plan.phase), Some(PlanPhase::Complete));
-    assert_eq!(ground.api::<Job>().get_opt("full-bootstrap").await?, None, "and is removed then");
+    assert_eq!(fixture.api::<Job>().get_opt("full-bootstrap").await?, None, "the operator deletes it");
     Ok(())
 }
 
-/// 13. What a spec was refused for was in the operator's log only.
-pub async fn defect_13_a_spec_that_cannot_be_applied_says_why_in_its_status(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    let more_than_allowed = json!({ "requests": { "memory": "2Gi" }, "limits": { "memory": "1Gi" } });
-    ground.create("full", |node| node["spec"]["sidecar"] = json!({ "resources": more_than_allowed })).await?;
-    let told = |status: &SeiNodeStatus| {
-        let said = message(status, "Ready");
-        status.phase == Some(SeiNodePhase::Failed) && said.contains("memory") && said.contains("limit")
+/// The reason why the API server rejected an object was only in the log of the operator.
+pub async fn rejected_spec_is_reported_in_status(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    let invalid = json!({ "requests": { "memory": "2Gi" }, "limits": { "memory": "1Gi" } });
+    fixture.create("full", |node| node["spec"]["sidecar"] = json!({ "resources": invalid })).await?;
+    let is_reported = |status: &SeiNodeStatus| {
+        let text = message(status, "Ready");
+        status.phase == Some(SeiNodePhase::Failed) && text.contains("memory") && text.contains("limit")
     };
-    ground.until("full", "the API server's words are told", |_, status| told(status)).await?;
-    let enough = json!({ "requests": { "memory": "1Gi" }, "limits": { "memory": "1Gi" } });
-    ground.edit("full", json!({ "spec": { "sidecar": { "resources": enough } } })).await?;
-    ground.until("full", "an edit mends it", is_ready).await?;
+    fixture.wait_until("full", "the API server's error is reported", |_, status| is_reported(status)).await?;
+    let valid = json!({ "requests": { "memory": "1Gi" }, "limits": { "memory": "1Gi" } });
+    fixture.edit("full", json!({ "spec": { "sidecar": { "resources": valid } } })).await?;
+    fixture.wait_ready("full", "an edit fixes it").await?;
     Ok(())
 }
 
-/// 15. A request to a sidecar had no end: a proxy that hung held its node up for ever.
-pub async fn defect_15_a_sidecar_that_never_answers_is_given_up_and_told(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
-    let hung = ground.sidecar("full").on_request(Requests::any(), Trouble::Hang);
-    // Something happens to its pod, so that the sidecar is asked.
+/// Requests to sidecars had no timeout: a hanging proxy blocked its node forever.
+pub async fn hanging_sidecar_is_reported_unreachable(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    let hung = fixture.sidecar("full").on_request(Requests::any(), Trouble::Hang);
+    // A change of the pod triggers a health probe.
     let touch = Patch::Merge(json!({ "metadata": { "annotations": { "example.com/touched": "yes" } } }));
     let begin = Instant::now();
-    ground.api::<Pod>().patch("full-0", &PatchParams::default(), &touch).await?;
-    let node = ground
-        .until("full", "its silence is told", |_, status| reason(status, "SidecarReady") == "Unreachable")
+    fixture.api::<Pod>().patch("full-0", &PatchParams::default(), &touch).await?;
+    let node = fixture
+        .wait_until("full", "the timeout is reported", |_, status| {
+            reason(status, "SidecarReady") == "Unreachable"
+        })
         .await?;
     assert!(begin.elapsed() < Duration::from_secs(20), "it took {:?}", begin.elapsed());
     assert_eq!(reason(&node.status.unwrap_or_default(), "Ready"), "SidecarUnreachable");
     hung.lift();
-    ground.until("full", "it is heard again", is_ready).await?;
+    fixture.wait_ready("full", "it recovers").await?;
     Ok(())
 }
 
-/// 17. A changed configuration of the proxy reached no proxy: it is read once.
-pub async fn defect_17_a_changed_configuration_of_the_proxy_makes_a_new_pod(cx: Context) -> TestResult {
+/// A changed proxy configuration had no effect: the proxy reads it only once.
+pub async fn changed_proxy_config_replaces_the_pod(cx: Context) -> TestResult {
     const HASH: &str = "outrigger.dev/proxy-config-hash";
-    let ground = Ground::of(&cx).await?;
-    let operator = ground.operator()?;
-    let node = ground.running("full", |_| {}).await?;
-    let wanted = node.status.and_then(|status| status.current_proxy_config_hash).expect("it was stamped");
+    let fixture = Fixture::new(&cx).await?;
+    let operator = fixture.start_operator()?;
+    let node = fixture.create_ready("full", |_| {}).await?;
+    let current = node.status.and_then(|status| status.current_proxy_config_hash).expect("the field is set");
     operator.kill()?;
-    // As an older operator left it: another configuration in the template, in the pod and in status.
-    let mut set = serde_json::to_value(ground.api::<StatefulSet>().get("full").await?)?;
+    // The state after an older operator: another hash in the template, in the pod and in status.
+    let mut set = serde_json::to_value(fixture.api::<StatefulSet>().get("full").await?)?;
     for field in ["managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"] {
-        set["metadata"].as_object_mut().expect("it has one").remove(field);
+        set["metadata"].as_object_mut().expect("metadata").remove(field);
     }
-    set.as_object_mut().expect("it is one").remove("status");
+    set.as_object_mut().expect("an object").remove("status");
     set["spec"]["template"]["metadata"]["annotations"][HASH] = json!("older");
     let apply = PatchParams::apply("seinode-controller").force();
-    ground.api::<StatefulSet>().patch("full", &apply, &Patch::Apply(set)).await?;
-    let old = ground.pod("full").await?;
-    ground.delete::<Pod>("full-0").await?;
-    let older = |pod: &Pod| {
+    fixture.api::<StatefulSet>().patch("full", &apply, &Patch::Apply(set)).await?;
+    let old = fixture.pod("full").await?;
+    fixture.delete::<Pod>("full-0").await?;
+    let is_older = |pod: &Pod| {
         pod.uid() != old.uid() && pod.annotations().get(HASH).map(String::as_str) == Some("older")
     };
-    let older = ground.until_object::<Pod>("full-0", "it is of the older one", older).await?;
-    ground.patch_status("full", json!({ "currentProxyConfigHash": "older" })).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    let stamped = |status: &SeiNodeStatus| status.current_proxy_config_hash.as_deref() == Some(&wanted);
-    ground
-        .until("full", "it has the new one", |node, status| is_ready(node, status) && stamped(status))
+    let older = fixture.wait_until_object::<Pod>("full-0", "it has the older hash", is_older).await?;
+    fixture.patch_status("full", json!({ "currentProxyConfigHash": "older" })).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    let has_current = |status: &SeiNodeStatus| status.current_proxy_config_hash.as_deref() == Some(&current);
+    fixture
+        .wait_until("full", "it has the current hash", |node, status| {
+            is_ready(node, status) && has_current(status)
+        })
         .await?;
-    let pod = ground.pod("full").await?;
+    let pod = fixture.pod("full").await?;
     assert_ne!(pod.uid(), older.uid());
-    assert_eq!(pod.annotations().get(HASH), Some(&wanted));
-    let started = diary
+    assert_eq!(pod.annotations().get(HASH), Some(&current));
+    let started = history
         .first("SeiNode", "full", |entry| reason(&entry.status(), "NodeUpdateInProgress") == "UpdateStarted")
         .await?;
     assert!(message(&started.status(), "NodeUpdateInProgress").contains("proxy configuration"));
-    assert_eq!(ground.pod_deletions_of("full").await?, 1);
+    assert_eq!(fixture.pod_deletion_count_of("full").await?, 1);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! How the operator starts: not at all, with wrong settings.
+//! Startup of the operator with invalid settings.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -8,24 +8,24 @@ use std::sync::Arc;
 use testbed::harness::binaries;
 use testbed::{Context, Error, Site, TestResult};
 
-use crate::ground::PLATFORM;
+use crate::fixture::PLATFORM;
 
-/// A server in the API server's place that must never be asked, and a configuration that leads to it.
-struct Trap {
+/// A listener in place of the API server that must not receive a connection, and a kubeconfig for it.
+struct UnusedServer {
     listener: TcpListener,
     kubeconfig: PathBuf,
-    /// The folder that the configuration lies in.
+    /// The directory of the kubeconfig.
     _site: Arc<Site>,
 }
 
-impl Trap {
-    fn set(cx: &Context) -> Result<Self, Error> {
-        let failed = |source| Error::Io { what: "setting a trap".into(), source };
+impl UnusedServer {
+    fn start(cx: &Context) -> Result<Self, Error> {
+        let failed = |source| Error::Io { what: "preparing the unused server".into(), source };
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let site = cx.site()?;
-        let kubeconfig = site.dir().join("trap.yaml");
+        let kubeconfig = site.dir().join("unused-server.yaml");
         let text = format!(
             "{{apiVersion: v1, kind: Config, current-context: c, \
              clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}], \
@@ -35,8 +35,8 @@ impl Trap {
         Ok(Self { listener, kubeconfig, _site: site })
     }
 
-    /// Runs the operator until it ends, with these settings and nothing else.
-    fn run(&self, variables: &[(&str, &str)], flags: &[&str]) -> Result<Output, Error> {
+    /// Runs the operator with only these settings until it exits.
+    fn run_operator(&self, variables: &[(&str, &str)], flags: &[&str]) -> Result<Output, Error> {
         Command::new(binaries::path("outrigger")?)
             .arg("operator")
             .arg(format!("--kubeconfig={}", self.kubeconfig.display()))
@@ -47,41 +47,39 @@ impl Trap {
             .map_err(|source| Error::Io { what: "running the operator".into(), source })
     }
 
-    fn assert_untouched(&self) {
-        let error = self.listener.accept().expect_err("the API server was asked");
+    fn assert_unused(&self) {
+        let error = self.listener.accept().expect_err("the API server received a connection");
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     }
 }
 
-pub async fn without_settings_everything_that_is_missing_is_told_before_any_request(
-    cx: Context,
-) -> TestResult {
-    let trap = Trap::set(&cx)?;
-    let ended = trap.run(&[], &[])?;
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.code(), Some(2), "{said}");
+pub async fn missing_settings_are_reported_before_any_request(cx: Context) -> TestResult {
+    let server = UnusedServer::start(&cx)?;
+    let output = server.run_operator(&[], &[])?;
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     for (name, _) in PLATFORM {
-        // There for the manifests of the operator before us: no node is of a kind that would use it.
+        // Accepted for manifests of the upstream controller, and not required.
         if name != "SEI_STORAGE_CLASS_DEFAULT" {
-            assert!(said.contains(name), "{name} is not told: {said}");
+            assert!(stderr.contains(name), "{name} is not reported: {stderr}");
         }
     }
-    trap.assert_untouched();
+    server.assert_unused();
     Ok(())
 }
 
-pub async fn three_wrong_settings_are_told_in_one_message_before_any_request(cx: Context) -> TestResult {
-    let trap = Trap::set(&cx)?;
+pub async fn invalid_settings_are_reported_before_any_request(cx: Context) -> TestResult {
+    let server = UnusedServer::start(&cx)?;
     let mut variables = PLATFORM.to_vec();
     variables.push(("SEI_RESOURCE_CPU_DEFAULT", "plenty"));
     variables.push(("SEI_STORAGE_SIZE_ARCHIVE", "40Gigs"));
-    let ended = trap.run(&variables, &["--max-concurrent-reconciles=none"])?;
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.code(), Some(2), "{said}");
+    let output = server.run_operator(&variables, &["--max-concurrent-reconciles=none"])?;
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     for name in ["SEI_RESOURCE_CPU_DEFAULT", "SEI_STORAGE_SIZE_ARCHIVE", "--max-concurrent-reconciles"] {
-        assert_eq!(said.matches(name).count(), 1, "{name}: {said}");
+        assert_eq!(stderr.matches(name).count(), 1, "{name}: {stderr}");
     }
-    assert!(!said.contains("SEI_SNAPSHOT_BUCKET"), "nothing is wrong with it: {said}");
-    trap.assert_untouched();
+    assert!(!stderr.contains("SEI_SNAPSHOT_BUCKET"), "a valid setting is reported: {stderr}");
+    server.assert_unused();
     Ok(())
 }

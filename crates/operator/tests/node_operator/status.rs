@@ -1,4 +1,4 @@
-//! Status tells the truth: what runs, and what keeps it from running.
+//! Status reports what runs, and what keeps a node from running.
 
 use std::time::{Duration, Instant};
 
@@ -12,213 +12,209 @@ use testbed::fakes::kubelet::Breakage;
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
-use crate::diary::{Diary, image_of, seid_runs};
-use crate::ground::{Ground, IMAGE, OTHER_IMAGE, SOON, is_ready, message, reason};
+use crate::fixture::{Fixture, IMAGE, OTHER_IMAGE, TIMEOUT, is_ready, message, reason};
+use crate::history::{History, is_seid_running, seid_image};
 
 const THIRD_IMAGE: &str = "images.example/sei:v3";
 
-pub async fn mirrors_are_stamped_from_the_running_pod_and_never_before(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    ground.kubelets.hold_pods();
-    ground.create("full", |_| {}).await?;
-    let waits = |status: &SeiNodeStatus| {
+pub async fn mirrors_follow_the_running_pod(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.kubelets.hold_pods();
+    fixture.create("full", |_| {}).await?;
+    let is_waiting = |status: &SeiNodeStatus| {
         status.waiting_for.as_ref().is_some_and(|waiting| waiting.target == "Pod/full-0")
     };
-    let node = ground.until("full", "it waits for its pod", |_, status| waits(status)).await?;
+    let node =
+        fixture.wait_until("full", "it is waiting for its pod", |_, status| is_waiting(status)).await?;
     let status = node.status.unwrap_or_default();
     assert_eq!((status.current_image, status.current_sidecar_image), (None, None));
-    ground.kubelets.release_pods();
-    ground.until("full", "it is ready", is_ready).await?;
-    ground.kubelets.hold_pods();
+    fixture.kubelets.release_pods();
+    fixture.wait_ready("full", "it is ready").await?;
+    fixture.kubelets.hold_pods();
     let sidecar = "images.example/sidecar:v2";
-    ground.edit("full", json!({ "spec": { "image": OTHER_IMAGE, "sidecar": { "image": sidecar } } })).await?;
-    let new = diary.first("Pod", "full-0", |entry| image_of(&entry.object) == Some(OTHER_IMAGE)).await?;
-    assert!(!seid_runs(&new.object));
-    let node = ground.until("full", "it waits for its pod", |_, status| waits(status)).await?;
+    fixture
+        .edit("full", json!({ "spec": { "image": OTHER_IMAGE, "sidecar": { "image": sidecar } } }))
+        .await?;
+    let new = history.first("Pod", "full-0", |entry| seid_image(&entry.object) == Some(OTHER_IMAGE)).await?;
+    assert!(!is_seid_running(&new.object));
+    let node =
+        fixture.wait_until("full", "it is waiting for its pod", |_, status| is_waiting(status)).await?;
     assert_eq!(
         node.status.unwrap_or_default().current_image.as_deref(),
         Some(IMAGE),
-        "the new one does not run"
+        "the new image does not run yet"
     );
-    ground.kubelets.release_pods();
-    let node = ground.until("full", "it is ready", is_ready).await?;
+    fixture.kubelets.release_pods();
+    let node = fixture.wait_ready("full", "it is ready").await?;
     let status = node.status.clone().unwrap_or_default();
     assert_eq!(status.current_sidecar_image.as_deref(), Some(sidecar));
-    assert_stamped_from_running_pods(&diary, &node).await?;
+    assert_images_were_running(&history, &node).await?;
     Ok(())
 }
 
-/// Every image that a status named was that of the pod that ran, when it was written.
-async fn assert_stamped_from_running_pods(
-    diary: &Diary,
-    node: &api::SeiNode,
-) -> Result<usize, testbed::Error> {
+/// Asserts that every reported image was the image of the running pod when the status was written. Returns the number of
+/// changes.
+async fn assert_images_were_running(history: &History, node: &api::SeiNode) -> Result<usize, testbed::Error> {
     let name = node.name_any();
     let mut before = None;
-    let mut stamps = 0;
-    for entry in diary.of_node(node).await? {
+    let mut changes = 0;
+    for entry in history.entries_of_node(node).await? {
         let image = entry.status().current_image;
         if image != before {
-            let pods = diary.of("Pod", &format!("{name}-0"));
-            let pod = pods.iter().rfind(|pod| pod.at < entry.at).expect("no pod was ever there");
-            assert_eq!(image_of(&pod.object), image.as_deref(), "it was stamped while another pod was there");
-            assert!(seid_runs(&pod.object) && !pod.gone, "it was stamped before its pod ran");
-            stamps += 1;
+            let pods = history.entries_of("Pod", &format!("{name}-0"));
+            let pod = pods.iter().rfind(|pod| pod.version < entry.version).expect("an earlier pod");
+            assert_eq!(seid_image(&pod.object), image.as_deref(), "reported while another pod existed");
+            assert!(is_seid_running(&pod.object) && !pod.is_deleted, "reported before its pod ran");
+            changes += 1;
             before = image;
         }
     }
-    Ok(stamps)
+    Ok(changes)
 }
 
-pub async fn an_image_that_cannot_run_is_named_and_the_next_edit_is_taken_up_at_once(
-    cx: Context,
-) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
-    ground.kubelets.break_image(OTHER_IMAGE, Breakage::ImagePullBackOff("manifest unknown".into()));
-    ground.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
-    let told = |status: &SeiNodeStatus| {
-        let said =
+pub async fn failing_image_is_reported_and_next_edit_applies(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    fixture.kubelets.break_image(OTHER_IMAGE, Breakage::ImagePullBackOff("manifest unknown".into()));
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    let is_reported = |status: &SeiNodeStatus| {
+        let text =
             status.waiting_for.as_ref().and_then(|waiting| waiting.message.as_deref()).unwrap_or_default();
-        said.contains(OTHER_IMAGE) && said.contains("ImagePullBackOff") && said.contains("manifest unknown")
+        text.contains(OTHER_IMAGE) && text.contains("ImagePullBackOff") && text.contains("manifest unknown")
     };
-    let node = ground.until("full", "the pod's own words are told", |_, status| told(status)).await?;
+    let node =
+        fixture.wait_until("full", "the pod error is reported", |_, status| is_reported(status)).await?;
     let status = node.status.unwrap_or_default();
     assert_eq!(status.current_image.as_deref(), Some(IMAGE));
     assert_eq!(reason(&status, "Ready"), "Updating");
     assert!(message(&status, "Ready").contains(OTHER_IMAGE), "{}", message(&status, "Ready"));
     let begin = Instant::now();
-    ground.edit("full", json!({ "spec": { "image": THIRD_IMAGE } })).await?;
-    let node = ground.until("full", "the next edit is carried out", is_ready).await?;
+    fixture.edit("full", json!({ "spec": { "image": THIRD_IMAGE } })).await?;
+    let node = fixture.wait_ready("full", "the next edit is applied").await?;
     assert!(begin.elapsed() < Duration::from_secs(20), "it took {:?}", begin.elapsed());
-    assert_eq!(assert_stamped_from_running_pods(&diary, &node).await?, 2, "the first image, and the third");
-    let superseded = ground.events("full").await?;
-    assert_eq!(
-        superseded.iter().filter(|(reason, _)| reason == "PlanSuperseded").count(),
-        1,
-        "{superseded:?}"
-    );
+    assert_eq!(assert_images_were_running(&history, &node).await?, 2, "the first and the third image");
+    let events = fixture.events("full").await?;
+    assert_eq!(events.iter().filter(|(reason, _)| reason == "PlanSuperseded").count(), 1, "{events:?}");
     Ok(())
 }
 
-pub async fn a_new_node_whose_image_cannot_run_says_so_and_is_mended_by_an_edit(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground.kubelets.break_image(IMAGE, Breakage::CrashLoopBackOff("back-off restarting".into()));
-    ground.create("full", |_| {}).await?;
-    let told = |status: &SeiNodeStatus| {
-        let said = message(status, "Ready");
-        said.contains("CrashLoopBackOff") && said.contains(IMAGE)
+pub async fn failing_image_of_new_node_is_reported(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.kubelets.break_image(IMAGE, Breakage::CrashLoopBackOff("back-off restarting".into()));
+    fixture.create("full", |_| {}).await?;
+    let is_reported = |status: &SeiNodeStatus| {
+        let text = message(status, "Ready");
+        text.contains("CrashLoopBackOff") && text.contains(IMAGE)
     };
-    ground.until("full", "the pod's own words are told", |_, status| told(status)).await?;
-    ground.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
-    let node = ground.until("full", "it is mended", is_ready).await?;
+    fixture.wait_until("full", "the pod error is reported", |_, status| is_reported(status)).await?;
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    let node = fixture.wait_ready("full", "it recovers").await?;
     assert_eq!(node.status.unwrap_or_default().current_image.as_deref(), Some(OTHER_IMAGE));
     Ok(())
 }
 
-pub async fn after_two_quick_edits_status_never_names_an_image_that_the_pod_does_not_run(
-    cx: Context,
-) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
-    ground.kubelets.start_pods_after(Duration::from_millis(300));
+pub async fn quick_edits_never_report_an_image_before_it_runs(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    fixture.kubelets.start_pods_after(Duration::from_millis(300));
     for round in 0..3 {
         let (first, second) =
             (format!("images.example/sei:a{round}"), format!("images.example/sei:b{round}"));
-        ground.edit("full", json!({ "spec": { "image": first } })).await?;
+        fixture.edit("full", json!({ "spec": { "image": first } })).await?;
         if round > 0 {
-            // The second edit comes when the first is half done.
-            diary.first("Pod", "full-0", |entry| image_of(&entry.object) == Some(&first)).await?;
+            // The second edit happens while the first one is being applied.
+            history.first("Pod", "full-0", |entry| seid_image(&entry.object) == Some(&first)).await?;
         }
-        ground.edit("full", json!({ "spec": { "image": second } })).await?;
-        let node = ground.until("full", "it runs the second", is_ready).await?;
+        fixture.edit("full", json!({ "spec": { "image": second } })).await?;
+        let node = fixture.wait_ready("full", "it runs the second image").await?;
         assert_eq!(node.status.clone().unwrap_or_default().current_image, Some(second));
-        assert_stamped_from_running_pods(&diary, &node).await?;
+        assert_images_were_running(&history, &node).await?;
     }
     Ok(())
 }
 
-pub async fn a_pod_that_was_deleted_is_told_to_start_as_soon_as_its_sidecar_answers(
-    cx: Context,
-) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let diary = Diary::begin(&ground).await?;
-    let _operator = ground.operator()?;
-    let node = ground.running("full", |_| {}).await?;
-    let old = ground.pod("full").await?;
-    ground.kubelets.hold_pods();
-    ground.api::<Pod>().delete("full-0", &DeleteParams::default()).await?;
-    ground.until_object::<Pod>("full-0", "another one is there", |pod| pod.uid() != old.uid()).await?;
-    ground.kubelets.release_pods();
+pub async fn deleted_pod_is_marked_ready_again(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let history = History::start(&fixture).await?;
+    let _operator = fixture.start_operator()?;
+    let node = fixture.create_ready("full", |_| {}).await?;
+    let old = fixture.pod("full").await?;
+    fixture.kubelets.hold_pods();
+    fixture.api::<Pod>().delete("full-0", &DeleteParams::default()).await?;
+    fixture.wait_until_object::<Pod>("full-0", "a new pod exists", |pod| pod.uid() != old.uid()).await?;
+    fixture.kubelets.release_pods();
     let begin = Instant::now();
-    let sidecar = ground.sidecar("full");
-    sidecar.wait_ready(SOON).await?;
-    assert!(begin.elapsed() < Duration::from_secs(8), "it was told after {:?}", begin.elapsed());
-    let now = ground.until("full", "it is ready again", was_told_again).await?;
-    assert!(begin.elapsed() < Duration::from_secs(12), "it was ready after {:?}", begin.elapsed());
-    assert_eq!(ground.given("full", TaskType::MarkReady), 2);
-    let ids = |node: &api::SeiNode| {
-        let plan = node.status.as_ref().and_then(|status| status.plan.as_ref()).expect("it has one");
-        plan.tasks.last().expect("it ends so").id.clone()
+    let sidecar = fixture.sidecar("full");
+    sidecar.wait_ready(TIMEOUT).await?;
+    assert!(begin.elapsed() < Duration::from_secs(8), "marked ready after {:?}", begin.elapsed());
+    let now = fixture.wait_until("full", "it is ready again", was_marked_ready_again).await?;
+    assert!(begin.elapsed() < Duration::from_secs(12), "ready after {:?}", begin.elapsed());
+    assert_eq!(fixture.submission_count("full", TaskType::MarkReady), 2);
+    let last_task_id = |node: &api::SeiNode| {
+        let plan = node.status.as_ref().and_then(|status| status.plan.as_ref()).expect("a plan");
+        plan.tasks.last().expect("a task").id.clone()
     };
-    assert_ne!(ids(&node), ids(&now), "each time it is another task");
-    diary.of_node(&now).await?;
-    assert_eq!(diary.plans_of("full").len(), 2);
-    assert_eq!(ground.pod_deletions_of("full").await?, 0, "only we deleted it");
+    assert_ne!(last_task_id(&node), last_task_id(&now), "each mark-ready task has a new id");
+    history.entries_of_node(&now).await?;
+    assert_eq!(history.plan_ids("full").len(), 2);
+    assert_eq!(fixture.pod_deletion_count_of("full").await?, 0, "only the test deleted it");
     Ok(())
 }
 
-pub async fn a_sidecar_that_restarts_is_told_again_and_events_come_once(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
-    ground.sidecar("full").restart();
-    ground.until("full", "it is ready again", was_told_again).await?;
-    // Events follow the status, and a killed operator sends none.
-    wait::until("the last event", SOON, || async {
-        let sent = ground.events("full").await.map_err(|error| error.to_string())?;
-        let told = sent.iter().any(|(reason, _)| reason == "SidecarReadinessRestored");
-        if told { Ok(()) } else { Err(format!("only {sent:?}")) }
+pub async fn restarted_sidecar_is_marked_ready_with_one_event_each(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    fixture.sidecar("full").restart();
+    fixture.wait_until("full", "it is ready again", was_marked_ready_again).await?;
+    // Events are sent after the status write, and a killed operator sends none.
+    wait::until("the last event", TIMEOUT, || async {
+        let sent = fixture.events("full").await.map_err(|error| error.to_string())?;
+        let is_sent = sent.iter().any(|(reason, _)| reason == "SidecarReadinessRestored");
+        if is_sent { Ok(()) } else { Err(format!("only {sent:?}")) }
     })
     .await?;
     operator.kill()?;
-    let _operator = ground.operator()?;
-    ground.rests(Duration::from_secs(3)).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.assert_no_writes(Duration::from_secs(3)).await?;
     let mut reasons: Vec<String> =
-        ground.events("full").await?.into_iter().map(|(reason, _)| reason).collect();
+        fixture.events("full").await?.into_iter().map(|(reason, _)| reason).collect();
     reasons.sort();
     assert_eq!(
         reasons,
         ["PhaseTransition", "PhaseTransition", "SidecarReadinessLost", "SidecarReadinessRestored"],
-        "transitions, each once, and nothing for an operator that comes anew"
+        "one event per transition, and none for a restarted operator"
     );
     Ok(())
 }
 
-pub async fn a_plan_that_only_lets_seid_start_says_nothing_of_the_last_update(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground.running("full", |_| {}).await?;
-    ground.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
-    let before = ground.until("full", "it runs the new image", is_ready).await?;
-    let update = |node: api::SeiNode| {
+pub async fn mark_ready_plan_keeps_the_update_condition(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    let before = fixture.wait_ready("full", "it runs the new image").await?;
+    let update_condition = |node: api::SeiNode| {
         let conditions = node.status.unwrap_or_default().conditions;
-        conditions.into_iter().find(|one| one.type_ == "NodeUpdateInProgress").expect("it is always there")
+        conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "NodeUpdateInProgress")
+            .expect("the condition")
     };
-    ground.sidecar("full").restart();
-    let now = ground.until("full", "it is ready again", was_told_again).await?;
-    assert_eq!(update(now), update(before));
+    fixture.sidecar("full").restart();
+    let now = fixture.wait_until("full", "it is ready again", was_marked_ready_again).await?;
+    assert_eq!(update_condition(now), update_condition(before));
     Ok(())
 }
 
-/// Whether a node is ready, and was told so by a plan for that alone.
-fn was_told_again(node: &api::SeiNode, status: &SeiNodeStatus) -> bool {
+/// True when a node is ready after a mark-ready plan.
+fn was_marked_ready_again(node: &api::SeiNode, status: &SeiNodeStatus) -> bool {
     is_ready(node, status) && status.plan.as_ref().is_some_and(|plan| plan.kind == Some(PlanKind::MarkReady))
 }

@@ -1,4 +1,4 @@
-//! Volumes: made for a node, given to a node, and what becomes of them.
+//! Data volumes: created for a node, imported by a node, and their deletion.
 
 use api::sei_node::SeiNodePhase;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -14,26 +14,26 @@ use testbed::fakes::kubelet::Claims;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
-use crate::ground::{Ground, SOON, is_ready, message, reason};
+use crate::fixture::{Fixture, TIMEOUT, message, reason};
 use crate::keys::{NODE_KEY, SIGNING_KEY, both};
 
-/// A claim that somebody made.
+/// A claim that a user created.
 #[derive(Clone, Copy)]
-struct Given {
+struct UserClaim {
     name: &'static str,
     mode: &'static str,
     size: &'static str,
 }
 
-impl Given {
+impl UserClaim {
     fn new(name: &'static str) -> Self {
         Self { name, mode: "ReadWriteOnce", size: "10Gi" }
     }
 
-    /// Makes the claim.
-    async fn claim(
+    /// Creates the claim.
+    async fn create(
         self,
-        ground: &Ground<'_>,
+        fixture: &Fixture<'_>,
         change: impl FnOnce(&mut Value),
     ) -> Result<PersistentVolumeClaim, Error> {
         let mut claim = json!({
@@ -44,74 +44,74 @@ impl Given {
             },
         });
         change(&mut claim);
-        let claim = serde_json::from_value(claim).expect("it is a claim");
-        Ok(ground.api().create(&PostParams::default(), &claim).await?)
+        let claim = serde_json::from_value(claim).expect("a valid claim");
+        Ok(fixture.api().create(&PostParams::default(), &claim).await?)
     }
 
-    /// Makes the claim and a volume for it, and waits until the cluster has bound them.
-    async fn bound(self, ground: &Ground<'_>) -> Result<(), Error> {
-        let claim = self.claim(ground, |_| {}).await?;
-        self.volume(ground, &claim).await?;
-        ground.until_object(self.name, "it is bound", is_bound).await.map(drop)
+    /// Creates the claim and a volume for it, and waits until they are bound.
+    async fn create_bound(self, fixture: &Fixture<'_>) -> Result<(), Error> {
+        let claim = self.create(fixture, |_| {}).await?;
+        self.create_volume(fixture, &claim).await?;
+        fixture.wait_until_object(self.name, "it is bound", is_bound).await.map(drop)
     }
 
-    /// Makes a volume for the claim.
-    async fn volume(self, ground: &Ground<'_>, claim: &PersistentVolumeClaim) -> Result<(), Error> {
+    /// Creates a volume for the claim.
+    async fn create_volume(self, fixture: &Fixture<'_>, claim: &PersistentVolumeClaim) -> Result<(), Error> {
         let volume = json!({
-            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": volume_of(ground, self.name) },
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": volume_name(fixture, self.name) },
             "spec": {
                 "accessModes": [self.mode], "storageClassName": "fast", "capacity": { "storage": self.size },
                 "persistentVolumeReclaimPolicy": "Retain", "hostPath": { "path": "/nonexistent" },
                 "claimRef": {
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                    "namespace": ground.ns, "name": self.name, "uid": claim.uid(),
+                    "namespace": fixture.ns, "name": self.name, "uid": claim.uid(),
                 },
             },
         });
-        let volumes: Api<PersistentVolume> = Api::all(ground.client.clone());
-        let volume = serde_json::from_value(volume).expect("it is a volume");
+        let volumes: Api<PersistentVolume> = Api::all(fixture.client.clone());
+        let volume = serde_json::from_value(volume).expect("a valid volume");
         volumes.create(&PostParams::default(), &volume).await?;
         Ok(())
     }
 }
 
-fn volume_of(ground: &Ground<'_>, claim: &str) -> String {
-    format!("{}-{claim}", ground.ns)
+fn volume_name(fixture: &Fixture<'_>, claim: &str) -> String {
+    format!("{}-{claim}", fixture.ns)
 }
 
 fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
 }
 
-/// Makes a node that imports a claim of its own name.
-async fn import(ground: &Ground<'_>, name: &str) -> Result<(), Error> {
-    ground
+/// Creates a node that imports the claim with its name.
+async fn import(fixture: &Fixture<'_>, name: &str) -> Result<(), Error> {
+    fixture
         .create(name, |node| node["spec"]["dataVolume"] = json!({ "import": { "pvcName": name } }))
         .await
         .map(drop)
 }
 
-async fn set_claim_status(ground: &Ground<'_>, name: &str, status: Value) -> Result<(), Error> {
+async fn set_claim_status(fixture: &Fixture<'_>, name: &str, status: Value) -> Result<(), Error> {
     let patch = Patch::Merge(json!({ "status": status }));
-    ground.api::<PersistentVolumeClaim>().patch_status(name, &PatchParams::default(), &patch).await?;
+    fixture.api::<PersistentVolumeClaim>().patch_status(name, &PatchParams::default(), &patch).await?;
     Ok(())
 }
 
-pub async fn a_claim_that_can_never_be_used_fails_the_node_and_says_why(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    ground.kubelets.treat_claims(Claims::Pending);
-    let _operator = ground.operator()?;
-    Given { mode: "ReadOnlyMany", ..Given::new("readonly") }.bound(&ground).await?;
-    Given { size: "9Gi", ..Given::new("small") }.bound(&ground).await?;
-    // The cluster itself says that a claim has lost the volume that it was bound to.
-    Given::new("lost")
-        .claim(&ground, |claim| {
+pub async fn unusable_claim_fails_the_node(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    fixture.kubelets.treat_claims(Claims::Pending);
+    let _operator = fixture.start_operator()?;
+    UserClaim { mode: "ReadOnlyMany", ..UserClaim::new("readonly") }.create_bound(&fixture).await?;
+    UserClaim { size: "9Gi", ..UserClaim::new("small") }.create_bound(&fixture).await?;
+    // The cluster sets the claim to Lost: the volume that it was bound to does not exist.
+    UserClaim::new("lost")
+        .create(&fixture, |claim| {
             claim["metadata"]["annotations"] = json!({ "pv.kubernetes.io/bind-completed": "yes" });
-            claim["spec"]["volumeName"] = json!(volume_of(&ground, "never"));
+            claim["spec"]["volumeName"] = json!(volume_name(&fixture, "never"));
         })
         .await?;
-    Given { size: "20Gi", ..Given::new("mismatch") }.bound(&ground).await?;
-    set_claim_status(&ground, "mismatch", json!({ "capacity": { "storage": "15Gi" } })).await?;
+    UserClaim { size: "20Gi", ..UserClaim::new("mismatch") }.create_bound(&fixture).await?;
+    set_claim_status(&fixture, "mismatch", json!({ "capacity": { "storage": "15Gi" } })).await?;
     let cases = [
         ("readonly", "ReadWriteOnce"),
         ("small", "9Gi"),
@@ -119,130 +119,127 @@ pub async fn a_claim_that_can_never_be_used_fails_the_node_and_says_why(cx: Cont
         ("mismatch", "finish the resize"),
     ];
     for (name, _) in cases {
-        import(&ground, name).await?;
+        import(&fixture, name).await?;
     }
-    for (name, why) in cases {
-        let node =
-            ground.until(name, "it failed", |_, status| status.phase == Some(SeiNodePhase::Failed)).await?;
+    for (name, text) in cases {
+        let node = fixture.wait_failed(name).await?;
         let status = node.status.unwrap_or_default();
         assert_eq!(reason(&status, "ImportPVCReady"), "PVCInvalid", "{name}");
         assert!(
-            message(&status, "ImportPVCReady").contains(why),
+            message(&status, "ImportPVCReady").contains(text),
             "{name}: {}",
             message(&status, "ImportPVCReady")
         );
-        assert!(message(&status, "Ready").contains(why), "{name}: {}", message(&status, "Ready"));
+        assert!(message(&status, "Ready").contains(text), "{name}: {}", message(&status, "Ready"));
     }
     Ok(())
 }
 
-pub async fn a_claim_that_is_not_there_yet_is_waited_for_and_then_used(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    ground.kubelets.treat_claims(Claims::Pending);
-    let _operator = ground.operator()?;
-    let pending = Given::new("pending").claim(&ground, |_| {}).await?;
-    // A claim that somebody deletes while a finalizer holds it.
-    Given::new("going")
-        .claim(&ground, |claim| claim["metadata"]["finalizers"] = json!(["example.com/held"]))
+pub async fn unready_claim_is_waited_for(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    fixture.kubelets.treat_claims(Claims::Pending);
+    let _operator = fixture.start_operator()?;
+    let pending = UserClaim::new("pending").create(&fixture, |_| {}).await?;
+    // A deleted claim that a finalizer keeps terminating.
+    UserClaim::new("terminating")
+        .create(&fixture, |claim| claim["metadata"]["finalizers"] = json!(["example.com/held"]))
         .await?;
-    ground.delete::<PersistentVolumeClaim>("going").await?;
-    for name in ["nameless", "sizeless"] {
-        Given::new(name).claim(&ground, |_| {}).await?;
+    fixture.delete::<PersistentVolumeClaim>("terminating").await?;
+    for name in ["unnamed", "unsized"] {
+        UserClaim::new(name).create(&fixture, |_| {}).await?;
     }
-    set_claim_status(&ground, "nameless", json!({ "phase": "Bound", "capacity": { "storage": "10Gi" } }))
+    set_claim_status(&fixture, "unnamed", json!({ "phase": "Bound", "capacity": { "storage": "10Gi" } }))
         .await?;
-    set_claim_status(&ground, "sizeless", json!({ "phase": "Bound" })).await?;
-    Given { mode: "ReadWriteOncePod", ..Given::new("alone") }.bound(&ground).await?;
+    set_claim_status(&fixture, "unsized", json!({ "phase": "Bound" })).await?;
+    UserClaim { mode: "ReadWriteOncePod", ..UserClaim::new("single-pod") }.create_bound(&fixture).await?;
     let cases = [
         ("missing", "is not there: create it"),
         ("pending", "is Pending, not Bound"),
-        ("going", "is being deleted"),
-        ("nameless", "names no volume yet"),
-        ("sizeless", "does not tell its capacity"),
+        ("terminating", "is being deleted"),
+        ("unnamed", "names no volume yet"),
+        ("unsized", "does not tell its capacity"),
     ];
     for (name, _) in cases {
-        import(&ground, name).await?;
+        import(&fixture, name).await?;
     }
-    import(&ground, "alone").await?;
-    for (name, why) in cases {
-        let told = |status: &api::sei_node::SeiNodeStatus| message(status, "ImportPVCReady").contains(why);
-        let node = ground.until(name, why, |_, status| told(status)).await?;
+    import(&fixture, "single-pod").await?;
+    for (name, text) in cases {
+        let is_reported =
+            |status: &api::sei_node::SeiNodeStatus| message(status, "ImportPVCReady").contains(text);
+        let node = fixture.wait_until(name, text, |_, status| is_reported(status)).await?;
         let status = node.status.unwrap_or_default();
         assert_eq!(reason(&status, "ImportPVCReady"), "PVCNotReady", "{name}");
-        let waiting = status.waiting_for.expect("it waits");
+        let waiting = status.waiting_for.expect("a waiting node");
         assert_eq!(waiting.target, format!("PersistentVolumeClaim/{name}"));
         assert!(waiting.deadline.0 > waiting.since.0);
         assert_eq!(status.phase, Some(SeiNodePhase::Initializing));
     }
-    Given::new("missing").bound(&ground).await?;
-    Given::new("pending").volume(&ground, &pending).await?;
-    for name in ["missing", "pending", "alone"] {
-        let node = ground.until(name, "it uses its volume", is_ready).await?;
+    UserClaim::new("missing").create_bound(&fixture).await?;
+    UserClaim::new("pending").create_volume(&fixture, &pending).await?;
+    for name in ["missing", "pending", "single-pod"] {
+        let node = fixture.wait_ready(name, "it uses the imported volume").await?;
         assert_eq!(reason(&node.status.unwrap_or_default(), "ImportPVCReady"), "PVCValidated", "{name}");
     }
-    let written = ground.writes()?;
-    assert!(written.iter().all(|write| write.resource != "persistentvolumeclaims"), "{written:?}");
+    let writes = fixture.writes()?;
+    assert!(writes.iter().all(|write| write.resource != "persistentvolumeclaims"), "{writes:?}");
     let release = json!({ "metadata": { "finalizers": null } });
-    ground
+    fixture
         .api::<PersistentVolumeClaim>()
-        .patch("going", &PatchParams::default(), &Patch::Merge(release))
+        .patch("terminating", &PatchParams::default(), &Patch::Merge(release))
         .await?;
     Ok(())
 }
 
-pub async fn a_claim_of_somebody_else_is_not_taken_and_the_node_goes_on_when_it_is_gone(
-    cx: Context,
-) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    let foreign = Given::new("data-full").claim(&ground, |_| {}).await?;
-    ground.create("full", |_| {}).await?;
-    let node =
-        ground.until("full", "it failed", |_, status| status.phase == Some(SeiNodePhase::Failed)).await?;
-    let said = message(&node.status.unwrap_or_default(), "Ready").to_owned();
-    assert!(said.contains("data-full belongs to somebody else"), "{said}");
-    let kept = ground.api::<PersistentVolumeClaim>().get("data-full").await?;
-    assert_eq!((kept.uid(), kept.owner_references()), (foreign.uid(), [].as_slice()), "it was not touched");
-    ground.delete::<PersistentVolumeClaim>("data-full").await?;
-    ground.until("full", "it has made its own", is_ready).await?;
-    let own = ground.api::<PersistentVolumeClaim>().get("data-full").await?;
+pub async fn foreign_claim_is_not_adopted(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    let foreign = UserClaim::new("data-full").create(&fixture, |_| {}).await?;
+    fixture.create("full", |_| {}).await?;
+    let node = fixture.wait_failed("full").await?;
+    let text = message(&node.status.unwrap_or_default(), "Ready").to_owned();
+    assert!(text.contains("data-full belongs to somebody else"), "{text}");
+    let kept = fixture.api::<PersistentVolumeClaim>().get("data-full").await?;
+    assert_eq!((kept.uid(), kept.owner_references()), (foreign.uid(), [].as_slice()), "it is unchanged");
+    fixture.delete::<PersistentVolumeClaim>("data-full").await?;
+    fixture.wait_ready("full", "it created its own claim").await?;
+    let own = fixture.api::<PersistentVolumeClaim>().get("data-full").await?;
     assert_eq!(own.owner_references().first().map(|owner| owner.name.as_str()), Some("full"));
     Ok(())
 }
 
-pub async fn deletion_keeps_what_was_given_and_removes_what_was_made(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground.kubelets.treat_claims(Claims::Bound);
-    ground.secret("signing", &[("priv_validator_key.json", SIGNING_KEY)]).await?;
-    ground.secret("node", &[("node_key.json", NODE_KEY)]).await?;
-    Given::new("given").bound(&ground).await?;
-    let spec = |node: &mut Value| {
-        node["spec"]["dataVolume"] = json!({ "import": { "pvcName": "given" } });
-        let given = node["spec"].as_object_mut().expect("it has one");
-        given.remove("fullNode");
+pub async fn node_deletion_keeps_imported_and_deletes_created_objects(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.kubelets.treat_claims(Claims::Bound);
+    fixture.put_secret("signing", &[("priv_validator_key.json", SIGNING_KEY)]).await?;
+    fixture.put_secret("node", &[("node_key.json", NODE_KEY)]).await?;
+    UserClaim::new("imported").create_bound(&fixture).await?;
+    let validator = |node: &mut Value| {
+        node["spec"]["dataVolume"] = json!({ "import": { "pvcName": "imported" } });
+        let spec = node["spec"].as_object_mut().expect("an object");
+        spec.remove("fullNode");
         node["spec"]["validator"] = both("signing", "node");
     };
-    ground.running("keeper", spec).await?;
-    // One that has the finalizer of the operator before us.
-    ground
-        .running("full", |node| node["metadata"]["finalizers"] = json!(["sei.io/seinode-finalizer"]))
+    fixture.create_ready("keeper", validator).await?;
+    // A node with the finalizer of the upstream controller.
+    fixture
+        .create_ready("full", |node| node["metadata"]["finalizers"] = json!(["sei.io/seinode-finalizer"]))
         .await?;
     for name in ["keeper", "full"] {
-        ground.nodes().delete(name, &DeleteParams::default()).await?;
-        wait::until(format!("{name} is gone"), SOON, || async {
-            match ground.nodes().get_opt(name).await {
+        fixture.nodes().delete(name, &DeleteParams::default()).await?;
+        wait::until(format!("{name} is deleted"), TIMEOUT, || async {
+            match fixture.nodes().get_opt(name).await {
                 Ok(None) => Ok(()),
                 other => Err(format!("{other:?}")),
             }
         })
         .await?;
     }
-    wait::until("what was made is gone", SOON, || async {
-        let gone = |error: kube::Error| error.to_string();
-        let claim = ground.api::<PersistentVolumeClaim>().get_opt("data-full").await.map_err(gone)?;
-        let set = ground.api::<StatefulSet>().get_opt("full").await.map_err(gone)?;
-        let keeper = ground.api::<StatefulSet>().get_opt("keeper").await.map_err(gone)?;
+    wait::until("the created objects are deleted", TIMEOUT, || async {
+        let describe = |error: kube::Error| error.to_string();
+        let claim = fixture.api::<PersistentVolumeClaim>().get_opt("data-full").await.map_err(describe)?;
+        let set = fixture.api::<StatefulSet>().get_opt("full").await.map_err(describe)?;
+        let keeper = fixture.api::<StatefulSet>().get_opt("keeper").await.map_err(describe)?;
         if claim.is_none() && set.is_none() && keeper.is_none() {
             Ok(())
         } else {
@@ -250,78 +247,79 @@ pub async fn deletion_keeps_what_was_given_and_removes_what_was_made(cx: Context
         }
     })
     .await?;
-    let kept = ground.api::<PersistentVolumeClaim>().get("given").await?;
+    let kept = fixture.api::<PersistentVolumeClaim>().get("imported").await?;
     assert_eq!(kept.metadata.deletion_timestamp, None);
-    assert_eq!(ground.api::<Secret>().get("signing").await?.metadata.deletion_timestamp, None);
-    let touched = ground.writes()?;
-    let gave = |name: &str| touched.iter().any(|write| write.name == name && write.resource != "seinodes");
-    assert!(!gave("given") && !gave("signing"), "{touched:?}");
+    assert_eq!(fixture.api::<Secret>().get("signing").await?.metadata.deletion_timestamp, None);
+    let writes = fixture.writes()?;
+    let is_written =
+        |name: &str| writes.iter().any(|write| write.name == name && write.resource != "seinodes");
+    assert!(!is_written("imported") && !is_written("signing"), "{writes:?}");
     Ok(())
 }
 
-/// A refusal by somebody's policy, or for want of a right, is no reason to ask ten times a second.
-pub async fn a_finalizer_that_may_not_be_removed_is_asked_about_less_and_less(cx: Context) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    ground
-        .running("full", |node| node["metadata"]["finalizers"] = json!(["sei.io/seinode-finalizer"]))
+/// A write rejected by an admission policy or RBAC must not be retried ten times a second.
+pub async fn rejected_finalizer_removal_is_retried_with_backoff(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture
+        .create_ready("full", |node| node["metadata"]["finalizers"] = json!(["sei.io/seinode-finalizer"]))
         .await?;
-    let policies: Api<ValidatingAdmissionPolicy> = Api::all(ground.client.clone());
-    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(ground.client.clone());
-    let here = json!({ "matchLabels": { "kubernetes.io/metadata.name": ground.ns } });
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(fixture.client.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(fixture.client.clone());
+    let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": fixture.ns } });
     let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": { "name": ground.ns },
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": { "name": fixture.ns },
         "spec": {
             "matchConstraints": {
-                "namespaceSelector": here,
+                "namespaceSelector": selector,
                 "resourceRules": [{
                     "apiGroups": ["sei.io"], "apiVersions": ["*"], "resources": ["seinodes"], "operations": ["UPDATE"],
                 }],
             },
-            "validations": [{ "expression": "has(object.metadata.finalizers)", "message": "it stays" }],
+            "validations": [{ "expression": "has(object.metadata.finalizers)", "message": "finalizer is required" }],
         },
     });
     let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": { "name": ground.ns },
-        "spec": { "policyName": ground.ns, "validationActions": ["Deny"] },
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": { "name": fixture.ns },
+        "spec": { "policyName": fixture.ns, "validationActions": ["Deny"] },
     });
     policies.create(&PostParams::default(), &serde_json::from_value(policy)?).await?;
     bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
-    let by_hand = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-    let tried = PatchParams { dry_run: true, ..PatchParams::default() };
-    wait::until("the policy", SOON, || async {
-        match ground.nodes().patch("full", &tried, &by_hand).await {
-            Err(kube::Error::Api(status)) if status.message.contains("it stays") => Ok(()),
+    let removal = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
+    wait::until("the policy", TIMEOUT, || async {
+        match fixture.nodes().patch("full", &dry_run, &removal).await {
+            Err(kube::Error::Api(status)) if status.message.contains("finalizer is required") => Ok(()),
             other => Err(format!("{}", other.is_ok())),
         }
     })
     .await?;
-    ground.nodes().delete("full", &DeleteParams::default()).await?;
-    let refused = || -> Result<Vec<AuditedRequest>, Error> {
-        let requests = ground.requests()?.into_iter();
+    fixture.nodes().delete("full", &DeleteParams::default()).await?;
+    let rejected = || -> Result<Vec<AuditedRequest>, Error> {
+        let requests = fixture.requests()?.into_iter();
         Ok(requests
             .filter(|one| one.resource == "seinodes" && one.verb == "patch" && one.code == 422)
             .collect())
     };
-    let asked = wait::until("four refusals", SOON, || async {
-        let refused = refused().map_err(|error| error.to_string())?;
-        if refused.len() >= 4 { Ok(refused) } else { Err(format!("{} so far", refused.len())) }
+    let requests = wait::until("four rejected requests", TIMEOUT, || async {
+        let rejected = rejected().map_err(|error| error.to_string())?;
+        if rejected.len() >= 4 { Ok(rejected) } else { Err(format!("{} so far", rejected.len())) }
     })
     .await?;
     let waits: Vec<_> =
-        asked.windows(2).map(|pair| pair[1].received.0.duration_since(pair[0].received.0)).collect();
+        requests.windows(2).map(|pair| pair[1].received.0.duration_since(pair[0].received.0)).collect();
     assert!(
         waits.windows(2).all(|pair| pair[1] > pair[0]),
-        "each wait is longer than the one before: {waits:?}"
+        "each backoff is longer than the previous one: {waits:?}"
     );
-    bindings.delete(&ground.ns, &DeleteParams::default()).await?;
-    wait::until("the node is gone", SOON, || async {
-        match ground.nodes().get_opt("full").await {
+    bindings.delete(&fixture.ns, &DeleteParams::default()).await?;
+    wait::until("the node is deleted", TIMEOUT, || async {
+        match fixture.nodes().get_opt("full").await {
             Ok(None) => Ok(()),
             other => Err(format!("{}", other.is_ok())),
         }
     })
     .await?;
-    policies.delete(&ground.ns, &DeleteParams::default()).await?;
+    policies.delete(&fixture.ns, &DeleteParams::default()).await?;
     Ok(())
 }

@@ -1,16 +1,16 @@
-//! Edits every leaf of a node's spec, as its schema has them, on a running node. An edit is carried out by a plan, refused by
-//! the API server, or named in a condition; none is ignored in silence.
+//! Edits every field of the spec on a running node. Each edit must be applied by a plan, rejected by the API server, or reported
+//! in a condition; none may be ignored silently.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(clippy::expect_used, reason = "tests may panic; clippy only recognizes #[test] functions")]
 
 mod edit;
-#[path = "../node_operator/ground.rs"]
-#[allow(dead_code, reason = "what the ground offers to other suites is not all needed here")]
-mod ground;
+#[path = "../node_operator/fixture.rs"]
+#[allow(dead_code, reason = "other suites use the rest")]
+mod fixture;
+mod outcome;
 mod path;
 mod schema;
-mod specimen;
-mod verdict;
+mod variants;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,94 +20,94 @@ use testbed::{Context, Error, TestResult};
 use tokio::task::JoinSet;
 
 use crate::edit::Edit;
-use crate::ground::Ground;
+use crate::fixture::Fixture;
+use crate::outcome::{EditOutcome, EditTester, NodeSlot};
 use crate::schema::Schema;
-use crate::verdict::{Hand, Judge, Verdict};
 
-testbed::suite![no_edit_of_a_running_node_is_ignored];
+testbed::suite![every_spec_edit_has_a_visible_effect];
 
-/// Nodes of each shape that are on their way at once.
-const AT_ONCE: usize = 3;
+/// Concurrent nodes of each variant.
+const NODES_PER_VARIANT: usize = 3;
 
-/// Leaves of parts that kinds share, of which a rule lets one kind never have one.
+/// Fields of a shared type that a validation rule forbids for one node kind.
 const NEVER_VALID: [&str; 1] = ["spec.replayer.snapshot.stateSync"];
 
-async fn no_edit_of_a_running_node_is_ignored(cx: Context) -> TestResult {
+async fn every_spec_edit_has_a_visible_effect(cx: Context) -> TestResult {
     let begin = Instant::now();
-    let ground = Ground::of(&cx).await?;
-    let _operator = ground.operator()?;
-    let schema = Schema::of_nodes();
-    let specimens = specimen::all(&schema);
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    let schema = Schema::for_nodes();
+    let variants = variants::all(&schema);
     let mut work = Vec::new();
-    for specimen in &specimens {
-        let edits = edit::all(&schema, specimen);
-        // Each edit may need a node of its own.
-        let names = (0..AT_ONCE).map(|hand| {
-            (0..edits.len()).map(|number| format!("{}-{hand}-{number}", specimen.name)).collect::<Vec<_>>()
+    for variant in &variants {
+        let edits = edit::all(&schema, variant);
+        // Each edit may need its own node.
+        let names = (0..NODES_PER_VARIANT).map(|slot| {
+            (0..edits.len()).map(|number| format!("{}-{slot}-{number}", variant.name)).collect::<Vec<_>>()
         });
         work.push((names.collect::<Vec<_>>(), edits));
     }
-    // A certificate for all names of all shapes would be too long for a handshake.
-    let by_tls = work
+    // Only nodes with TLS: a certificate with the names of all nodes would be too large for a handshake.
+    let with_tls = work
         .iter()
-        .filter(|(_, edits)| edits.iter().any(|edit| !edit.specimen.spec["sidecar"]["tls"].is_null()));
-    let names: Vec<String> = by_tls.flat_map(|(names, _)| names.concat()).collect();
-    specimen::make_secrets(&ground.api(), &ground.ns, &schema, &names).await?;
-    let judge = Arc::new(Judge::new(ground.client.clone(), &ground.ns));
+        .filter(|(_, edits)| edits.iter().any(|edit| !edit.variant.spec["sidecar"]["tls"].is_null()));
+    let names: Vec<String> = with_tls.flat_map(|(names, _)| names.concat()).collect();
+    variants::create_secrets(&fixture.api(), &fixture.ns, &schema, &names).await?;
+    let tester = Arc::new(EditTester::new(fixture.client.clone(), &fixture.ns));
     let mut running = JoinSet::new();
     for (names, edits) in work {
         let edits = Arc::new(Mutex::new(edits));
         for names in names {
-            running.spawn(try_all(judge.clone(), edits.clone(), Hand::of(names)));
+            running.spawn(test_all(tester.clone(), edits.clone(), NodeSlot::new(names)));
         }
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut tried: BTreeSet<String> = BTreeSet::new();
+    let mut tested: BTreeSet<String> = BTreeSet::new();
     let mut failures = Vec::new();
-    while let Some(ended) = running.join_next().await {
-        for (edit, verdict) in ended? {
-            match verdict {
-                Ok(verdict) => {
-                    *counts.entry(verdict.name()).or_default() += 1;
-                    // A value that no node may have says nothing about the leaf.
-                    if !matches!(verdict, Verdict::Invalid | Verdict::Same) {
-                        tried.insert(edit.path.to_string());
+    while let Some(finished) = running.join_next().await {
+        for (edit, outcome) in finished? {
+            match outcome {
+                Ok(outcome) => {
+                    *counts.entry(outcome.name()).or_default() += 1;
+                    // A value that is invalid for every node does not test the field.
+                    if !matches!(outcome, EditOutcome::Invalid | EditOutcome::Unchanged) {
+                        tested.insert(edit.path.to_string());
                     }
-                    if let Verdict::Ignored(status) = verdict {
-                        failures.push(format!("{edit} is ignored: {status}"));
+                    if let EditOutcome::Ignored(status) = outcome {
+                        failures.push(format!("{edit} was ignored: {status}"));
                     }
                 }
                 Err(error) => failures.push(format!("{edit}: {error}")),
             }
         }
     }
-    let leaves: Vec<String> = schema.leaves().map(|(path, _)| path.to_string()).collect();
-    let valid = leaves.iter().filter(|leaf| !NEVER_VALID.contains(&leaf.as_str()));
-    let untried = valid.filter(|leaf| !tried.contains(*leaf));
-    failures.extend(untried.map(|leaf| format!("{leaf}: no edit of it could be tried")));
+    let fields: Vec<String> = schema.leaves().map(|(path, _)| path.to_string()).collect();
+    let valid = fields.iter().filter(|field| !NEVER_VALID.contains(&field.as_str()));
+    let untested = valid.filter(|field| !tested.contains(*field));
+    failures.extend(untested.map(|field| format!("{field}: no edit was tested")));
     println!(
-        "{} leaves, {} of them edited on running nodes of {} shapes, {} never valid: {counts:?}; {} s",
-        leaves.len(),
-        leaves.iter().filter(|leaf| tried.contains(*leaf)).count(),
-        specimens.len(),
+        "{} fields, {} of them edited on running nodes of {} variants, {} never valid: {counts:?}; {} s",
+        fields.len(),
+        fields.iter().filter(|field| tested.contains(*field)).count(),
+        variants.len(),
         NEVER_VALID.len(),
         begin.elapsed().as_secs()
     );
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-/// Tries edits until none is left.
-async fn try_all(
-    judge: Arc<Judge>,
+/// Tests edits until none is left.
+async fn test_all(
+    tester: Arc<EditTester>,
     edits: Arc<Mutex<Vec<Edit>>>,
-    mut hand: Hand,
-) -> Vec<(Edit, Result<Verdict, Error>)> {
-    let mut tried = Vec::new();
+    mut slot: NodeSlot,
+) -> Vec<(Edit, Result<EditOutcome, Error>)> {
+    let mut tested = Vec::new();
     while let Some(edit) = next(&edits) {
-        let verdict = judge.judge(&edit, &mut hand).await;
-        tried.push((edit, verdict));
+        let outcome = tester.test(&edit, &mut slot).await;
+        tested.push((edit, outcome));
     }
-    tried
+    tested
 }
 
 fn next(edits: &Mutex<Vec<Edit>>) -> Option<Edit> {

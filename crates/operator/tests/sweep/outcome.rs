@@ -1,4 +1,4 @@
-//! What becomes of an edit.
+//! Tests an edit, and classifies its outcome.
 
 use std::time::Duration;
 
@@ -11,149 +11,147 @@ use testbed::Error;
 use testbed::harness::wait;
 
 use crate::edit::Edit;
-use crate::ground::{SOON, is_ready};
+use crate::fixture::{TIMEOUT, is_ready};
 
-/// How long a node may take to say what it makes of an edit, on a busy machine.
-const AT_ONCE: Duration = Duration::from_secs(20);
+/// How long a node may take to react to an edit on a busy machine.
+const REACTION: Duration = Duration::from_secs(20);
 
-/// What became of an edit.
+/// The outcome of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// There is a plan for it.
+pub enum EditOutcome {
+    /// A plan was created.
     Planned,
-    /// A condition names it.
-    Named,
-    /// It had no effect, which a condition said, and does not any more.
-    Withdrawn,
-    /// The API server refuses the change, although a new node might be so.
-    Refused,
-    /// The API server refuses any node that is so.
+    /// A condition reports the field.
+    Reported,
+    /// A condition reported the field before the edit, and no longer does.
+    Cleared,
+    /// The API server rejects the change, but would accept a new node with this spec.
+    Immutable,
+    /// The API server rejects any node with this spec.
     Invalid,
-    /// With the defaults of the schema it is what it was.
-    Same,
-    /// Nothing of all that; this is the status.
+    /// With schema defaults, the spec is unchanged.
+    Unchanged,
+    /// No visible effect, with the final status.
     Ignored(String),
 }
 
-impl Verdict {
-    /// In one word.
+impl EditOutcome {
+    /// Returns a name for the summary.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Planned => "planned",
-            Self::Named => "named in a condition",
-            Self::Withdrawn => "named in a condition until now",
-            Self::Refused => "refused as a change",
-            Self::Invalid => "refused as invalid",
-            Self::Same => "the same with defaults",
+            Self::Reported => "reported in a condition",
+            Self::Cleared => "cleared from a condition",
+            Self::Immutable => "rejected as a change",
+            Self::Invalid => "rejected as invalid",
+            Self::Unchanged => "unchanged with defaults",
             Self::Ignored(_) => "ignored",
         }
     }
 }
 
-/// A node that edits are tried on, one after the other, until one of them has changed it.
+/// A node that edits are tested on, one after another, until an edit has changed it.
 #[derive(Debug, Default)]
-pub struct Hand {
-    /// The one that is there.
+pub struct NodeSlot {
+    /// The name of the current node.
     node: Option<String>,
-    /// Names for others.
+    /// Names for further nodes.
     names: Vec<String>,
 }
 
-impl Hand {
-    /// Nodes with these names.
-    pub fn of(names: Vec<String>) -> Self {
+impl NodeSlot {
+    pub fn new(names: Vec<String>) -> Self {
         Self { node: None, names }
     }
 }
 
-/// Tries edits.
-pub struct Judge {
-    /// As anybody may write them, with fields missing that must be there.
+/// Tests edits.
+pub struct EditTester {
+    /// Untyped, so that required fields can be missing.
     raw: Api<DynamicObject>,
     nodes: Api<SeiNode>,
 }
 
-impl Judge {
-    /// One that tries them in a namespace.
+impl EditTester {
+    /// Creates a tester for a namespace.
     pub fn new(client: Client, namespace: &str) -> Self {
         let kind = ApiResource::erase::<SeiNode>(&());
         let raw = Api::namespaced_with(client.clone(), namespace, &kind);
         Self { raw, nodes: Api::namespaced(client, namespace) }
     }
 
-    /// Tries an edit on the node in hand, or on a new one.
-    pub async fn judge(&self, edit: &Edit, hand: &mut Hand) -> Result<Verdict, Error> {
-        let before = self.raw.create(&rehearsal(), &node("any", &edit.specimen.spec)?).await?;
-        match self.raw.create(&rehearsal(), &node("any", &edit.spec)?).await {
-            Ok(after) if after.data["spec"] == before.data["spec"] => return Ok(Verdict::Same),
+    /// Tests an edit on the node in the slot, or on a new one.
+    pub async fn test(&self, edit: &Edit, slot: &mut NodeSlot) -> Result<EditOutcome, Error> {
+        let before = self.raw.create(&dry_run(), &node("any", &edit.variant.spec)?).await?;
+        match self.raw.create(&dry_run(), &node("any", &edit.spec)?).await {
+            Ok(after) if after.data["spec"] == before.data["spec"] => return Ok(EditOutcome::Unchanged),
             Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 422 => return Ok(Verdict::Invalid),
+            Err(kube::Error::Api(status)) if status.code == 422 => return Ok(EditOutcome::Invalid),
             Err(error) => return Err(error.into()),
         }
-        let name = match hand.node.take() {
+        let name = match slot.node.take() {
             Some(name) => name,
             None => {
-                let name =
-                    hand.names.pop().ok_or_else(|| Error::Refused("there are no names left".into()))?;
-                self.raw.create(&PostParams::default(), &node(&name, &edit.specimen.spec)?).await?;
+                let name = slot.names.pop().ok_or_else(|| Error::Refused("no node names left".into()))?;
+                self.raw.create(&PostParams::default(), &node(&name, &edit.variant.spec)?).await?;
                 name
             }
         };
-        let verdict = self.on_a_node(&name, edit).await?;
-        match verdict {
-            Verdict::Refused => hand.node = Some(name),
-            Verdict::Named | Verdict::Withdrawn => {
-                self.replace(&name, &edit.specimen.spec, &PostParams::default()).await?;
-                hand.node = Some(name);
+        let outcome = self.test_on_node(&name, edit).await?;
+        match outcome {
+            EditOutcome::Immutable => slot.node = Some(name),
+            EditOutcome::Reported | EditOutcome::Cleared => {
+                self.replace(&name, &edit.variant.spec, &PostParams::default()).await?;
+                slot.node = Some(name);
             }
-            // Its pod is being replaced: a new node is there sooner.
+            // Its pod is being replaced: a new node is faster.
             _ => drop(self.raw.delete(&name, &DeleteParams::default()).await?),
         }
-        Ok(verdict)
+        Ok(outcome)
     }
 
-    async fn on_a_node(&self, name: &str, edit: &Edit) -> Result<Verdict, Error> {
-        // What is refused is refused at any time: it need not run for that.
-        if !self.replace(name, &edit.spec, &rehearsal()).await? {
-            return Ok(Verdict::Refused);
+    async fn test_on_node(&self, name: &str, edit: &Edit) -> Result<EditOutcome, Error> {
+        // A rejection does not depend on the state of the node, which need not run yet.
+        if !self.replace(name, &edit.spec, &dry_run()).await? {
+            return Ok(EditOutcome::Immutable);
         }
-        let place = edit.path.to_string();
+        let field = edit.path.to_string();
         let (_, running) =
-            self.until(name, SOON, |node, status| is_ready(node, status).then_some(())).await?;
+            self.wait_until(name, TIMEOUT, |node, status| is_ready(node, status).then_some(())).await?;
         let plan_before = running.plan.as_ref().map(|plan| &plan.id);
-        let named_before = is_named(&running, &place);
+        let was_reported = is_reported(&running, &field);
         if !self.replace(name, &edit.spec, &PostParams::default()).await? {
-            return Ok(Verdict::Refused);
+            return Ok(EditOutcome::Immutable);
         }
-        let seen = self.until(name, AT_ONCE, |node, status| {
+        let waited = self.wait_until(name, REACTION, |node, status| {
             let plan = status.plan.as_ref().filter(|plan| Some(&plan.id) != plan_before);
             if plan.is_some_and(|plan| plan.generation == node.metadata.generation) {
-                return Some(Verdict::Planned);
+                return Some(EditOutcome::Planned);
             }
             if status.observed_generation != node.metadata.generation {
                 return None;
             }
-            match (named_before, is_named(status, &place)) {
-                (_, true) => Some(Verdict::Named),
-                (true, false) if is_ready(node, status) => Some(Verdict::Withdrawn),
+            match (was_reported, is_reported(status, &field)) {
+                (_, true) => Some(EditOutcome::Reported),
+                (true, false) if is_ready(node, status) => Some(EditOutcome::Cleared),
                 _ => None,
             }
         });
-        match seen.await {
-            Ok((verdict, _)) => Ok(verdict),
-            Err(Error::Deadline { last, .. }) => Ok(Verdict::Ignored(last)),
+        match waited.await {
+            Ok((outcome, _)) => Ok(outcome),
+            Err(Error::Deadline { last, .. }) => Ok(EditOutcome::Ignored(last)),
             Err(error) => Err(error),
         }
     }
 
-    /// Edits a node; tells whether the API server lets it.
-    async fn replace(&self, name: &str, spec: &Value, how: &PostParams) -> Result<bool, Error> {
+    /// Replaces the spec of a node. Returns false if the API server rejects it.
+    async fn replace(&self, name: &str, spec: &Value, params: &PostParams) -> Result<bool, Error> {
         let mut edited = node(name, spec)?;
         loop {
             edited.metadata.resource_version = self.nodes.get(name).await?.metadata.resource_version;
-            match self.raw.replace(name, how, &edited).await {
+            match self.raw.replace(name, params, &edited).await {
                 Ok(_) => return Ok(true),
-                // The operator was faster.
+                // The operator wrote in between.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Err(kube::Error::Api(status)) if status.code == 422 => return Ok(false),
                 Err(error) => return Err(error.into()),
@@ -161,16 +159,16 @@ impl Judge {
         }
     }
 
-    async fn until<T>(
+    async fn wait_until<T>(
         &self,
         name: &str,
         limit: Duration,
-        wanted: impl Fn(&SeiNode, &SeiNodeStatus) -> Option<T>,
+        find: impl Fn(&SeiNode, &SeiNodeStatus) -> Option<T>,
     ) -> Result<(T, SeiNodeStatus), Error> {
         wait::until(name, limit, || async {
             let node = self.nodes.get(name).await.map_err(|error| error.to_string())?;
             let status = node.status.clone().unwrap_or_default();
-            match wanted(&node, &status) {
+            match find(&node, &status) {
                 Some(found) => Ok((found, status)),
                 None => Err(serde_json::to_string(&status).unwrap_or_default()),
             }
@@ -179,22 +177,21 @@ impl Judge {
     }
 }
 
-fn rehearsal() -> PostParams {
+fn dry_run() -> PostParams {
     PostParams { dry_run: true, ..PostParams::default() }
 }
 
-/// Whether a condition names a place, one above it, or one below it.
-fn is_named(status: &SeiNodeStatus, place: &str) -> bool {
-    let below = |one: &str, other: &str| {
-        one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+/// True when a condition names a field, one of its parents, or a field below it.
+fn is_reported(status: &SeiNodeStatus, field: &str) -> bool {
+    let is_below = |path: &str, parent: &str| {
+        path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    // That a node is not paused is said always, and is no answer.
-    let conditions = status
-        .conditions
-        .iter()
-        .filter(|one| one.type_ == "SpecApplied" || (one.type_ == "Paused" && one.status == "True"));
+    // Paused=False is always set, and does not count.
+    let conditions = status.conditions.iter().filter(|condition| {
+        condition.type_ == "SpecApplied" || (condition.type_ == "Paused" && condition.status == "True")
+    });
     let words = conditions.flat_map(|condition| condition.message.split([' ', ';', ':']));
-    words.filter(|word| word.starts_with("spec.")).any(|word| below(word, place) || below(place, word))
+    words.filter(|word| word.starts_with("spec.")).any(|word| is_below(word, field) || is_below(field, word))
 }
 
 fn node(name: &str, spec: &Value) -> Result<DynamicObject, Error> {

@@ -1,13 +1,13 @@
-//! Places in a spec: where they are in its schema, and in a document.
+//! Paths of fields in the spec, for schemas and documents.
 
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-/// One step into a document.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// A field with a name.
+    /// A named field.
     Field(String),
     /// The first item of a list.
     Item,
@@ -15,22 +15,22 @@ pub enum Step {
     Entry,
 }
 
-/// The key of the entry that is tried in every map: one that resources know too.
+/// The key that is tested in every map: also a valid resource name.
 pub const KEY: &str = "memory";
 
-/// A place, from the spec on.
+/// A path below `spec`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<Step>);
 
 impl Path {
-    /// The place one step further.
-    pub fn then(&self, step: Step) -> Self {
+    /// Appends a step.
+    pub fn join(&self, step: Step) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);
         Self(steps)
     }
 
-    /// The first name.
+    /// Returns the first field name.
     pub fn root(&self) -> &str {
         match self.0.first() {
             Some(Step::Field(name)) => name,
@@ -38,12 +38,12 @@ impl Path {
         }
     }
 
-    /// Every place on the way, from the first name to this one.
-    pub fn ancestry(&self) -> impl Iterator<Item = Self> {
+    /// Returns the path and its ancestors, shortest first.
+    pub fn with_ancestors(&self) -> impl Iterator<Item = Self> {
         (1..=self.0.len()).map(|count| Self(self.0[..count].to_vec()))
     }
 
-    /// What a document has there.
+    /// Returns the value in a document.
     pub fn get<'v>(&self, document: &'v Value) -> Option<&'v Value> {
         self.0.iter().try_fold(document, |value, step| match step {
             Step::Field(name) => value.get(name),
@@ -52,36 +52,36 @@ impl Path {
         })
     }
 
-    /// Puts a value there. What is missing on the way is made.
+    /// Sets the value in a document. Creates missing parents.
     pub fn set(&self, document: &mut Value, new: Value) {
-        let mut place = document;
+        let mut value = document;
         for step in &self.0 {
-            place = match step {
-                Step::Field(name) => entry(place, name),
-                Step::Entry => entry(place, KEY),
+            value = match step {
+                Step::Field(name) => entry(value, name),
+                Step::Entry => entry(value, KEY),
                 Step::Item => {
-                    if place.as_array().is_none_or(Vec::is_empty) {
-                        *place = json!([null]);
+                    if value.as_array().is_none_or(Vec::is_empty) {
+                        *value = json!([null]);
                     }
-                    &mut place[0]
+                    &mut value[0]
                 }
             };
         }
-        *place = new;
+        *value = new;
     }
 
-    /// Takes away what is there.
+    /// Removes the value from a document.
     pub fn remove(&self, document: &mut Value) {
-        let Some((last, way)) = self.0.split_last() else { return };
-        let mut place = document;
-        for step in way {
-            place = match step {
-                Step::Field(name) => &mut place[name.as_str()],
-                Step::Entry => &mut place[KEY],
-                Step::Item => &mut place[0],
+        let Some((last, parents)) = self.0.split_last() else { return };
+        let mut value = document;
+        for step in parents {
+            value = match step {
+                Step::Field(name) => &mut value[name.as_str()],
+                Step::Entry => &mut value[KEY],
+                Step::Item => &mut value[0],
             };
         }
-        match (place, last) {
+        match (value, last) {
             (Value::Object(fields), Step::Field(name)) => drop(fields.remove(name)),
             (Value::Object(fields), Step::Entry) => drop(fields.remove(KEY)),
             (Value::Array(items), Step::Item) => drop(items.remove(0)),
@@ -90,14 +90,14 @@ impl Path {
     }
 }
 
-fn entry<'v>(place: &'v mut Value, name: &str) -> &'v mut Value {
-    if !place.is_object() {
-        *place = Value::Object(Map::new());
+fn entry<'v>(value: &'v mut Value, name: &str) -> &'v mut Value {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
     }
-    &mut place[name]
+    &mut value[name]
 }
 
-/// As conditions name it.
+/// Formats the path like conditions do.
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "spec")?;

@@ -1,4 +1,4 @@
-//! What can be said in a spec, read from the schema that the API server checks it by.
+//! The fields of the spec, read from the CRD schema.
 
 use std::collections::BTreeMap;
 
@@ -7,83 +7,82 @@ use serde_json::{Value, json};
 
 use crate::path::{Path, Step};
 
-/// A place of the schema.
+/// A field of the schema.
 #[derive(Clone, Debug)]
-pub struct Place {
-    /// What may be there.
+pub struct Field {
+    /// The schema of the value.
     pub schema: Value,
-    /// Whether nothing is below it.
-    pub leaf: bool,
+    /// Whether it has no fields below it.
+    pub is_leaf: bool,
 }
 
-/// Every place of the spec's schema.
+/// All fields of the spec.
 pub struct Schema {
-    places: BTreeMap<Path, Place>,
+    fields: BTreeMap<Path, Field>,
 }
 
 impl Schema {
-    /// That of nodes.
-    pub fn of_nodes() -> Self {
+    /// Reads the schema of SeiNode.
+    pub fn for_nodes() -> Self {
         let crds = api::crd::all();
-        let nodes =
-            crds.iter().find(|crd| crd.name_any().starts_with("seinodes.")).expect("nodes have a definition");
-        let crd = serde_json::to_value(nodes).expect("a definition is JSON");
+        let nodes = crds.iter().find(|crd| crd.name_any().starts_with("seinodes.")).expect("the SeiNode CRD");
+        let crd = serde_json::to_value(nodes).expect("a serializable CRD");
         let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-        let mut places = BTreeMap::new();
-        walk(&Path::default(), spec, &mut places);
-        Self { places }
+        let mut fields = BTreeMap::new();
+        walk(&Path::default(), spec, &mut fields);
+        Self { fields }
     }
 
-    /// Places with nothing below them.
+    /// Returns the leaf fields.
     pub fn leaves(&self) -> impl Iterator<Item = (&Path, &Value)> {
-        self.places.iter().filter(|(_, place)| place.leaf).map(|(path, place)| (path, &place.schema))
+        self.fields.iter().filter(|(_, field)| field.is_leaf).map(|(path, field)| (path, &field.schema))
     }
 
-    /// Places with something below them.
+    /// Returns the fields that have fields below them.
     pub fn parents(&self) -> impl Iterator<Item = &Path> {
-        self.places.iter().filter(|(path, place)| !place.leaf && !path.0.is_empty()).map(|(path, _)| path)
+        self.fields.iter().filter(|(path, field)| !field.is_leaf && !path.0.is_empty()).map(|(path, _)| path)
     }
 
-    /// Puts a value there, and beside it, on the way to it, all that must be there.
+    /// Sets a value, and all required fields of its parents.
     pub fn set(&self, document: &mut Value, at: &Path, new: Value) {
         at.set(document, new);
-        for on_the_way in at.ancestry() {
-            self.complete(document, &on_the_way);
+        for path in at.with_ancestors() {
+            self.set_required(document, &path);
         }
     }
 
-    /// Adds what a place must have.
-    fn complete(&self, document: &mut Value, at: &Path) {
-        let Some(place) = self.places.get(at) else { return };
-        for name in place.schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            let field = at.then(Step::Field(name.into()));
+    /// Sets the missing required fields of an object.
+    fn set_required(&self, document: &mut Value, at: &Path) {
+        let Some(object) = self.fields.get(at) else { return };
+        for name in object.schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let field = at.join(Step::Field(name.into()));
             if field.get(document).is_none() {
-                let schema = &self.places[&field].schema;
+                let schema = &self.fields[&field].schema;
                 field.set(document, sample(&field, schema, 0));
-                self.complete(document, &field);
+                self.set_required(document, &field);
             }
         }
     }
 }
 
-fn walk(path: &Path, schema: &Value, places: &mut BTreeMap<Path, Place>) {
+fn walk(path: &Path, schema: &Value, fields: &mut BTreeMap<Path, Field>) {
     let mut below = Vec::new();
-    if let Some(fields) = schema["properties"].as_object() {
-        below.extend(fields.iter().map(|(name, schema)| (path.then(Step::Field(name.clone())), schema)));
+    if let Some(properties) = schema["properties"].as_object() {
+        below.extend(properties.iter().map(|(name, schema)| (path.join(Step::Field(name.clone())), schema)));
     }
     if schema["items"].is_object() {
-        below.push((path.then(Step::Item), &schema["items"]));
+        below.push((path.join(Step::Item), &schema["items"]));
     }
     if schema["additionalProperties"].is_object() {
-        below.push((path.then(Step::Entry), &schema["additionalProperties"]));
+        below.push((path.join(Step::Entry), &schema["additionalProperties"]));
     }
-    places.insert(path.clone(), Place { schema: schema.clone(), leaf: below.is_empty() });
+    fields.insert(path.clone(), Field { schema: schema.clone(), is_leaf: below.is_empty() });
     for (path, schema) in below {
-        walk(&path, schema, places);
+        walk(&path, schema, fields);
     }
 }
 
-/// A value that may be there. Those with different numbers differ, where more than one may be there.
+/// Returns a valid value. Different numbers give different values, where the schema allows more than one.
 pub fn sample(path: &Path, schema: &Value, number: usize) -> Value {
     let letter = ["a", "b", "c"][number % 3];
     if schema["x-kubernetes-int-or-string"] == true {
@@ -93,11 +92,13 @@ pub fn sample(path: &Path, schema: &Value, number: usize) -> Value {
         return choices[number % choices.len()].clone();
     }
     match schema["type"].as_str().unwrap_or_default() {
-        "integer" => json!(schema["minimum"].as_f64().map_or(0, |least| least as i64) + 1 + number as i64),
+        "integer" => {
+            json!(schema["minimum"].as_f64().map_or(0, |minimum| minimum as i64) + 1 + number as i64)
+        }
         "boolean" => json!(number.is_multiple_of(2)),
-        "array" => json!([sample(&path.then(Step::Item), &schema["items"], number)]),
+        "array" => json!([sample(&path.join(Step::Item), &schema["items"], number)]),
         "object" if schema["additionalProperties"].is_object() => {
-            json!({ crate::path::KEY: sample(&path.then(Step::Entry), &schema["additionalProperties"], number) })
+            json!({ crate::path::KEY: sample(&path.join(Step::Entry), &schema["additionalProperties"], number) })
         }
         "object" => json!({}),
         _ => {
@@ -107,7 +108,7 @@ pub fn sample(path: &Path, schema: &Value, number: usize) -> Value {
             } else if text.contains(".static.addresses") {
                 json!(format!("id@{letter}.example:26656"))
             } else {
-                // Names differ by where they are: keys of a validator must not be in one Secret.
+                // Names depend on the path: the keys of a validator must be in different Secrets.
                 let name: String = text.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
                 json!(format!("{}-{letter}", &name[name.len().saturating_sub(40)..]))
             }

@@ -1,4 +1,4 @@
-//! Nodes of all kinds, with as much in their specs as can be there at once, and with as little.
+//! Node variants: nodes of all kinds with minimal specs, and with as many fields as are valid together.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use testbed::cluster::pki::{Authority, ServerNames};
 use crate::path::{Path, Step};
 use crate::schema::{Schema, sample};
 
-/// The parts of a spec of which exactly one is there.
+/// The fields of a spec of which exactly one is set.
 pub const KINDS: [&str; 4] = ["fullNode", "archive", "replayer", "validator"];
 
-/// A node that runs, before it is edited.
+/// A node before it is edited.
 #[derive(Clone, Debug)]
-pub struct Specimen {
+pub struct Variant {
     pub name: &'static str,
     pub kind: &'static str,
     pub spec: Value,
 }
 
-/// All of them. What cannot be there beside other things is left out of one and put into another.
-pub fn all(schema: &Schema) -> Vec<Specimen> {
+/// Returns all variants. Fields that are mutually exclusive are in different variants.
+pub fn all(schema: &Schema) -> Vec<Variant> {
     let rich = |leaf: &str| {
-        let elsewhere = [
+        let excluded = [
             ".paused",
             ".dataVolume",
             ".tls.issuer",
@@ -39,47 +39,49 @@ pub fn all(schema: &Schema) -> Vec<Specimen> {
             ".stateSync",
             ".bootstrapImage",
         ];
-        !elsewhere.iter().any(|part| leaf.contains(part))
+        !excluded.iter().any(|part| leaf.contains(part))
     };
     let keys = |leaf: &str| rich(leaf) && !leaf.contains(".genesisCeremony") && !leaf.contains(".snapshot");
     vec![
-        specimen(schema, "full-bare", "fullNode", |_| false),
-        specimen(schema, "full-rich", "fullNode", rich),
-        specimen(schema, "full-tags", "fullNode", |leaf| {
+        variant(schema, "full-bare", "fullNode", |_| false),
+        variant(schema, "full-rich", "fullNode", rich),
+        variant(schema, "full-tags", "fullNode", |leaf| {
             [".ec2Tags", ".stateSync", ".trustPeriod"].iter().any(|part| leaf.contains(part))
         }),
-        specimen(schema, "full-label", "fullNode", |leaf| leaf.contains(".label.")),
-        specimen(schema, "archive-bare", "archive", |_| false),
-        specimen(schema, "archive-rich", "archive", |leaf| of(leaf, "archive")),
-        specimen(schema, "replayer-bare", "replayer", |leaf| {
+        variant(schema, "full-label", "fullNode", |leaf| leaf.contains(".label.")),
+        variant(schema, "archive-bare", "archive", |_| false),
+        variant(schema, "archive-rich", "archive", |leaf| is_below(leaf, "archive")),
+        variant(schema, "replayer-bare", "replayer", |leaf| {
             [".static", "spec.replayer.snapshot.s3"].iter().any(|part| leaf.contains(part))
         }),
-        specimen(schema, "replayer-rich", "replayer", |leaf| {
-            leaf.contains(".static") || of(leaf, "replayer") && rich(leaf)
+        variant(schema, "replayer-rich", "replayer", |leaf| {
+            leaf.contains(".static") || is_below(leaf, "replayer") && rich(leaf)
         }),
-        specimen(schema, "validator-bare", "validator", |_| false),
-        specimen(schema, "validator-keys", "validator", |leaf| of(leaf, "validator") && keys(leaf)),
-        specimen(schema, "validator-first", "validator", |leaf| leaf.contains(".genesisCeremony")),
-        specimen(schema, "validator-late", "validator", |leaf| of(leaf, "validator.snapshot") && rich(leaf)),
+        variant(schema, "validator-bare", "validator", |_| false),
+        variant(schema, "validator-keys", "validator", |leaf| is_below(leaf, "validator") && keys(leaf)),
+        variant(schema, "validator-first", "validator", |leaf| leaf.contains(".genesisCeremony")),
+        variant(schema, "validator-late", "validator", |leaf| {
+            is_below(leaf, "validator.snapshot") && rich(leaf)
+        }),
     ]
 }
 
-fn of(leaf: &str, part: &str) -> bool {
+fn is_below(leaf: &str, part: &str) -> bool {
     leaf.starts_with(&format!("spec.{part}."))
 }
 
-/// A node of a kind with these leaves.
-fn specimen(schema: &Schema, name: &'static str, kind: &'static str, has: impl Fn(&str) -> bool) -> Specimen {
+/// Builds a variant of a kind with these leaf fields.
+fn variant(schema: &Schema, name: &'static str, kind: &'static str, has: impl Fn(&str) -> bool) -> Variant {
     let mut spec = json!({ "chainId": "arctic-1", "image": "images.example/sei:v1", kind: {} });
-    let of_kind = |path: &Path| path.root() == kind || !KINDS.contains(&path.root());
-    for (path, leaf) in schema.leaves().filter(|(path, _)| of_kind(path) && has(&path.to_string())) {
+    let is_of_kind = |path: &Path| path.root() == kind || !KINDS.contains(&path.root());
+    for (path, leaf) in schema.leaves().filter(|(path, _)| is_of_kind(path) && has(&path.to_string())) {
         schema.set(&mut spec, path, sample(path, leaf, 0));
     }
-    Specimen { name, kind, spec }
+    Variant { name, kind, spec }
 }
 
-/// Makes the Secrets that the specimens name, fit for all of these nodes.
-pub async fn make_secrets(
+/// Creates the Secrets that the variants reference, valid for all of these nodes.
+pub async fn create_secrets(
     secrets: &Api<Secret>,
     namespace: &str,
     schema: &Schema,
@@ -89,35 +91,35 @@ pub async fn make_secrets(
     let names = ServerNames { dns: nodes.iter().flat_map(hosts).collect(), ..ServerNames::default() };
     let identity = Authority::new("sidecars")?.server("sidecars", &names)?;
     let key = json!({ "type": "a", "value": "a" });
-    let whole = json!({ "address": "a", "pub_key": key, "priv_key": key }).to_string();
-    let named = |path: &str| {
-        let found = schema.leaves().find(|(place, _)| place.to_string() == path);
-        let (place, leaf) = found.expect("the schema has it");
-        sample(place, leaf, 0).as_str().unwrap_or_default().to_owned()
+    let private_key = json!({ "address": "a", "pub_key": key, "priv_key": key }).to_string();
+    let sample_name = |field: &str| {
+        let found = schema.leaves().find(|(path, _)| path.to_string() == field);
+        let (path, leaf) = found.expect("a field of the schema");
+        sample(path, leaf, 0).as_str().unwrap_or_default().to_owned()
     };
-    let ring = "spec.validator.operatorKeyring.secret";
-    let info = format!("{}.info", named(&format!("{ring}.keyName")));
-    let phrase = named(&format!("{ring}.passphraseSecretRef.key"));
+    let keyring = "spec.validator.operatorKeyring.secret";
+    let info = format!("{}.info", sample_name(&format!("{keyring}.keyName")));
+    let phrase = sample_name(&format!("{keyring}.passphraseSecretRef.key"));
     let all: [(String, Vec<(&str, String)>); 5] = [
         (
-            named("spec.sidecar.tls.secretName"),
+            sample_name("spec.sidecar.tls.secretName"),
             vec![("tls.crt", identity.certificate), ("tls.key", identity.key)],
         ),
         (
-            named("spec.validator.signingKey.secret.secretName"),
-            vec![("priv_validator_key.json", whole.clone())],
+            sample_name("spec.validator.signingKey.secret.secretName"),
+            vec![("priv_validator_key.json", private_key.clone())],
         ),
-        (named("spec.validator.nodeKey.secret.secretName"), vec![("node_key.json", whole)]),
-        (named(&format!("{ring}.secretName")), vec![(&info, "a".into()), ("a.address", "a".into())]),
-        (named(&format!("{ring}.passphraseSecretRef.secretName")), vec![(&phrase, "a".into())]),
+        (sample_name("spec.validator.nodeKey.secret.secretName"), vec![("node_key.json", private_key)]),
+        (sample_name(&format!("{keyring}.secretName")), vec![(&info, "a".into()), ("a.address", "a".into())]),
+        (sample_name(&format!("{keyring}.passphraseSecretRef.secretName")), vec![(&phrase, "a".into())]),
     ];
     for (name, data) in all {
-        let tls = data.iter().any(|(key, _)| *key == "tls.crt");
+        let is_tls = data.iter().any(|(key, _)| *key == "tls.crt");
         let data: BTreeMap<String, ByteString> =
             data.into_iter().map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes()))).collect();
         let secret = Secret {
             metadata: ObjectMeta { name: Some(name), ..ObjectMeta::default() },
-            type_: tls.then(|| "kubernetes.io/tls".into()),
+            type_: is_tls.then(|| "kubernetes.io/tls".into()),
             data: Some(data),
             ..Secret::default()
         };
@@ -126,7 +128,7 @@ pub async fn make_secrets(
     Ok(())
 }
 
-/// What must be there beside a leaf where it is said by a rule and not by the schema.
+/// Returns the fields that a validation rule, not the schema, requires together with a leaf.
 pub fn companions(path: &Path) -> Vec<(Path, Value)> {
     let field = |parent: &[Step], names: &[&str]| {
         let steps = parent.iter().cloned().chain(names.iter().map(|name| Step::Field((*name).into())));

@@ -1,11 +1,11 @@
-//! TLS of sidecars with the real cert-manager: switched on, swapped, renewed and switched off on running nodes.
+//! Sidecar TLS with a real cert-manager: enabled, renewed, moved to another issuer and disabled on a running node.
 
-#![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
+#![allow(clippy::expect_used, reason = "tests may panic; clippy only recognizes #[test] functions")]
 
-#[path = "../node_operator/ground.rs"]
-#[expect(dead_code, reason = "other suites use more of it")]
-mod ground;
-mod rights;
+#[path = "../node_operator/fixture.rs"]
+#[expect(dead_code, reason = "other suites use the rest")]
+mod fixture;
+mod permissions;
 
 use std::time::Duration;
 
@@ -20,18 +20,16 @@ use testbed::cluster::cert_manager::CertManager;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
-use crate::ground::{Ground, OTHER_IMAGE, SOON, is_ready, message, reason};
+use crate::fixture::{Fixture, OTHER_IMAGE, TIMEOUT, message, reason};
 
-testbed::suite![
-    tls_is_switched_on_renewed_swapped_and_switched_off_on_a_running_node_and_a_bad_issuer_is_named
-];
+testbed::suite![tls_lifecycle_on_a_running_node];
 
-/// Long enough for several looks at a node at rest.
-const A_WHILE: Duration = Duration::from_secs(5);
+/// Longer than several requeues of a converged node.
+const QUIET: Duration = Duration::from_secs(5);
 
-async fn issuer(ground: &Ground<'_>, name: &str, spec: Value) -> Result<(), Error> {
+async fn create_issuer(fixture: &Fixture<'_>, name: &str, spec: Value) -> Result<(), Error> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("cert-manager.io", "v1", "Issuer"));
-    let api: Api<DynamicObject> = Api::namespaced_with(ground.client.clone(), &ground.ns, &kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(fixture.client.clone(), &fixture.ns, &kind);
     let issuer = json!({
         "apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": { "name": name }, "spec": spec,
     });
@@ -39,125 +37,123 @@ async fn issuer(ground: &Ground<'_>, name: &str, spec: Value) -> Result<(), Erro
     Ok(())
 }
 
-fn by_issuer(name: &str) -> Value {
+fn tls_from(name: &str) -> Value {
     json!({ "issuerName": name, "issuerKind": "Issuer", "secretName": null })
 }
 
-async fn certificate_in(ground: &Ground<'_>, secret: &str) -> Result<Vec<u8>, Error> {
-    let secret = ground.api::<Secret>().get(secret).await?;
+async fn read_certificate(fixture: &Fixture<'_>, secret: &str) -> Result<Vec<u8>, Error> {
+    let secret = fixture.api::<Secret>().get(secret).await?;
     Ok(secret.data.unwrap_or_default().get("tls.crt").map(|bytes| bytes.0.clone()).unwrap_or_default())
 }
 
-/// A story on one node, since cert-manager takes its time to start.
-async fn tls_is_switched_on_renewed_swapped_and_switched_off_on_a_running_node_and_a_bad_issuer_is_named(
-    cx: Context,
-) -> TestResult {
-    let ground = Ground::of(&cx).await?;
-    let cert_manager = CertManager::on(ground.plane).await?;
-    issuer(&ground, "one", json!({ "selfSigned": {} })).await?;
-    issuer(&ground, "two", json!({ "selfSigned": {} })).await?;
-    issuer(&ground, "bad", json!({ "ca": { "secretName": "nobody-made-it" } })).await?;
-    let operator = ground.start(|program| program.flag("pod-namespace", operator::install::NAMESPACE))?;
-    ground.running("node", |_| {}).await?;
-    image_and_tls_together_are_one_pod_cycle(&ground).await?;
-    a_renewed_certificate_replaces_no_pod(&ground).await?;
-    an_issuer_swap_replaces_the_pod_once(&ground).await?;
-    an_issuer_that_cannot_issue_is_named_and_the_next_edit_is_taken_up(&ground).await?;
-    tls_is_switched_off(&ground).await?;
-    rights::the_operator_may_do_what_it_does_and_nothing_else(&ground).await?;
+/// One test on one node, since cert-manager is slow to start.
+async fn tls_lifecycle_on_a_running_node(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let cert_manager = CertManager::on(fixture.plane).await?;
+    create_issuer(&fixture, "one", json!({ "selfSigned": {} })).await?;
+    create_issuer(&fixture, "two", json!({ "selfSigned": {} })).await?;
+    create_issuer(&fixture, "bad", json!({ "ca": { "secretName": "missing" } })).await?;
+    let operator =
+        fixture.spawn_operator(|program| program.flag("pod-namespace", operator::install::NAMESPACE))?;
+    fixture.create_ready("node", |_| {}).await?;
+    image_and_tls_edit_is_one_pod_cycle(&fixture).await?;
+    renewed_certificate_keeps_the_pod(&fixture).await?;
+    issuer_change_replaces_the_pod_once(&fixture).await?;
+    failing_issuer_is_reported_and_next_edit_applies(&fixture).await?;
+    tls_is_disabled(&fixture).await?;
+    permissions::shipped_rbac_is_sufficient_and_minimal(&fixture).await?;
     cert_manager.check_alive()?;
     operator.check_alive()?;
-    assert!(ground.sidecars.journal().repeats().is_empty(), "a task was given twice");
+    assert!(fixture.sidecars.journal().repeats().is_empty(), "a task was submitted twice");
     Ok(())
 }
 
-async fn image_and_tls_together_are_one_pod_cycle(ground: &Ground<'_>) -> Result<(), Error> {
-    let edit = json!({ "spec": { "image": OTHER_IMAGE, "sidecar": { "tls": by_issuer("one") } } });
-    ground.edit("node", edit).await?;
-    let during = ground
-        .until("node", "the update has begun", |_, status| {
+async fn image_and_tls_edit_is_one_pod_cycle(fixture: &Fixture<'_>) -> Result<(), Error> {
+    let edit = json!({ "spec": { "image": OTHER_IMAGE, "sidecar": { "tls": tls_from("one") } } });
+    fixture.edit("node", edit).await?;
+    let during = fixture
+        .wait_until("node", "the update has started", |_, status| {
             status.plan.as_ref().is_some_and(|plan| plan.generation == Some(2))
         })
         .await?;
-    let said = during.status.unwrap_or_default();
-    if said.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Active) {
-        assert_eq!(reason(&said, "NodeUpdateInProgress"), "UpdateAndTLSToggleStarted");
+    let status = during.status.unwrap_or_default();
+    if status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Active) {
+        assert_eq!(reason(&status, "NodeUpdateInProgress"), "UpdateAndTLSToggleStarted");
     }
-    let node = ground.until("node", "image and TLS", is_ready).await?;
+    let node = fixture.wait_ready("node", "image and TLS are applied").await?;
     let status = node.status.unwrap_or_default();
     assert_eq!(status.current_image.as_deref(), Some(OTHER_IMAGE));
-    let tls = status.current_sidecar_tls.clone().expect("it was observed");
+    let tls = status.current_sidecar_tls.clone().expect("the observed TLS");
     assert_eq!((tls.scheme, tls.issuer_name.as_deref()), (Scheme::Https, Some("one")));
     assert_eq!(reason(&status, "SidecarTLSSecretReady"), "TLSSecretReady");
-    assert_eq!(ground.pod_deletions()?, 1, "one pod cycle for both");
-    ground.rests(A_WHILE).await
+    assert_eq!(fixture.pod_deletion_count()?, 1, "one pod cycle for both");
+    fixture.assert_no_writes(QUIET).await
 }
 
-/// The proxy reloads by content; here the played one does.
-async fn a_renewed_certificate_replaces_no_pod(ground: &Ground<'_>) -> Result<(), Error> {
-    let before = certificate_in(ground, "node-sidecar-tls").await?;
-    let pod = ground.pod("node").await?.uid();
-    // cert-manager issues anew what is gone: the way in which people force a renewal.
-    ground.api::<Secret>().delete("node-sidecar-tls", &DeleteParams::default()).await?;
-    wait::until("a new certificate", SOON, || async {
-        let now = certificate_in(ground, "node-sidecar-tls").await.map_err(|error| error.to_string())?;
-        if now != before && !now.is_empty() { Ok(()) } else { Err("it is the old one".to_owned()) }
+/// The proxy reloads its certificate when the content changes; the scripted sidecar does the same.
+async fn renewed_certificate_keeps_the_pod(fixture: &Fixture<'_>) -> Result<(), Error> {
+    let before = read_certificate(fixture, "node-sidecar-tls").await?;
+    let pod = fixture.pod("node").await?.uid();
+    // cert-manager issues a deleted certificate again: a common way to force a renewal.
+    fixture.api::<Secret>().delete("node-sidecar-tls", &DeleteParams::default()).await?;
+    wait::until("a new certificate", TIMEOUT, || async {
+        let now = read_certificate(fixture, "node-sidecar-tls").await.map_err(|error| error.to_string())?;
+        if now != before && !now.is_empty() { Ok(()) } else { Err("the certificate is unchanged".to_owned()) }
     })
     .await?;
-    ground.sidecar("node").restart();
-    let asked = ground.sidecar("node").restarts();
-    ground.until("node", "it was made ready over the new certificate", is_ready).await?;
-    ground.sidecar("node").wait_ready(SOON).await?;
-    assert_eq!(ground.sidecar("node").restarts(), asked);
-    assert_eq!(ground.pod("node").await?.uid(), pod, "the same pod");
-    assert_eq!(ground.pod_deletions()?, 1);
+    fixture.sidecar("node").restart();
+    let restarts = fixture.sidecar("node").restarts();
+    fixture.wait_ready("node", "it is marked ready over the new certificate").await?;
+    fixture.sidecar("node").wait_ready(TIMEOUT).await?;
+    assert_eq!(fixture.sidecar("node").restarts(), restarts);
+    assert_eq!(fixture.pod("node").await?.uid(), pod, "the same pod");
+    assert_eq!(fixture.pod_deletion_count()?, 1);
     Ok(())
 }
 
-async fn an_issuer_swap_replaces_the_pod_once(ground: &Ground<'_>) -> Result<(), Error> {
-    let before = certificate_in(ground, "node-sidecar-tls").await?;
-    ground.edit("node", json!({ "spec": { "sidecar": { "tls": by_issuer("two") } } })).await?;
-    let node = ground.until("node", "the other issuer", is_ready).await?;
-    let tls = node.status.unwrap_or_default().current_sidecar_tls.expect("it was observed");
+async fn issuer_change_replaces_the_pod_once(fixture: &Fixture<'_>) -> Result<(), Error> {
+    let before = read_certificate(fixture, "node-sidecar-tls").await?;
+    fixture.edit("node", json!({ "spec": { "sidecar": { "tls": tls_from("two") } } })).await?;
+    let node = fixture.wait_ready("node", "the second issuer").await?;
+    let tls = node.status.unwrap_or_default().current_sidecar_tls.expect("the observed TLS");
     assert_eq!(tls.issuer_name.as_deref(), Some("two"));
-    assert_ne!(certificate_in(ground, "node-sidecar-tls").await?, before, "it was issued anew");
-    assert_eq!(ground.pod_deletions()?, 2, "one for the swap");
+    assert_ne!(read_certificate(fixture, "node-sidecar-tls").await?, before, "a new certificate was issued");
+    assert_eq!(fixture.pod_deletion_count()?, 2, "one for the issuer change");
     Ok(())
 }
 
-async fn an_issuer_that_cannot_issue_is_named_and_the_next_edit_is_taken_up(
-    ground: &Ground<'_>,
-) -> Result<(), Error> {
-    ground.edit("node", json!({ "spec": { "sidecar": { "tls": by_issuer("bad") } } })).await?;
-    let node = ground
-        .until("node", "the bad issuer is named", |_, status| {
+async fn failing_issuer_is_reported_and_next_edit_applies(fixture: &Fixture<'_>) -> Result<(), Error> {
+    fixture.edit("node", json!({ "spec": { "sidecar": { "tls": tls_from("bad") } } })).await?;
+    let node = fixture
+        .wait_until("node", "the failing issuer is reported", |_, status| {
             let waiting = status.waiting_for.as_ref();
-            let named = |waiting: &WaitingFor| {
+            let is_reported = |waiting: &WaitingFor| {
                 waiting.target == "Certificate/node-sidecar-tls"
                     && waiting
                         .message
                         .as_ref()
                         .is_some_and(|message| message.contains("waits for issuer bad; it says: "))
             };
-            waiting.is_some_and(named) && reason(status, "SidecarTLSSecretReady") == "CertificateNotReady"
+            waiting.is_some_and(is_reported)
+                && reason(status, "SidecarTLSSecretReady") == "CertificateNotReady"
         })
         .await?;
     let status = node.status.unwrap_or_default();
-    println!("a bad issuer: {}", message(&status, "SidecarTLSSecretReady"));
-    assert_eq!(reason(&status, "SidecarReady"), "Ready", "the node was left running");
-    assert_eq!(ground.pod_deletions()?, 2);
-    ground.edit("node", json!({ "spec": { "sidecar": { "tls": by_issuer("one") } } })).await?;
-    ground.until("node", "the good issuer", is_ready).await?;
+    println!("failing issuer: {}", message(&status, "SidecarTLSSecretReady"));
+    assert_eq!(reason(&status, "SidecarReady"), "Ready", "the node keeps running");
+    assert_eq!(fixture.pod_deletion_count()?, 2);
+    fixture.edit("node", json!({ "spec": { "sidecar": { "tls": tls_from("one") } } })).await?;
+    fixture.wait_ready("node", "the first issuer").await?;
     Ok(())
 }
 
-async fn tls_is_switched_off(ground: &Ground<'_>) -> Result<(), Error> {
-    ground.edit("node", json!({ "spec": { "sidecar": { "tls": null } } })).await?;
-    let node = ground.until("node", "no TLS", is_ready).await?;
-    let tls = node.status.unwrap_or_default().current_sidecar_tls.expect("it was observed");
+async fn tls_is_disabled(fixture: &Fixture<'_>) -> Result<(), Error> {
+    fixture.edit("node", json!({ "spec": { "sidecar": { "tls": null } } })).await?;
+    let node = fixture.wait_ready("node", "TLS is disabled").await?;
+    let tls = node.status.unwrap_or_default().current_sidecar_tls.expect("the observed TLS");
     assert_eq!((tls.scheme, tls.secret_name), (Scheme::Http, None));
-    assert_eq!(ground.pod_deletions()?, 4, "one for on, one for each swap, one for off");
-    let gone = ground.api::<Certificate>().get_opt("node-sidecar-tls").await?;
-    assert!(gone.is_none(), "the certificate is removed: {gone:?}");
-    ground.rests(A_WHILE).await
+    assert_eq!(fixture.pod_deletion_count()?, 4, "enable, two issuer changes, disable");
+    let certificate = fixture.api::<Certificate>().get_opt("node-sidecar-tls").await?;
+    assert!(certificate.is_none(), "the Certificate is deleted: {certificate:?}");
+    fixture.assert_no_writes(QUIET).await
 }

@@ -1,4 +1,4 @@
-//! The rights that are shipped are enough, and each of them is used.
+//! The shipped RBAC rules are sufficient, and each of them is used.
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -10,77 +10,82 @@ use testbed::fakes::kubelet::Claims;
 use testbed::harness::rights;
 use testbed::harness::wait;
 
-use crate::ground::{self, Ground, SOON};
+use crate::fixture::{self, Fixture, TIMEOUT};
 
-/// Rights whose use no log of requests shows here, and why they are given.
-const UNSEEN: [(&str, &str); 3] = [
+/// Permissions whose use is not in the audit log of this test, and why they are granted.
+const NOT_AUDITED: [(&str, &str); 3] = [
     (
         "update seinodes/finalizers.sei.io",
-        "asked for by the admission of owner references, where a cluster has it",
+        "checked by the OwnerReferencesPermissionEnforcement admission plugin, where enabled",
     ),
-    ("create seinodetasks.sei.io", "asked for by proxies, which are played here"),
-    ("get seinodetasks.sei.io", "asked for by proxies, which are played here"),
+    ("create seinodetasks.sei.io", "checked by proxies, which are fakes here"),
+    ("get seinodetasks.sei.io", "checked by proxies, which are fakes here"),
 ];
 
-/// Kinds of which one object is read when the watch does not show our own write for long, which no story can be made to do at will.
-fn is_read_of_what_is_watched(right: &str) -> bool {
-    right.starts_with("get ")
-        && !["secrets.", "persistentvolumes.", "leases."].iter().any(|one| right.contains(one))
+/// True for `get` of a watched kind: used only when a watch is long overdue, which this test cannot provoke.
+fn is_get_of_watched_kind(permission: &str) -> bool {
+    permission.starts_with("get ")
+        && !["secrets.", "persistentvolumes.", "leases."].iter().any(|kind| permission.contains(kind))
 }
 
-/// What the story before did not do.
-async fn do_the_rest(ground: &Ground<'_>) -> Result<(), Error> {
-    ground.kubelets.treat_claims(Claims::BoundToVolume);
+/// Uses the permissions that the TLS test does not use.
+async fn use_remaining_permissions(fixture: &Fixture<'_>) -> Result<(), Error> {
+    fixture.kubelets.treat_claims(Claims::BoundToVolume);
     let claim: PersistentVolumeClaim = serde_json::from_value(json!({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "given" },
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "imported" },
         "spec": {
             "accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
             "resources": { "requests": { "storage": "10Gi" } },
         },
     }))
     .map_err(|error| Error::Refused(error.to_string()))?;
-    ground.api::<PersistentVolumeClaim>().create(&PostParams::default(), &claim).await?;
-    let bootstrapped = |node: &mut Value| {
+    fixture.api::<PersistentVolumeClaim>().create(&PostParams::default(), &claim).await?;
+    let with_bootstrap = |node: &mut Value| {
         node["spec"]["fullNode"] = json!({ "snapshot": { "s3": { "targetHeight": 100 }, "bootstrapImage": "images.example/sei:v0" } });
-        node["spec"]["dataVolume"] = json!({ "import": { "pvcName": "given" } });
+        node["spec"]["dataVolume"] = json!({ "import": { "pvcName": "imported" } });
         node["metadata"]["finalizers"] = json!(["sei.io/seinode-finalizer"]);
     };
-    ground.running("other", bootstrapped).await?;
-    let hand = PatchParams { field_manager: Some("a-hand".into()), ..PatchParams::default() };
+    fixture.create_ready("other", with_bootstrap).await?;
+    let as_user = PatchParams { field_manager: Some("kubectl-edit".into()), ..PatchParams::default() };
     let config = Patch::Merge(json!({ "data": { "config.yaml": "authorization: {}\n" } }));
-    ground.api::<ConfigMap>().patch("other-rbac-proxy-config", &hand, &config).await?;
+    fixture.api::<ConfigMap>().patch("other-rbac-proxy-config", &as_user, &config).await?;
     let service = Patch::Merge(json!({ "spec": { "publishNotReadyAddresses": false } }));
-    ground.api::<Service>().patch("other", &hand, &service).await?;
+    fixture.api::<Service>().patch("other", &as_user, &service).await?;
     let policy = Patch::Merge(json!({ "spec": { "ingress": [] } }));
-    ground.api::<NetworkPolicy>().patch("other", &hand, &policy).await?;
+    fixture.api::<NetworkPolicy>().patch("other", &as_user, &policy).await?;
     let is_open = |policy: &NetworkPolicy| {
         policy.spec.as_ref().is_some_and(|spec| spec.ingress.iter().flatten().count() > 0)
     };
-    ground.until_object("other", "it is put back", is_open).await?;
-    ground.nodes().delete("other", &DeleteParams::default()).await?;
+    fixture.wait_until_object("other", "it is restored", is_open).await?;
+    fixture.nodes().delete("other", &DeleteParams::default()).await?;
     Ok(())
 }
 
-/// Behind a story in which everything else was done.
-pub async fn the_operator_may_do_what_it_does_and_nothing_else(ground: &Ground<'_>) -> Result<(), Error> {
-    do_the_rest(ground).await?;
+/// Runs after the TLS test, which uses most permissions.
+pub async fn shipped_rbac_is_sufficient_and_minimal(fixture: &Fixture<'_>) -> Result<(), Error> {
+    use_remaining_permissions(fixture).await?;
     let documents: Vec<Value> = install::files()
         .into_iter()
         .filter(|(file, _)| *file == "operator/rbac.yaml")
         .flat_map(|(_, all)| all)
         .collect();
-    let user = ground::user();
-    wait::until("the use of every right", SOON, || async {
-        let requests =
-            ground.plane.audit().requests(|one| one.user == user).map_err(|error| error.to_string())?;
-        let idle = rights::unused(&documents, &requests);
-        let unseen = |right: &String| UNSEEN.iter().any(|(one, _)| right == one);
-        let idle: Vec<String> =
-            idle.into_iter().filter(|right| !unseen(right) && !is_read_of_what_is_watched(right)).collect();
-        if idle.is_empty() { Ok(()) } else { Err(format!("these are not used: {idle:#?}")) }
+    let user = fixture::user();
+    wait::until("every permission is used", TIMEOUT, || async {
+        let requests = fixture
+            .plane
+            .audit()
+            .requests(|request| request.user == user)
+            .map_err(|error| error.to_string())?;
+        let unused = rights::unused(&documents, &requests);
+        let is_expected = |permission: &String| {
+            NOT_AUDITED.iter().any(|(expected, _)| permission == expected)
+                || is_get_of_watched_kind(permission)
+        };
+        let unused: Vec<String> = unused.into_iter().filter(|permission| !is_expected(permission)).collect();
+        if unused.is_empty() { Ok(()) } else { Err(format!("unused permissions: {unused:#?}")) }
     })
     .await?;
-    let refused = ground.plane.audit().requests(|one| one.user == user && one.code == 403)?;
-    assert!(refused.is_empty(), "{refused:?}");
+    let forbidden = fixture.plane.audit().requests(|request| request.user == user && request.code == 403)?;
+    assert!(forbidden.is_empty(), "{forbidden:?}");
     Ok(())
 }
