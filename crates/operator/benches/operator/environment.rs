@@ -1,4 +1,4 @@
-//! The world of one round: a control plane that nobody has used before, played kubelets, scripted sidecars.
+//! The environment of one round: a new control plane, fake kubelets and scripted sidecars.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use testbed::harness::logs;
 use testbed::harness::wait;
 use testbed::{ControlPlane, Error, Site};
 
-use crate::{contender, nodes};
+use crate::{candidate, nodes};
 
-/// Controllers that are asked to keep up with a thousand nodes: what is measured must not be their patience.
-const PATIENCE: [&str; 5] = [
+/// Flags that let the controller manager keep up with a thousand nodes, so that it is not the bottleneck.
+const CONTROLLER_FLAGS: [&str; 5] = [
     "--kube-api-qps=2000",
     "--kube-api-burst=4000",
     "--concurrent-statefulset-syncs=20",
@@ -26,12 +26,12 @@ const PATIENCE: [&str; 5] = [
     "--concurrent-gc-syncs=10",
 ];
 
-/// How long a kind may take to be served.
-const SOON: Duration = Duration::from_secs(60);
+/// How long a CRD may take to be served.
+const CRD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The world of one round; it ends when dropped.
-pub struct World {
-    // Dropped in this order: who depends on the next ends first.
+/// The environment of one round; it stops when dropped.
+pub struct Environment {
+    // Fields are dropped in this order: each depends on the ones below.
     _kubelets: KubeletPlayer,
     pub sidecars: Sidecars,
     pub plane: ControlPlane,
@@ -40,16 +40,16 @@ pub struct World {
     pub site: Arc<Site>,
 }
 
-impl World {
-    /// A world without an operator.
-    pub async fn new(contender: &Build) -> Result<Self, Error> {
-        let site = Site::claim(logs::folder("bench-operator", contender.name))?;
+impl Environment {
+    /// Starts an environment without an operator.
+    pub async fn new(candidate: &Build) -> Result<Self, Error> {
+        let site = Site::claim(logs::folder("bench-operator", candidate.name))?;
         let mut plane = ControlPlane::on(&site).controllers();
-        for flag in PATIENCE {
+        for flag in CONTROLLER_FLAGS {
             plane = plane.controller_flag(flag);
         }
         let plane = plane.start().await?;
-        install(&plane, &contender::kinds(contender)).await?;
+        install(&plane, &candidate::crd_dir(candidate)).await?;
         let namespace = plane.namespace("bench").await?;
         let client = plane.client().await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
@@ -64,11 +64,11 @@ impl World {
     }
 }
 
-async fn install(plane: &ControlPlane, kinds: &Path) -> Result<(), Error> {
-    let mut files: Vec<_> = std::fs::read_dir(kinds)
+async fn install(plane: &ControlPlane, crds: &Path) -> Result<(), Error> {
+    let mut files: Vec<_> = std::fs::read_dir(crds)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>())
-        .map_err(|source| Error::Io { what: format!("reading {}", kinds.display()), source })?;
-    // What else lies beside them is for other tools.
+        .map_err(|source| Error::Io { what: format!("reading {}", crds.display()), source })?;
+    // Skips the CRDs of other controllers.
     files.retain(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sei.io_")));
     let mut kubectl = plane.kubectl()?;
     kubectl.args(["apply", "--server-side"]);
@@ -79,7 +79,7 @@ async fn install(plane: &ControlPlane, kinds: &Path) -> Result<(), Error> {
     if !output.status.success() {
         return Err(Error::Refused(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
-    let nodes = nodes::everywhere(&plane.client().await?);
+    let nodes = nodes::all_namespaces(&plane.client().await?);
     let one = ListParams::default().limit(1);
-    wait::until("the kind SeiNode", SOON, || nodes.list(&one)).await.map(drop)
+    wait::until("the SeiNode CRD", CRD_TIMEOUT, || nodes.list(&one)).await.map(drop)
 }

@@ -1,14 +1,14 @@
-//! What a thousand nodes cost: the operator as it is released, against the real API server, with played kubelets and scripted
-//! sidecars. With `OUTRIGGER_PEER_OPERATOR` the upstream operator does the same work, in turns with ours.
+//! Benchmark of a thousand nodes: the release build of the operator, a real API server, fake kubelets and scripted sidecars. With
+//! `OUTRIGGER_PEER_OPERATOR`, rounds alternate with the upstream controller.
 
-mod contender;
+mod candidate;
+mod environment;
 mod nodes;
 #[path = "../../tests/node_operator/platform.rs"]
 mod platform;
 mod report;
 mod round;
 mod settings;
-mod world;
 
 use std::process::ExitCode;
 
@@ -25,13 +25,13 @@ fn main() -> ExitCode {
 async fn run() -> Result<(), Error> {
     let settings = Settings::from_environment()?;
     let ours = Build::ours()?;
-    let peer = Build::peer("OUTRIGGER_PEER_OPERATOR", "a binary of the upstream operator")?;
+    let peer = Build::peer("OUTRIGGER_PEER_OPERATOR", "a binary of the upstream controller")?;
     let mut report = Report::default();
     let circumstances = Circumstances::of(&ours, peer.as_ref(), settings.sizes())?;
     for number in 1..=settings.rounds {
-        report.ours.push(round::play(number, &ours, &settings).await?);
+        report.ours.push(round::run(number, &ours, &settings).await?);
         if let Some(peer) = &peer {
-            report.peer.push(round::play(number, peer, &settings).await?);
+            report.peer.push(round::run(number, peer, &settings).await?);
         }
     }
     report.finish(&settings, circumstances)

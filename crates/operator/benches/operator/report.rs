@@ -1,4 +1,4 @@
-//! The figures of all rounds.
+//! Figures over all rounds.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use testbed::bench::{Circumstances, Figure, finish, float, quantile};
 use crate::round::Measured;
 use crate::settings::Settings;
 
-/// Goals are those of so many nodes: with fewer, meeting them says nothing.
-const GOALS_ARE_OF: usize = 1_000;
+/// The number of nodes that the goals are defined for. With fewer nodes, they are not checked.
+const GOAL_NODES: usize = 1_000;
 
-/// What was measured in all rounds.
+/// The measurements of all rounds.
 #[derive(Default)]
 pub struct Report {
     pub ours: Vec<Measured>,
@@ -19,9 +19,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Prints every figure and writes them down.
-    pub fn finish(&self, settings: &Settings, under: Circumstances) -> Result<(), Error> {
-        let goal = |goal: f64| Some(goal).filter(|_| settings.nodes == GOALS_ARE_OF);
+    /// Prints the figures and writes the results file.
+    pub fn finish(&self, settings: &Settings, circumstances: Circumstances) -> Result<(), Error> {
+        let goal = |goal: f64| Some(goal).filter(|_| settings.nodes == GOAL_NODES);
         let verbs: BTreeSet<&String> =
             self.ours.iter().chain(&self.peer).flat_map(|round| round.requests.keys()).collect();
         let mut figures = vec![
@@ -36,7 +36,7 @@ impl Report {
             }));
         }
         figures.extend([
-            self.figure("processor time per node", "ms", |round| {
+            self.figure("CPU time per node", "ms", |round| {
                 round.cpu.as_secs_f64() * 1_000.0 / float(round.nodes)
             })
             .goal(goal(4.0)),
@@ -45,23 +45,25 @@ impl Report {
             self.figure("edit to pod deletion, p50", "ms", |round| quantile(&round.edits, 0.5)),
             self.figure("edit to pod deletion, p99", "ms", |round| quantile(&round.edits, 0.99))
                 .goal(goal(100.0)),
-            self.figure("sidecar tasks given per node", "tasks", |round| {
+            self.figure("sidecar task submissions per node", "tasks", |round| {
                 per_node(round, round.submissions.0)
             }),
-            self.figure("of these given before", "%", |round| {
+            self.figure("of these repeated", "%", |round| {
                 100.0 * float(round.submissions.1) / float(round.submissions.0.max(1))
             })
             .goal(goal(0.0)),
-            self.figure("writes in 60 s at rest", "requests", |round| float(round.writes_at_rest))
-                .goal(goal(0.0)),
-            self.figure("all nodes from nothing to Running", "s", |round| round.took.as_secs_f64()),
+            self.figure("writes in 60 s of steady state", "requests", |round| {
+                float(round.steady_state_writes)
+            })
+            .goal(goal(0.0)),
+            self.figure("time until all nodes are Running", "s", |round| round.took.as_secs_f64()),
         ]);
         let headline = format!("{} nodes, median of {} rounds (range)", settings.nodes, settings.rounds);
-        finish("operator", &headline, &figures, under)
+        finish("operator", &headline, &figures, circumstances)
     }
 
-    fn figure(&self, name: &str, unit: &'static str, of: impl Fn(&Measured) -> f64) -> Figure {
-        Figure::of(name, unit, self.ours.iter().map(&of), self.peer.iter().map(&of))
+    fn figure(&self, name: &str, unit: &'static str, value: impl Fn(&Measured) -> f64) -> Figure {
+        Figure::of(name, unit, self.ours.iter().map(&value), self.peer.iter().map(&value))
     }
 }
 

@@ -1,4 +1,4 @@
-//! One round of one operator: from an empty cluster to all nodes Running, at rest, and edited.
+//! One round of one candidate: create all nodes, wait in steady state, edit them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,90 +9,92 @@ use testbed::bench::usage::{cpu, memory};
 use testbed::cluster::control_plane::{AuditReader, AuditedRequest};
 use testbed::process::Process;
 
+use crate::environment::Environment;
 use crate::settings::Settings;
-use crate::world::World;
-use crate::{contender, nodes};
+use crate::{candidate, nodes};
 
-/// An operator that has written nothing for so long has nothing left to do.
-const CALM: Duration = Duration::from_secs(5);
+/// An operator without writes for this long has converged.
+const QUIET: Duration = Duration::from_secs(5);
 
-/// The longest that an operator may take to become calm.
-const CALM_WITHIN: Duration = Duration::from_secs(900);
+/// The timeout for convergence.
+const QUIET_TIMEOUT: Duration = Duration::from_secs(900);
 
-/// How long an operator is watched at rest.
-const REST: Duration = Duration::from_secs(60);
+/// How long the steady state is measured.
+const STEADY_STATE: Duration = Duration::from_secs(60);
 
-/// What was measured in one round.
+/// The measurements of one round.
 #[derive(Debug)]
 pub struct Measured {
-    /// Requests of the way to Running, by verb.
+    /// Requests until all nodes were Running, by verb.
     pub requests: BTreeMap<String, usize>,
-    /// Nodes that went it.
+    /// Number of nodes.
     pub nodes: usize,
-    /// How long it took until all ran.
+    /// Time until all nodes were Running.
     pub took: Duration,
-    /// Processor time of it, until the operator was calm.
+    /// CPU time until the operator converged.
     pub cpu: Duration,
     /// Resident memory without nodes, in MB.
     pub memory_empty: f64,
-    /// Resident memory with all nodes at rest, in MB.
+    /// Resident memory with all nodes in steady state, in MB.
     pub memory_full: f64,
-    /// Times from the arrival of an edit to the answer to the deletion of its pod.
+    /// Times from the receipt of an edit to the response to the deletion of its pod.
     pub edits: Vec<Duration>,
-    /// Tasks that were given to sidecars, and how many of these had been given before.
+    /// Task submissions, and how many of them were repeated.
     pub submissions: (usize, usize),
-    /// Writes in a minute without anything to do.
-    pub writes_at_rest: usize,
+    /// Writes in steady state.
+    pub steady_state_writes: usize,
 }
 
-/// Plays one round.
-pub async fn play(number: usize, contender: &Build, settings: &Settings) -> Result<Measured, Error> {
-    let say = |what: &str| println!("round {number} of {}, {}: {what}", settings.rounds, contender.name);
-    let world = World::new(contender).await?;
-    let operator = contender::start(contender, &world)?;
+/// Runs one round.
+pub async fn run(number: usize, candidate: &Build, settings: &Settings) -> Result<Measured, Error> {
+    let print = |text: &str| println!("round {number} of {}, {}: {text}", settings.rounds, candidate.name);
+    let environment = Environment::new(candidate).await?;
+    let operator = candidate::start(candidate, &environment)?;
     let pid = operator.pid()?;
-    let mut log = Log::of(&world, contender);
-    log.until_watching(&operator).await?;
+    let mut log = AuditLog::new(&environment, candidate);
+    log.wait_watching(&operator).await?;
     let memory_empty = memory(pid)?;
-    say(&format!("started, {memory_empty:.1} MB resident"));
+    print(&format!("started, {memory_empty:.1} MB resident"));
 
-    let (before, begin, used) = (log.all.len(), Instant::now(), cpu(pid)?);
-    nodes::run(&world.client, &world.namespace, settings.nodes).await?;
+    let (before, begin, used) = (log.requests.len(), Instant::now(), cpu(pid)?);
+    nodes::create_and_wait(&environment.client, &environment.namespace, settings.nodes).await?;
     let took = begin.elapsed();
-    say(&format!("{} nodes run after {:.0} s", settings.nodes, took.as_secs_f64()));
-    log.until_calm(&operator).await?;
+    print(&format!("{} nodes are Running after {:.0} s", settings.nodes, took.as_secs_f64()));
+    log.wait_quiet(&operator).await?;
     let used = cpu(pid)?.saturating_sub(used);
     let mut requests = BTreeMap::new();
-    // Discovery is about no node: however many there are, it is asked as often. It is shown below.
-    for request in log.all[before..].iter().filter(|request| !request.resource.is_empty()) {
+    // Excludes discovery requests, which do not depend on the number of nodes. They are printed below.
+    for request in log.requests[before..].iter().filter(|request| !request.resource.is_empty()) {
         *requests.entry(request.verb.clone()).or_default() += 1;
     }
-    for (name, count) in by_name(&log.all[before..]) {
-        say(&format!("{count} requests {name}"));
+    for (name, count) in count_by_name(&log.requests[before..]) {
+        print(&format!("{count} requests {name}"));
     }
 
-    let before = log.all.len();
-    tokio::time::sleep(REST).await;
+    let before = log.requests.len();
+    tokio::time::sleep(STEADY_STATE).await;
     log.read()?;
-    let writes_at_rest = log.all[before..].iter().filter(|request| request.is_write()).count();
+    let steady_state_writes = log.requests[before..].iter().filter(|request| request.is_write()).count();
     let memory_full = memory(pid)?;
-    say(&format!("at rest, {memory_full:.1} MB resident, {writes_at_rest} writes in {REST:?}"));
+    print(&format!(
+        "steady state, {memory_full:.1} MB resident, {steady_state_writes} writes in {STEADY_STATE:?}"
+    ));
 
-    let journal = world.sidecars.journal();
+    let journal = environment.sidecars.journal();
     let submissions = (journal.submissions().values().sum(), journal.repeats().len());
 
-    let before = log.all.len();
-    nodes::edit(&world.client, &world.namespace, settings.edits).await?;
-    log.until_calm(&operator).await?;
-    let edits = edit_times(&log.edits, &log.all[before..]);
+    let before = log.requests.len();
+    nodes::edit(&environment.client, &environment.namespace, settings.edits).await?;
+    log.wait_quiet(&operator).await?;
+    let edits = edit_times(&log.edits, &log.requests[before..]);
     if edits.len() != settings.edits {
         return Err(Error::Refused(format!(
-            "{} deletions of pods were logged for {} edits",
+            "{} pod deletions were logged for {} edits",
             edits.len(),
             settings.edits
         )));
     }
-    say(&format!("{} edits made", settings.edits));
+    print(&format!("{} edits made", settings.edits));
     operator.check_alive()?;
     Ok(Measured {
         requests,
@@ -103,26 +105,26 @@ pub async fn play(number: usize, contender: &Build, settings: &Settings) -> Resu
         memory_full,
         edits,
         submissions,
-        writes_at_rest,
+        steady_state_writes,
     })
 }
 
-/// What the API server has logged that matters here.
-struct Log {
+/// The requests in the audit log that the benchmark counts.
+struct AuditLog {
     reader: AuditReader,
     user: String,
-    /// Requests of the operator.
-    all: Vec<AuditedRequest>,
-    /// Edits of nodes, which are ours.
+    /// Requests of the candidate.
+    requests: Vec<AuditedRequest>,
+    /// Edits of nodes by the benchmark.
     edits: Vec<AuditedRequest>,
 }
 
-impl Log {
-    fn of(world: &World, contender: &Build) -> Self {
+impl AuditLog {
+    fn new(environment: &Environment, candidate: &Build) -> Self {
         Self {
-            reader: world.plane.audit().reader(),
-            user: contender::user(contender),
-            all: Vec::new(),
+            reader: environment.plane.audit().reader(),
+            user: candidate::user(candidate),
+            requests: Vec::new(),
             edits: Vec::new(),
         }
     }
@@ -130,7 +132,7 @@ impl Log {
     fn read(&mut self) -> Result<(), Error> {
         for request in self.reader.news()? {
             if request.user == self.user {
-                self.all.push(request);
+                self.requests.push(request);
             } else if request.resource == "seinodes"
                 && request.verb == "patch"
                 && request.subresource.is_empty()
@@ -141,40 +143,42 @@ impl Log {
         Ok(())
     }
 
-    /// Waits until the operator watches what it makes, and asks nothing more.
-    async fn until_watching(&mut self, operator: &Process) -> Result<(), Error> {
-        let watches = |all: &[AuditedRequest]| {
-            ["seinodes", "statefulsets"]
-                .iter()
-                .all(|kind| all.iter().any(|request| request.verb == "watch" && request.resource == *kind))
+    /// Waits until the operator has started its watches and sends no more requests.
+    async fn wait_watching(&mut self, operator: &Process) -> Result<(), Error> {
+        let has_watches = |requests: &[AuditedRequest]| {
+            ["seinodes", "statefulsets"].iter().all(|kind| {
+                requests.iter().any(|request| request.verb == "watch" && request.resource == *kind)
+            })
         };
-        self.until_quiet(operator, |_| true, watches).await
+        self.wait_until_quiet(operator, |_| true, has_watches).await
     }
 
-    /// Waits until the operator writes nothing more.
-    async fn until_calm(&mut self, operator: &Process) -> Result<(), Error> {
-        self.until_quiet(operator, AuditedRequest::is_write, |_| true).await
+    /// Waits until the operator sends no more writes.
+    async fn wait_quiet(&mut self, operator: &Process) -> Result<(), Error> {
+        self.wait_until_quiet(operator, AuditedRequest::is_write, |_| true).await
     }
 
-    async fn until_quiet(
+    async fn wait_until_quiet(
         &mut self,
         operator: &Process,
         counts: impl Fn(&AuditedRequest) -> bool,
-        begun: impl Fn(&[AuditedRequest]) -> bool,
+        has_started: impl Fn(&[AuditedRequest]) -> bool,
     ) -> Result<(), Error> {
-        let deadline = Instant::now() + CALM_WITHIN;
+        let deadline = Instant::now() + QUIET_TIMEOUT;
         let mut quiet_since = Instant::now();
         let mut known = 0;
-        while quiet_since.elapsed() < CALM {
+        while quiet_since.elapsed() < QUIET {
             operator.check_alive()?;
             if Instant::now() > deadline {
-                return Err(Error::Refused(format!("the operator was not calm within {CALM_WITHIN:?}")));
+                return Err(Error::Refused(format!(
+                    "the operator did not converge within {QUIET_TIMEOUT:?}"
+                )));
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
             self.read()?;
-            let news = self.all[known..].iter().any(&counts);
-            known = self.all.len();
-            if news || !begun(&self.all) {
+            let has_new = self.requests[known..].iter().any(&counts);
+            known = self.requests.len();
+            if has_new || !has_started(&self.requests) {
                 quiet_since = Instant::now();
             }
         }
@@ -182,12 +186,12 @@ impl Log {
     }
 }
 
-/// The time from each edit to the deletion of its pod, by the API server's clock.
+/// Returns the time from each edit to the deletion of its pod, by the clock of the API server.
 fn edit_times(edits: &[AuditedRequest], requests: &[AuditedRequest]) -> Vec<Duration> {
     let deletions: BTreeMap<&str, &AuditedRequest> = requests
         .iter()
         .filter(|request| request.verb == "delete" && request.resource == "pods" && request.code < 300)
-        .map(|request| (nodes::of_pod(&request.name), request))
+        .map(|request| (nodes::node_of_pod(&request.name), request))
         .collect();
     let time = |edit: &AuditedRequest| {
         let deletion = deletions.get(edit.name.as_str())?;
@@ -196,13 +200,14 @@ fn edit_times(edits: &[AuditedRequest], requests: &[AuditedRequest]) -> Vec<Dura
     edits.iter().filter_map(time).collect()
 }
 
-fn by_name(requests: &[AuditedRequest]) -> BTreeMap<String, usize> {
+fn count_by_name(requests: &[AuditedRequest]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for request in requests {
-        let sub =
+        let subresource =
             if request.subresource.is_empty() { String::new() } else { format!("/{}", request.subresource) };
         let failed = if request.code < 300 { String::new() } else { format!(" ({})", request.code) };
-        *counts.entry(format!("{} {}{sub}{failed}", request.verb, request.resource)).or_default() += 1;
+        *counts.entry(format!("{} {}{subresource}{failed}", request.verb, request.resource)).or_default() +=
+            1;
     }
     counts
 }

@@ -1,15 +1,15 @@
-//! How much is measured. The defaults are what figures are published by; smaller ones are for a quick look.
+//! Sizes of the benchmark. Published figures use the defaults; smaller sizes are for a quick check.
 
 use testbed::Error;
 use testbed::bench::number;
 
-/// How much is measured.
+/// Sizes of the benchmark.
 pub struct Settings {
-    /// Nodes that are brought to Running.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Edits of the image of a running node.
+    /// Number of image edits of running nodes.
     pub edits: usize,
-    /// Rounds, each of ours and then of the peer.
+    /// Number of rounds of each candidate.
     pub rounds: usize,
 }
 
@@ -21,7 +21,7 @@ impl Settings {
         Ok(Self { nodes, edits, rounds: number("OUTRIGGER_BENCH_ROUNDS", 5)? })
     }
 
-    /// The same, with the names that figures are kept under.
+    /// Returns the sizes with their names in the results file.
     pub fn sizes(&self) -> [(&'static str, usize); 3] {
         [("nodes", self.nodes), ("edits", self.edits), ("rounds", self.rounds)]
     }
