@@ -56,7 +56,7 @@ pub async fn missing_keys_are_waited_for(cx: Context) -> TestResult {
                     .waiting_for
                     .as_ref()
                     .is_some_and(|waiting| waiting.target == format!("Secret/{secret}"))
-                && message(status, condition).contains("is not there: create it")
+                && message(status, condition).contains("not found: create it")
         }
     };
     fixture.wait_until("late", "it is waiting", is_waiting_for("SigningKeyReady", "signing")).await?;
@@ -87,9 +87,9 @@ pub async fn malformed_keys_fail_the_node_until_replaced(cx: Context) -> TestRes
             "signing-other",
             "SigningKeyReady",
             &[("other.json", SIGNING_KEY)],
-            "has nothing under priv_validator_key.json",
+            "has no value for key priv_validator_key.json",
         ),
-        ("signing-empty", "SigningKeyReady", &[("priv_validator_key.json", "")], "has nothing under"),
+        ("signing-empty", "SigningKeyReady", &[("priv_validator_key.json", "")], "has no value for key"),
         ("signing-text", "SigningKeyReady", &[("priv_validator_key.json", "opaque-value")], "is not JSON"),
         ("signing-address", "SigningKeyReady", &[("priv_validator_key.json", no_address)], "has no address"),
         (
@@ -105,7 +105,7 @@ pub async fn malformed_keys_fail_the_node_until_replaced(cx: Context) -> TestRes
             &[("node_key.json", r#"{"priv_key":{"value":"v"}}"#)],
             "has no priv_key.type",
         ),
-        ("node-other", "NodeKeyReady", &[("other.json", NODE_KEY)], "has nothing under node_key.json"),
+        ("node-other", "NodeKeyReady", &[("other.json", NODE_KEY)], "has no value for key node_key.json"),
     ];
     for (name, condition, data, _) in cases {
         fixture.put_secret(name, data).await?;
@@ -140,8 +140,8 @@ pub async fn malformed_keyrings_fail_the_node_until_replaced(cx: Context) -> Tes
         ("other-info", &[("bob.info", "i"), ("a.address", "a")], phrase, "has no admin.info"),
         ("empty-info", &[("admin.info", ""), ("a.address", "a")], phrase, "admin.info is empty"),
         ("no-address", &[("admin.info", "i")], phrase, "has no *.address"),
-        ("no-phrase", ring, &[("other", "open")], "has nothing under phrase"),
-        ("empty-phrase", ring, &[("phrase", "")], "has nothing under phrase"),
+        ("no-phrase", ring, &[("other", "open")], "has no value for key phrase"),
+        ("empty-phrase", ring, &[("phrase", "")], "has no value for key phrase"),
     ];
     for (name, ring, phrase, _) in cases {
         let phrases = format!("{name}-phrase");

@@ -39,7 +39,8 @@ where
     let before = fixture.api::<K>().get(name).await?;
     fixture.api::<K>().delete(name, params).await?;
     fixture.wait_until_object::<K>(name, "it is restored", |now| now.uid() != before.uid()).await?;
-    wait_restored_event(fixture, &format!("{} {name} was deleted and is put back", K::kind(&())), 1).await
+    wait_restored_event(fixture, &format!("{} {name} was deleted and has been restored", K::kind(&())), 1)
+        .await
 }
 
 pub async fn deleted_objects_are_restored_without_a_new_pod(cx: Context) -> TestResult {
@@ -79,7 +80,8 @@ where
     let changed = fixture.api::<K>().patch(name, &as_user, &Patch::Merge(change)).await?;
     assert!(content(&changed) != content(&before), "the patch changes the object");
     fixture.wait_until_object::<K>(name, "it is restored", |now| content(now) == content(&before)).await?;
-    wait_restored_event(fixture, &format!("{} {name} was changed and is put back", K::kind(&())), 1).await
+    wait_restored_event(fixture, &format!("{} {name} was modified and has been restored", K::kind(&())), 1)
+        .await
 }
 
 pub async fn modified_objects_are_restored_without_a_new_pod(cx: Context) -> TestResult {

@@ -153,11 +153,11 @@ pub async fn unready_claim_is_waited_for(cx: Context) -> TestResult {
     set_claim_status(&fixture, "unsized", json!({ "phase": "Bound" })).await?;
     UserClaim { mode: "ReadWriteOncePod", ..UserClaim::new("single-pod") }.create_bound(&fixture).await?;
     let cases = [
-        ("missing", "is not there: create it"),
+        ("missing", "not found: create it"),
         ("pending", "is Pending, not Bound"),
         ("terminating", "is being deleted"),
-        ("unnamed", "names no volume yet"),
-        ("unsized", "does not tell its capacity"),
+        ("unnamed", "has no volumeName yet"),
+        ("unsized", "reports no capacity"),
     ];
     for (name, _) in cases {
         import(&fixture, name).await?;
@@ -197,7 +197,7 @@ pub async fn foreign_claim_is_not_adopted(cx: Context) -> TestResult {
     fixture.create("full", |_| {}).await?;
     let node = fixture.wait_failed("full").await?;
     let text = message(&node.status.unwrap_or_default(), "Ready").to_owned();
-    assert!(text.contains("data-full belongs to somebody else"), "{text}");
+    assert!(text.contains("data-full is not owned by this SeiNode"), "{text}");
     let kept = fixture.api::<PersistentVolumeClaim>().get("data-full").await?;
     assert_eq!((kept.uid(), kept.owner_references()), (foreign.uid(), [].as_slice()), "it is unchanged");
     fixture.delete::<PersistentVolumeClaim>("data-full").await?;

@@ -132,7 +132,7 @@ async fn failing_issuer_is_reported_and_next_edit_applies(fixture: &Fixture<'_>)
                     && waiting
                         .message
                         .as_ref()
-                        .is_some_and(|message| message.contains("waits for issuer bad; it says: "))
+                        .is_some_and(|message| message.contains("is waiting for issuer bad: "))
             };
             waiting.is_some_and(is_reported)
                 && reason(status, "SidecarTLSSecretReady") == "CertificateNotReady"
