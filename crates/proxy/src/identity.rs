@@ -1,45 +1,46 @@
-//! Who is asking, in the parts that are needed again.
+//! The authenticated user, prepared for reuse across requests.
 
 use std::collections::BTreeMap;
 
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};
 
-use crate::cache::{Digest, Secret};
+use crate::cache::{Digest, HmacKey};
 
-/// Everybody who is known belongs to this group.
+/// The group of all authenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// A user as the API server describes one.
+/// The `extra` key that identifies the credential of a request.
+pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// The `UserInfo` of a TokenReview; serializes as the user fields of a SubjectAccessReview `spec`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UserInfo {
-    /// The name.
     #[serde(
         default,
         rename(deserialize = "username", serialize = "user"),
         skip_serializing_if = "String::is_empty"
     )]
     pub(crate) name: String,
-    /// The id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) uid: String,
-    /// The groups.
-    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub(crate) groups: Vec<String>,
-    /// What else authorizers may want to know.
-    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) extra: BTreeMap<String, Vec<String>>,
 }
 
-fn nullable<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
+fn null_as_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl UserInfo {
-    /// Adds the group of all who are known.
-    pub(crate) fn authenticated(mut self) -> Self {
+    /// Adds the `system:authenticated` group.
+    pub(crate) fn with_authenticated_group(mut self) -> Self {
         let has = |group: &str| self.groups.iter().any(|has| has == group);
         if self.name != ANONYMOUS && !has(AUTHENTICATED) && !has(UNAUTHENTICATED) {
             self.groups.push(AUTHENTICATED.into());
@@ -48,46 +49,49 @@ impl UserInfo {
     }
 }
 
-/// How the upstream is told who is asking.
+/// The headers that carry the identity to the upstream.
 #[derive(Clone, Debug)]
-pub(crate) struct HeaderStyle {
+pub(crate) struct IdentityHeaders {
     pub(crate) user: http::HeaderName,
     pub(crate) groups: http::HeaderName,
     pub(crate) separator: String,
 }
 
-/// Why an upstream cannot be told.
+/// Why an identity cannot be encoded in headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unspeakable {
-    /// The user or a group has characters that no header can hold.
-    Characters,
-    /// A group holds the separator: the upstream would take it for two (W11).
-    Separator,
+pub(crate) enum HeaderEncodingError {
+    /// The user or a group contains characters that are not valid in a header value.
+    InvalidCharacters,
+    /// A group contains the separator: the upstream would read it as two groups.
+    ContainsSeparator,
 }
 
-/// Somebody who is known.
+/// An authenticated user.
 #[derive(Debug)]
 pub(crate) struct Identity {
-    /// The name.
     pub(crate) user: Box<str>,
-    /// The groups.
     pub(crate) groups: Box<[String]>,
-    /// The beginning of a review's `spec`, as JSON without its closing brace.
+    /// The user part of a SubjectAccessReview `spec`: JSON without the closing brace.
     pub(crate) spec: Box<str>,
-    /// The digest of all that an authorizer may look at.
+    /// Digest of everything an authorizer can see.
     pub(crate) digest: Digest,
-    /// The values of the two headers, if the upstream is to be told.
-    pub(crate) headers: Option<Result<(HeaderValue, HeaderValue), Unspeakable>>,
+    /// Values of the user and groups headers, if identity headers are enabled.
+    pub(crate) headers: Option<Result<(HeaderValue, HeaderValue), HeaderEncodingError>>,
 }
 
 impl Identity {
-    /// Prepares what is needed again. `None` for what cannot be written as JSON.
-    pub(crate) fn new(info: UserInfo, style: Option<&HeaderStyle>, secret: &Secret) -> Option<Self> {
+    /// Returns `None` when the user cannot be serialized as JSON.
+    pub(crate) fn new(
+        info: UserInfo,
+        identity_headers: Option<&IdentityHeaders>,
+        hmac_key: &HmacKey,
+    ) -> Option<Self> {
         let mut spec = serde_json::to_string(&info).ok()?;
         spec.pop();
-        let headers = style.map(|style| spoken(&info, &style.separator));
+        let headers =
+            identity_headers.map(|identity_headers| encode_headers(&info, &identity_headers.separator));
         Some(Self {
-            digest: secret.digest(&[spec.as_bytes()]),
+            digest: hmac_key.digest(&[spec.as_bytes()]),
             spec: spec.into_boxed_str(),
             headers,
             user: info.name.into_boxed_str(),
@@ -95,18 +99,23 @@ impl Identity {
         })
     }
 
-    /// About how many bytes it takes.
+    /// Returns the approximate size in bytes.
     pub(crate) fn size(&self) -> usize {
         let groups: usize = self.groups.iter().map(|group| group.len() + size_of::<String>()).sum();
         size_of::<Self>() + self.spec.len() + 2 * self.user.len() + 2 * groups
     }
 }
 
-fn spoken(info: &UserInfo, separator: &str) -> Result<(HeaderValue, HeaderValue), Unspeakable> {
+fn encode_headers(
+    info: &UserInfo,
+    separator: &str,
+) -> Result<(HeaderValue, HeaderValue), HeaderEncodingError> {
     if !separator.is_empty() && info.groups.iter().any(|group| group.contains(separator)) {
-        return Err(Unspeakable::Separator);
+        return Err(HeaderEncodingError::ContainsSeparator);
     }
-    let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(|_| Unspeakable::Characters);
+    let value = |text: &str| {
+        HeaderValue::from_bytes(text.as_bytes()).map_err(|_| HeaderEncodingError::InvalidCharacters)
+    };
     Ok((value(&info.name)?, value(&info.groups.join(separator))?))
 }
 
@@ -123,26 +132,25 @@ mod tests {
     }
 
     fn identity(info: UserInfo) -> Identity {
-        let style = HeaderStyle {
+        let identity_headers = IdentityHeaders {
             user: http::HeaderName::from_static("x-remote-user"),
             groups: http::HeaderName::from_static("x-remote-groups"),
             separator: "|".into(),
         };
-        Identity::new(info, Some(&style), &Secret::new().unwrap()).unwrap()
+        Identity::new(info, Some(&identity_headers), &HmacKey::new().unwrap()).unwrap()
     }
 
     #[test]
-    fn everybody_who_is_known_is_in_the_group_of_those() {
-        let groups = |name, groups: &[&str]| info(name, groups).authenticated().groups;
+    fn authenticated_group_is_added_once() {
+        let groups = |name, groups: &[&str]| info(name, groups).with_authenticated_group().groups;
         assert_eq!(groups("a", &["g"]), ["g", "system:authenticated"]);
         assert_eq!(groups("a", &["system:authenticated"]), ["system:authenticated"]);
         assert_eq!(groups("a", &["system:unauthenticated"]), ["system:unauthenticated"]);
         assert!(groups("system:anonymous", &[]).is_empty());
     }
 
-    /// HDR-07, HDR-08.
     #[test]
-    fn headers_hold_the_user_and_the_groups() {
+    fn headers_contain_user_and_groups() {
         let (user, groups) =
             identity(info("system:serviceaccount:a:b", &["x", "y"])).headers.unwrap().unwrap();
         assert_eq!(
@@ -150,20 +158,26 @@ mod tests {
             (HeaderValue::from_static("system:serviceaccount:a:b"), HeaderValue::from_static("x|y"))
         );
         let (_, groups) = identity(info("a", &[])).headers.unwrap().unwrap();
-        assert_eq!(groups, "", "present and empty");
+        assert_eq!(groups, "", "header is present and empty");
     }
 
-    /// W11, HDR-09, HDR-10.
     #[test]
-    fn what_no_header_can_say_is_not_said() {
-        assert_eq!(identity(info("a", &["x|admins"])).headers.unwrap(), Err(Unspeakable::Separator));
+    fn unencodable_identity_is_rejected() {
+        assert_eq!(
+            identity(info("a", &["x|admins"])).headers.unwrap(),
+            Err(HeaderEncodingError::ContainsSeparator)
+        );
         for name in ["a\nb", "a\rb", "a\0b"] {
-            assert_eq!(identity(info(name, &[])).headers.unwrap(), Err(Unspeakable::Characters), "{name:?}");
+            assert_eq!(
+                identity(info(name, &[])).headers.unwrap(),
+                Err(HeaderEncodingError::InvalidCharacters),
+                "{name:?}"
+            );
         }
     }
 
     #[test]
-    fn a_review_begins_with_all_that_is_known() {
+    fn spec_contains_all_user_fields() {
         let user: UserInfo = serde_json::from_str(
             r#"{"username":"a\"b","uid":"1","groups":["g"],"extra":{"k":["v"]},"other":1}"#,
         )
@@ -174,9 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn two_who_differ_in_anything_have_digests_of_their_own() {
-        let secret = Secret::new().unwrap();
-        let digest = |info| Identity::new(info, None, &secret).unwrap().digest;
+    fn digest_covers_every_user_field() {
+        let hmac_key = HmacKey::new().unwrap();
+        let digest = |info| Identity::new(info, None, &hmac_key).unwrap().digest;
         let plain = digest(info("a", &["g"]));
         assert_eq!(plain, digest(info("a", &["g"])));
         assert_ne!(plain, digest(UserInfo { uid: "1".into(), ..info("a", &["g"]) }));

@@ -1,4 +1,4 @@
-//! What the proxy counts. Everything that a request touches is looked up once, at the start.
+//! Metrics of the proxy. Counters on the request path are resolved once at startup.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,39 +11,39 @@ use prometheus_client::metrics::histogram::Histogram;
 use runtime::metrics::Metrics;
 
 use crate::outcome::Outcome;
-use crate::reviews::Review;
+use crate::reviews::ReviewKind;
 
 runtime::catalogue! {
-    /// Every metric of the proxy, in the order of the documentation.
+    /// Every metric of the proxy, in documentation order.
     METRICS;
-    REQUESTS: Counter "outrigger_proxy_requests_total" ["decision", "reason"] "Requests, by what was decided and why";
-    IN_FLIGHT: Gauge "outrigger_proxy_requests_in_flight" [] "Requests that are being served now";
-    CONNECTIONS: Gauge "outrigger_proxy_connections" [] "Connections of clients that are open now";
-    STRIPPED: Counter "outrigger_proxy_identity_headers_stripped_total" [] "Requests that came with identity headers of their own, which were removed";
-    UPSTREAM_TIME: Histogram "outrigger_proxy_upstream_duration_seconds" [] "Time until the head of the upstream's answer";
-    UPSTREAM_CONNECTIONS: Counter "outrigger_proxy_upstream_connections_total" ["result"] "Connections to the upstream: opened, failed, or found dead when they were to be used again";
-    UPSTREAM_WAITS: Counter "outrigger_proxy_upstream_waits_total" [] "Requests that waited, for 100 ms at most, because many others were under way to the upstream";
-    REVIEWS: Counter "outrigger_proxy_reviews_total" ["review", "result"] "Questions to the API server, by result: answered, refused, unreachable or timeout";
-    REVIEW_TIME: Histogram "outrigger_proxy_review_duration_seconds" ["review"] "Time that the API server took for one try";
-    LOOKUPS: Counter "outrigger_proxy_cache_lookups_total" ["cache", "result"] "Looks into caches: hit, miss, or joined when the same was being asked already";
-    CACHE_ENTRIES: Gauge "outrigger_proxy_cache_entries" ["cache"] "Entries of caches";
-    CACHE_BYTES: Gauge "outrigger_proxy_cache_bytes" ["cache"] "Bytes of caches, about";
-    CACHE_EVICTIONS: Gauge "outrigger_proxy_cache_evictions" ["cache"] "Entries that were dropped to make room, since the start";
-    RELOADS: Counter "outrigger_proxy_reloads_total" ["file", "result"] "Times that a file had changed: loaded, or refused and the old one kept";
-    RELOADED: Gauge "outrigger_proxy_reload_timestamp_seconds" ["file"] "When what is in use was loaded, in seconds since 1970";
+    REQUESTS: Counter "outrigger_proxy_requests_total" ["decision", "reason"] "Requests by decision and reason";
+    IN_FLIGHT: Gauge "outrigger_proxy_requests_in_flight" [] "Requests in flight";
+    CONNECTIONS: Gauge "outrigger_proxy_connections" [] "Open client connections";
+    STRIPPED: Counter "outrigger_proxy_identity_headers_stripped_total" [] "Requests whose client-supplied identity headers were removed";
+    UPSTREAM_TIME: Histogram "outrigger_proxy_upstream_duration_seconds" [] "Time until the upstream's response headers arrived";
+    UPSTREAM_CONNECTIONS: Counter "outrigger_proxy_upstream_connections_total" ["result"] "Upstream connections by result: opened, failed, or dead (closed by the upstream when reused)";
+    UPSTREAM_WAITS: Counter "outrigger_proxy_upstream_waits_total" [] "Requests delayed, by at most 100 ms, because the upstream concurrency limit was reached";
+    REVIEWS: Counter "outrigger_proxy_reviews_total" ["review", "result"] "TokenReviews and SubjectAccessReviews by result: answered, refused, unreachable or timeout";
+    REVIEW_TIME: Histogram "outrigger_proxy_review_duration_seconds" ["review"] "Duration of one review request to the API server";
+    LOOKUPS: Counter "outrigger_proxy_cache_lookups_total" ["cache", "result"] "Cache lookups by result: hit, miss, or joined (an identical review was already in flight)";
+    CACHE_ENTRIES: Gauge "outrigger_proxy_cache_entries" ["cache"] "Entries in the cache";
+    CACHE_BYTES: Gauge "outrigger_proxy_cache_bytes" ["cache"] "Approximate size of the cache in bytes";
+    CACHE_EVICTIONS: Gauge "outrigger_proxy_cache_evictions" ["cache"] "Entries evicted to make room since startup";
+    RELOADS: Counter "outrigger_proxy_reloads_total" ["file", "result"] "File reloads by result: loaded, or refused (the previous content stays in use)";
+    RELOADED: Gauge "outrigger_proxy_reload_timestamp_seconds" ["file"] "Unix time at which the content in use was loaded";
 }
 
-/// Seconds, from a cached answer to a stream that hangs.
-const TIMES: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+/// Buckets in seconds, from a cached response to a stalled stream.
+const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
-/// A cache, by its name.
+/// A cache, as labeled in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheName {
-    /// Owners of tokens.
+    /// Users by token.
     Tokens,
-    /// Tokens that are bad.
+    /// Rejected tokens.
     BadTokens,
-    /// Decisions.
+    /// Authorization decisions.
     Decisions,
 }
 
@@ -103,7 +103,7 @@ struct ByFile {
     file: &'static str,
 }
 
-type Times<L> = Family<L, Histogram, fn() -> Histogram>;
+type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// The metrics of the proxy.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ struct Inner {
     upstream_connections: Family<ByResult, Counter>,
     upstream_waits: Counter,
     reviews: Family<ByReview, Counter>,
-    review_time: Times<ByKind>,
+    review_time: HistogramFamily<ByKind>,
     hits: Vec<Counter>,
     misses: Vec<Counter>,
     joins: Vec<Counter>,
@@ -133,11 +133,11 @@ struct Inner {
 }
 
 impl ProxyMetrics {
-    /// All of them, registered.
+    /// Creates the metrics and registers them.
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let requests = Family::<ByDecision, Counter>::default();
         let lookups = Family::<ByLookup, Counter>::default();
-        let looks = |result: &'static str| {
+        let lookup_counters = |result: &'static str| {
             CacheName::ALL
                 .iter()
                 .map(|cache| lookups.get_or_create_owned(&ByLookup { cache: cache.name(), result }))
@@ -152,14 +152,14 @@ impl ProxyMetrics {
             in_flight: Gauge::default(),
             connections: Gauge::default(),
             stripped: Counter::default(),
-            upstream_time: Histogram::new(TIMES),
+            upstream_time: Histogram::new(BUCKETS),
             upstream_connections: Family::default(),
             upstream_waits: Counter::default(),
             reviews: Family::default(),
-            review_time: Family::new_with_constructor(|| Histogram::new(TIMES)),
-            hits: looks("hit"),
-            misses: looks("miss"),
-            joins: looks("joined"),
+            review_time: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            hits: lookup_counters("hit"),
+            misses: lookup_counters("miss"),
+            joins: lookup_counters("joined"),
             cache_entries: Family::default(),
             cache_bytes: Family::default(),
             cache_evictions: Family::default(),
@@ -184,72 +184,72 @@ impl ProxyMetrics {
         Self { inner: Arc::new(inner) }
     }
 
-    /// A request ended.
-    pub(crate) fn ended(&self, outcome: Outcome) {
+    /// Counts a finished request.
+    pub(crate) fn record_outcome(&self, outcome: Outcome) {
         if let Some(counter) = self.inner.requests.get(outcome as usize) {
             counter.inc();
         }
     }
 
-    /// Requests that are being served now.
+    /// Requests in flight.
     pub(crate) fn in_flight(&self) -> &Gauge {
         &self.inner.in_flight
     }
 
-    /// Connections of clients that are open now.
+    /// Open client connections.
     pub(crate) fn connections(&self) -> &Gauge {
         &self.inner.connections
     }
 
-    /// A request came with identity headers of its own.
-    pub(crate) fn stripped(&self) {
+    /// Counts a request whose identity headers were removed.
+    pub(crate) fn record_stripped(&self) {
         self.inner.stripped.inc();
     }
 
-    /// The upstream's answer began after so long.
-    pub(crate) fn upstream_took(&self, time: Duration) {
+    /// Observes the time until the upstream's response headers.
+    pub(crate) fn observe_upstream(&self, time: Duration) {
         self.inner.upstream_time.observe(time.as_secs_f64());
     }
 
-    /// A connection to the upstream.
-    pub(crate) fn upstream_connection(&self, result: &'static str) {
+    /// Counts a connection attempt or a dead connection.
+    pub(crate) fn record_upstream_connection(&self, result: &'static str) {
         self.inner.upstream_connections.get_or_create(&ByResult { result }).inc();
     }
 
-    /// A request waited for others that were under way to the upstream.
-    pub(crate) fn upstream_wait(&self) {
+    /// Counts a request that waited for the upstream concurrency limit.
+    pub(crate) fn record_upstream_wait(&self) {
         self.inner.upstream_waits.inc();
     }
 
-    /// The API server was asked, with this result.
-    pub(crate) fn reviewed(&self, review: Review, result: &'static str) {
+    /// Counts a review.
+    pub(crate) fn record_review(&self, review: ReviewKind, result: &'static str) {
         self.inner.reviews.get_or_create(&ByReview { review: review.name(), result }).inc();
     }
 
-    /// One try took so long.
-    pub(crate) fn review_took(&self, review: Review, time: Duration) {
+    /// Observes the duration of one review request.
+    pub(crate) fn observe_review(&self, review: ReviewKind, time: Duration) {
         self.inner.review_time.get_or_create(&ByKind { review: review.name() }).observe(time.as_secs_f64());
     }
 
-    /// A look into a cache.
-    pub(crate) fn looked_up(&self, cache: CacheName, hit: bool) {
+    /// Counts a cache lookup.
+    pub(crate) fn record_lookup(&self, cache: CacheName, hit: bool) {
         let counters = if hit { &self.inner.hits } else { &self.inner.misses };
-        Self::of(counters, cache);
+        Self::increment(counters, cache);
     }
 
-    /// Somebody waits for an answer that another one asked for.
-    pub(crate) fn joined(&self, cache: CacheName) {
-        Self::of(&self.inner.joins, cache);
+    /// Counts a request that joined a lookup in flight.
+    pub(crate) fn record_joined(&self, cache: CacheName) {
+        Self::increment(&self.inner.joins, cache);
     }
 
-    fn of(counters: &[Counter], cache: CacheName) {
+    fn increment(counters: &[Counter], cache: CacheName) {
         if let Some(counter) = counters.get(cache as usize) {
             counter.inc();
         }
     }
 
-    /// How large a cache is.
-    pub(crate) fn cache_is(&self, cache: CacheName, (entries, bytes): (usize, usize), evictions: u64) {
+    /// Sets the size of a cache.
+    pub(crate) fn set_cache_size(&self, cache: CacheName, (entries, bytes): (usize, usize), evictions: u64) {
         let labels = ByCache { cache: cache.name() };
         let set = |family: &Family<ByCache, Gauge>, value: i64| {
             family.get_or_create(&labels).set(value);
@@ -259,11 +259,11 @@ impl ProxyMetrics {
         set(&self.inner.cache_evictions, i64::try_from(evictions).unwrap_or(i64::MAX));
     }
 
-    /// A file had changed.
-    pub(crate) fn reloaded(&self, file: &'static str, good: bool) {
-        let result = if good { "loaded" } else { "refused" };
+    /// Counts a reload of a file.
+    pub(crate) fn record_reload(&self, file: &'static str, is_loaded: bool) {
+        let result = if is_loaded { "loaded" } else { "refused" };
         self.inner.reloads.get_or_create(&ByReload { file, result }).inc();
-        if good {
+        if is_loaded {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
             let labels = ByFile { file };
             self.inner.reloaded.get_or_create(&labels).set(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
@@ -276,18 +276,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_registered_is_what_is_described() {
+    fn registered_metrics_match_the_catalogue() {
         let metrics = Metrics::new();
-        let these = ProxyMetrics::new(&metrics);
-        these.ended(Outcome::Allowed);
-        these.upstream_took(Duration::from_millis(1));
-        these.upstream_connection("opened");
-        these.reviewed(Review::Token, "answered");
-        these.review_took(Review::Access, Duration::from_millis(1));
-        these.looked_up(CacheName::Tokens, true);
-        these.joined(CacheName::Decisions);
-        these.cache_is(CacheName::BadTokens, (1, 2), 3);
-        these.reloaded("serving certificate", true);
+        let proxy = ProxyMetrics::new(&metrics);
+        proxy.record_outcome(Outcome::Allowed);
+        proxy.observe_upstream(Duration::from_millis(1));
+        proxy.record_upstream_connection("opened");
+        proxy.record_review(ReviewKind::Token, "answered");
+        proxy.observe_review(ReviewKind::Access, Duration::from_millis(1));
+        proxy.record_lookup(CacheName::Tokens, true);
+        proxy.record_joined(CacheName::Decisions);
+        proxy.set_cache_size(CacheName::BadTokens, (1, 2), 3);
+        proxy.record_reload("serving certificate", true);
         let text = metrics.text();
         for described in METRICS {
             let sample = text
@@ -302,7 +302,7 @@ mod tests {
             }
         }
         let types = text.lines().filter(|line| line.starts_with("# TYPE outrigger_proxy_")).count();
-        assert_eq!(types, METRICS.len(), "nothing is registered that is not described");
+        assert_eq!(types, METRICS.len(), "every registered metric is in the catalogue");
         assert!(
             text.contains(r#"outrigger_proxy_requests_total{decision="allowed",reason="authorized"} 1"#),
             "{text}"

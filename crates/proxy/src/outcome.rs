@@ -1,62 +1,62 @@
-//! How requests end: a closed list, so that metrics and logs name the same things.
+//! How requests end. A closed list, so that metrics and logs use the same names.
 
 use http::StatusCode;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Outcome {
-    /// Forwarded, since it is allowed.
+    /// Authorized and forwarded.
     Allowed,
-    /// Forwarded, since its path is ignored.
+    /// Forwarded without authorization: the path matches `--ignore-paths`.
     Ignored,
-    /// Answered by the proxy itself: `OPTIONS *`.
+    /// Answered by the proxy: `OPTIONS *`.
     Answered,
-    /// Nobody said who he is.
+    /// The request has no credentials.
     NoCredentials,
-    /// The token is not a good one.
+    /// The token was rejected.
     BadToken,
-    /// The list of subprotocols holds a token in a way that is refused.
+    /// The websocket subprotocols contain a malformed or rejected token.
     BadWebsocketToken,
-    /// Nobody could be asked whose token it is.
+    /// The token could not be reviewed.
     AuthenticationUnavailable,
-    /// He may not.
+    /// The user is not allowed to make the request.
     Denied,
-    /// One of his groups holds the separator of groups (W11).
-    GroupHoldsSeparator,
-    /// A rewrite is configured, and the request has no value for it.
+    /// A group of the user contains the group separator.
+    GroupContainsSeparator,
+    /// A rewrite is configured and the request has no value for it.
     NoRewriteValue,
-    /// The query could be read in two ways (W5).
+    /// The query can be parsed in two ways.
     AmbiguousQuery,
-    /// The path could be read in two ways (W6, W14).
+    /// The path can be parsed in two ways.
     AmbiguousPath,
-    /// `Connection` names an identity header (W3).
+    /// `Connection` names an identity header, which would drop it.
     DropsIdentity,
-    /// Two lines of `Authorization`.
-    TwoAuthorizations,
-    /// No host, several, or one that is not the target's.
+    /// More than one `Authorization` header.
+    DuplicateAuthorization,
+    /// No host, several hosts, or a host that differs from the one in the request target.
     AmbiguousHost,
-    /// The head can be read in two ways: two framings, lines without a carriage return, a target with a fragment.
+    /// The framing is ambiguous: several lengths or encodings, bare line feeds, a fragment in the target.
     AmbiguousFraming,
-    /// A target that is no path.
+    /// The request target is not a path.
     BadTarget,
-    /// An upgrade with a body, or to several protocols.
+    /// An upgrade request with a body, or to several protocols.
     BadUpgrade,
-    /// No pattern of `--allow-paths` matches.
+    /// The path matches no pattern of `--allow-paths`.
     PathNotAllowed,
-    /// Nobody could be asked whether he may.
+    /// The SubjectAccessReview failed.
     AuthorizationUnavailable,
-    /// The user or a group has characters that no header can hold.
-    IdentityNotSpeakable,
-    /// The upstream could not be connected to.
+    /// The user or a group contains characters that are not valid in a header value.
+    UnencodableIdentity,
+    /// No connection to the upstream could be established.
     UpstreamUnreachable,
-    /// The upstream broke off, or does not speak HTTP.
+    /// The upstream closed the connection, or its response is not valid HTTP.
     UpstreamBroken,
-    /// The client went away before the upstream answered.
+    /// The client disconnected before the upstream answered.
     ClientGone,
 }
 
 impl Outcome {
-    /// All of them.
+    /// Every outcome, in declaration order.
     pub(crate) const ALL: [Self; 24] = [
         Self::Allowed,
         Self::Ignored,
@@ -66,25 +66,25 @@ impl Outcome {
         Self::BadWebsocketToken,
         Self::AuthenticationUnavailable,
         Self::Denied,
-        Self::GroupHoldsSeparator,
+        Self::GroupContainsSeparator,
         Self::NoRewriteValue,
         Self::AmbiguousQuery,
         Self::AmbiguousPath,
         Self::DropsIdentity,
-        Self::TwoAuthorizations,
+        Self::DuplicateAuthorization,
         Self::AmbiguousHost,
         Self::AmbiguousFraming,
         Self::BadTarget,
         Self::BadUpgrade,
         Self::PathNotAllowed,
         Self::AuthorizationUnavailable,
-        Self::IdentityNotSpeakable,
+        Self::UnencodableIdentity,
         Self::UpstreamUnreachable,
         Self::UpstreamBroken,
         Self::ClientGone,
     ];
 
-    /// The status that it is answered with, if the proxy answers itself.
+    /// Returns the status of the response, if the proxy answers itself.
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::Allowed | Self::Ignored | Self::Answered => StatusCode::OK,
@@ -92,26 +92,26 @@ impl Outcome {
             | Self::BadToken
             | Self::BadWebsocketToken
             | Self::AuthenticationUnavailable => StatusCode::UNAUTHORIZED,
-            Self::Denied | Self::GroupHoldsSeparator => StatusCode::FORBIDDEN,
+            Self::Denied | Self::GroupContainsSeparator => StatusCode::FORBIDDEN,
             Self::NoRewriteValue
             | Self::AmbiguousQuery
             | Self::AmbiguousPath
             | Self::DropsIdentity
-            | Self::TwoAuthorizations
+            | Self::DuplicateAuthorization
             | Self::AmbiguousHost
             | Self::AmbiguousFraming
             | Self::BadTarget
             | Self::BadUpgrade => StatusCode::BAD_REQUEST,
             Self::PathNotAllowed => StatusCode::NOT_FOUND,
             Self::AuthorizationUnavailable => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::IdentityNotSpeakable
+            Self::UnencodableIdentity
             | Self::UpstreamUnreachable
             | Self::UpstreamBroken
             | Self::ClientGone => StatusCode::BAD_GATEWAY,
         }
     }
 
-    /// The decision, in metrics and logs.
+    /// Returns the `decision` label in metrics and logs.
     pub(crate) fn decision(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
@@ -121,10 +121,10 @@ impl Outcome {
             | Self::BadToken
             | Self::BadWebsocketToken
             | Self::AuthenticationUnavailable => "unauthenticated",
-            Self::Denied | Self::GroupHoldsSeparator => "forbidden",
+            Self::Denied | Self::GroupContainsSeparator => "forbidden",
             Self::PathNotAllowed => "not_found",
             Self::AuthorizationUnavailable => "authz_error",
-            Self::IdentityNotSpeakable
+            Self::UnencodableIdentity
             | Self::UpstreamUnreachable
             | Self::UpstreamBroken
             | Self::ClientGone => "upstream_error",
@@ -132,7 +132,7 @@ impl Outcome {
         }
     }
 
-    /// The reason, in metrics and logs.
+    /// Returns the `reason` label in metrics and logs.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Allowed => "authorized",
@@ -143,19 +143,19 @@ impl Outcome {
             Self::BadWebsocketToken => "bad_websocket_token",
             Self::AuthenticationUnavailable => "authentication_unavailable",
             Self::Denied => "denied",
-            Self::GroupHoldsSeparator => "group_holds_separator",
+            Self::GroupContainsSeparator => "group_holds_separator",
             Self::NoRewriteValue => "no_rewrite_value",
             Self::AmbiguousQuery => "ambiguous_query",
             Self::AmbiguousPath => "ambiguous_path",
             Self::DropsIdentity => "drops_identity",
-            Self::TwoAuthorizations => "two_authorizations",
+            Self::DuplicateAuthorization => "two_authorizations",
             Self::AmbiguousHost => "ambiguous_host",
             Self::AmbiguousFraming => "ambiguous_framing",
             Self::BadTarget => "bad_target",
             Self::BadUpgrade => "bad_upgrade",
             Self::PathNotAllowed => "path_not_allowed",
             Self::AuthorizationUnavailable => "authorization_unavailable",
-            Self::IdentityNotSpeakable => "identity_not_speakable",
+            Self::UnencodableIdentity => "identity_not_speakable",
             Self::UpstreamUnreachable => "upstream_unreachable",
             Self::UpstreamBroken => "upstream_broken",
             Self::ClientGone => "client_gone",
@@ -170,10 +170,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_outcome_has_a_reason_of_its_own_and_a_dead_upstream_is_never_503() {
+    fn reasons_are_unique_and_upstream_errors_are_502() {
         let reasons: BTreeSet<&str> = Outcome::ALL.iter().map(|outcome| outcome.reason()).collect();
         assert_eq!(reasons.len(), Outcome::ALL.len());
-        // Metrics find their counter by this.
+        // Metrics index their counters by discriminant.
         assert!(Outcome::ALL.iter().enumerate().all(|(index, outcome)| *outcome as usize == index));
         for outcome in Outcome::ALL {
             assert_ne!(outcome.status(), StatusCode::SERVICE_UNAVAILABLE, "{outcome:?}");

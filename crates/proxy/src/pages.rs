@@ -1,4 +1,4 @@
-//! The page of documentation about the proxy, made from the code.
+//! Generates `docs/reference/proxy.md` from the code.
 
 use std::fmt::Write as _;
 
@@ -9,136 +9,158 @@ use crate::flags::Args;
 use crate::metrics::METRICS;
 use crate::outcome::Outcome;
 
-/// What we do otherwise than kube-rbac-proxy v0.21.0, and why: weakness, what it did, what we do.
-const DIFFERENCES: &[(&str, &str, &str)] = &[
+const INTRODUCTION: &str = "\
+# The authorizing proxy
+
+`outrigger proxy` is a drop-in replacement for kube-rbac-proxy: it authenticates every request, authorizes it with a
+SubjectAccessReview, and forwards it to one upstream. A binary or link named `kube-rbac-proxy` takes the same flags without the
+subcommand:
+
+```
+outrigger proxy --secure-listen-address=0.0.0.0:8443 --upstream=http://127.0.0.1:8081/ \\
+  --tls-cert-file=/tls/tls.crt --tls-private-key-file=/tls/tls.key
+```
+
+Exit codes: 0 after SIGTERM or SIGINT, 1 for invalid flags or a failure. All invalid flags are reported together, and the proxy does
+not start.
+
+Flags follow the parsing rules of kube-rbac-proxy: `--name=value` or `--name value`, underscores instead of hyphens, lists separated
+by commas with double quotes, repeated list flags add up. Deprecated logging flags (`--logtostderr` and ten others) are accepted and
+have no effect.
+
+This page is generated from the code; a test fails when it is out of date.
+";
+
+/// The differences from kube-rbac-proxy v0.21.0 by topic: each one says what Outrigger does, what kube-rbac-proxy does, and why.
+const DIFFERENCES: &[(&str, &[&str])] = &[
     (
-        "W1",
-        "on ignored paths a client's own identity headers and `Authorization` reached the upstream",
-        "both are removed",
+        "Identity headers",
+        &[
+            "On ignored paths the proxy removes identity headers and `Authorization`; kube-rbac-proxy forwards what the client sent, \
+             so that a client can pose as any user.",
+            "The configured identity headers and `X-Remote-User`, `-Group`, `-Groups`, `-Uid` and `-Extra-*` are always removed from \
+             requests and trailers, also when spelled with underscores; without `--auth-header-fields-enabled` kube-rbac-proxy forwards the client's, so that a client \
+             can pose as any user.",
+            "A request whose `Connection` header names an identity header is rejected with 400, and the proxy sets its own headers \
+             last; kube-rbac-proxy drops the named header after setting it, so that the upstream sees an anonymous request.",
+            "A user with a group that contains the group separator is rejected with 403; kube-rbac-proxy forwards the group, which the \
+             upstream reads as two.",
+            "A request with two `Authorization` headers is rejected with 400; kube-rbac-proxy uses the first one, while the upstream may \
+             use the other.",
+        ],
     ),
     (
-        "W2",
-        "without `--auth-header-fields-enabled` a client's own identity headers reached the upstream",
-        "the configured names and the `X-Remote-*` family are always removed, also spelled with underscores, also from trailers",
-    ),
-    ("W3", "`Connection: x-remote-user` removed the header that the proxy had set", "400; ours are set last"),
-    (
-        "W4",
-        "`Upgrade: h2c` and others were tunnelled past authorization",
-        "only `--upgrade-protocols` (websocket), never on ignored paths; others are ignored and answered over HTTP/1.1. With a body: 400",
-    ),
-    ("W5", "a rewrite's query could hide a value behind `;` or a bad escape", "400"),
-    (
-        "W6",
-        "encoded dots, slashes and backslashes were authorized in one form and forwarded in another",
-        "400, also for `..;`, zero bytes, bad escapes and what is not UTF-8",
-    ),
-    (
-        "W7",
-        "bad tokens were never remembered and shared 5 calls a second with everybody",
-        "remembered for `--token-error-cache-ttl` in a store of their own; calls have budgets, of which one address has half; no hidden rate limit",
-    ),
-    (
-        "W8",
-        "caches of tokens had no bound, SubjectAccessReviews were not coalesced and had no deadline",
-        "bounded in entries and bytes; one look-up for each question; `--kube-api-timeout`",
-    ),
-    ("W9", "`static[].user.groups` was ignored, and allowed everybody", "the user must be in one of them"),
-    (
-        "W10",
-        "no timeouts for heads, idling, handshakes",
-        "`--header-timeout`, `--idle-timeout`, `--stall-timeout`, `--max-header-bytes`, `--max-connections`",
-    ),
-    ("W11", "a group that holds the separator became two", "403"),
-    (
-        "W12",
-        "tokens of the API server crossed the network in clear text",
-        "still do without TLS: set `--auth-token-audiences`; a warning at the start says so. An answer without audiences is refused. For node pods, see below",
-    ),
-    ("W13", "401 while the API server is down", "the same by default; `--authentication-outage-status=503`"),
-    ("W14", "paths with `//` or dots were redirected before authentication", "400"),
-    ("W15", "cookies and CORS of the upstream pass", "the same"),
-    ("W16", "a data race in ignored paths", "cannot be written in Rust"),
-    (
-        "W17",
-        "`Host` is the client's",
-        "the same by default; `--upstream-host-header` pins it. Two hosts, or one that is not the target's: 400",
+        "Paths, queries and framing",
+        &[
+            "Encoded dots, slashes and backslashes, `..;`, NUL bytes, invalid escapes and paths that are not UTF-8 are rejected with 400; \
+             kube-rbac-proxy authorizes one form of the path and forwards another.",
+            "Paths with `//`, `.` or `..` are rejected with 400; kube-rbac-proxy redirects them before authentication, which hides that \
+             two parsers disagree about the path.",
+            "A query with `;` or an invalid escape is rejected with 400 when rewrites read the query; kube-rbac-proxy ignores such a pair, \
+             so that a hidden value reaches the upstream without authorization.",
+            "A request with several `Host` headers, or with one that differs from the host in the request target, is rejected with 400; \
+             kube-rbac-proxy forwards the latter, although proxy and upstream may use different names.",
+            "`CONNECT` is never forwarded; kube-rbac-proxy forwards it when the target is a path.",
+            "A head with a length and chunked encoding, several lengths, an encoding other than `chunked`, folded lines, lines without a \
+             carriage return or an invalid version is rejected with 400 and the connection is closed; kube-rbac-proxy keeps the \
+             connection open after a length with chunked encoding, folded lines and bare line feeds, which allows request smuggling.",
+            "A request target with a fragment or with bytes that are not ASCII is rejected with 400; kube-rbac-proxy escapes and forwards \
+             it, so that authorized and forwarded target differ.",
+            "Only protocols in `--upgrade-protocols` (websocket by default) can be upgraded to, never on ignored paths, and an upgrade \
+             request with a body is rejected with 400; kube-rbac-proxy tunnels every upgrade including h2c, and authorizes none of the \
+             requests inside the tunnel.",
+            "Interim responses (1xx) other than 100 and 101 are not forwarded; kube-rbac-proxy forwards them.",
+        ],
     ),
     (
-        "W18",
-        "everybody who is known may read `/api/*` and others when requests are checked by path",
-        "a warning at the start",
+        "Authentication and authorization",
+        &[
+            "Rejected tokens are cached for `--token-error-cache-ttl` in a cache of their own, and one client address can use at most \
+             half of the concurrent TokenReviews; kube-rbac-proxy caches no rejected token, so that a flood of them delays every \
+             client.",
+            "Requests to the API server have no rate limit unless `--kube-api-qps` is set; kube-rbac-proxy has a hidden limit of 5 \
+             requests per second, which slows down clients whose result is not cached.",
+            "All caches are bounded in entries and bytes, identical reviews are coalesced and every review has a deadline \
+             (`--kube-api-timeout`); the token cache of kube-rbac-proxy is unbounded, and its SubjectAccessReviews are neither coalesced \
+             nor limited in time, so that clients can exhaust its memory.",
+            "A TokenReview status without audiences is rejected when `--auth-token-audiences` is set, and a warning at startup recommends \
+             the flag for listeners without TLS; kube-rbac-proxy does not warn that tokens for the API server cross the network in clear \
+             text. See [An audience for the operator's token](#an-audience-for-the-operators-token).",
+            "`--authentication-outage-status=503` answers with 503 while the API server is unavailable, so that clients retry; the \
+             default is 401, as in kube-rbac-proxy.",
+            "`static[].user.groups` requires membership in one of the groups; kube-rbac-proxy ignores the field, so that the rule allows \
+             every user.",
+            "A warning at startup states that without `resourceAttributes` every authenticated user can read `/api/*` and other paths of \
+             the `system:discovery` ClusterRole; kube-rbac-proxy allows the same requests without a warning.",
+            "OpenID Connect tokens with distributed claims are rejected, and verified tokens are cached until they expire, at most for \
+             `--token-cache-ttl`; kube-rbac-proxy follows distributed claims, so that a token makes it fetch \
+             other documents for its groups.",
+        ],
     ),
-    ("", "two `Authorization` lines: the first counted", "400"),
     (
-        "",
-        "a length beside chunks, folded lines, and lines that end without a carriage return kept the connection",
-        "400, and the connection is closed; so are two lengths, an encoding that is not just `chunked`, and versions that are none",
+        "Configuration and certificates",
+        &[
+            "An unknown key in `--config-file` causes a warning that suggests the likely key; kube-rbac-proxy ignores it, so that a \
+             misspelled key changes the authorization unnoticed.",
+            "A configuration without `authorization` authorizes every request by its path; kube-rbac-proxy crashes.",
+            "YAML scalars keep their source text, because names like `on` or `1e3` are valid in Kubernetes; kube-rbac-proxy converts them \
+             by the rules of YAML 1.1.",
+            "A template other than `{{ .Value }}` is rejected at startup; kube-rbac-proxy starts and fails every rewritten request.",
+            "Certificates and keys, including those for the upstream, are reloaded every minute, and an invalid or mismatched pair leaves \
+             the previous one in use with a log message and a metric; kube-rbac-proxy exits on a mismatched pair and loads upstream \
+             certificates only once.",
+        ],
     ),
-    ("", "a fragment or bytes beyond ASCII in a target were escaped and forwarded", "400"),
     (
-        "",
-        "a pair on disk that does not fit ended the process; upstream certificates were read once",
-        "the old one stays, with a log line and a metric; all are read again every minute",
-    ),
-    (
-        "",
-        "an unknown key in the configuration was ignored; one without `authorization` crashed",
-        "a warning with the likely key; everything is checked by path",
-    ),
-    ("", "YAML 1.1 turned names like `on` or `1e3` into others", "they stay as they are written"),
-    (
-        "",
-        "a template that cannot be read broke every request",
-        "refused at the start; only `{{ .Value }}` is one",
-    ),
-    ("", "draining had no end", "`--drain-timeout`"),
-    ("", "upstream connections were kept for 90 s, after the sidecar had closed them", "50 s"),
-    (
-        "",
-        "every request under way had an upstream connection of its own",
-        "beyond 32 on a worker a request waits until one is free; it goes on after 10 ms in which none was, and after 100 ms at most",
-    ),
-    ("", "gzip was asked for behind the client's back", "it is not"),
-    ("", "interim answers (1xx) other than 100 and 101 were forwarded", "they are not"),
-    ("", "`HTTP_PROXY` was honoured for the upstream", "it is not"),
-    (
-        "",
-        "distributed claims of OpenID Connect were followed",
-        "such tokens are refused; verified tokens are remembered until they expire, at most for `--token-cache-ttl`",
+        "Connections",
+        &[
+            "Clients have limits for headers, idle time, stalls, handshakes and connections (`--header-timeout`, `--idle-timeout`, \
+             `--stall-timeout`, `--max-header-bytes`, `--max-connections`); kube-rbac-proxy has no timeouts for these, so that slow \
+             clients can exhaust it.",
+            "Draining ends after `--drain-timeout`; kube-rbac-proxy waits without a limit, so that one open connection can delay its exit.",
+            "Idle upstream connections are closed after 50 s, because the sidecar closes them after 60 s; kube-rbac-proxy keeps them for \
+             90 s, so that a request can hit a closed connection.",
+            "Above 32 concurrent requests per worker a request waits for a free upstream connection, for 10 ms when none becomes free and \
+             for at most 100 ms, which saves memory; kube-rbac-proxy opens a connection for every concurrent request.",
+            "The proxy does not add `Accept-Encoding: gzip` to requests; kube-rbac-proxy adds it, so that the upstream compresses for a \
+             client that did not ask for it.",
+            "`HTTP_PROXY` is ignored for the upstream; kube-rbac-proxy honors it, so that the environment can redirect requests.",
+            "`--upstream-host-header` pins the `Host` sent to the upstream; by default it is the client's, as in kube-rbac-proxy.",
+            "Ignored paths have no data race, which safe Rust excludes; kube-rbac-proxy has one.",
+        ],
     ),
 ];
 
-/// How the operator and its proxies come to an audience of their own.
+const UNCHANGED: &str = "
+Cookies and CORS headers of the upstream are forwarded unchanged, as in kube-rbac-proxy.
+";
+
+/// How to give the operator and its proxies a dedicated token audience.
 const AUDIENCE: &str = "
 ## An audience for the operator's token
 
-The operator shows its token to every sidecar, through the proxy. By default that is the token of its own account, which is good for
-the API server too. With `outrigger operator --proxy-token-audience=sidecars.sei.io` every proxy is started with
-`--auth-token-audiences=sidecars.sei.io` and takes no other token, and the operator needs one of that audience, which the kubelet
-makes and renews. The Deployment in `deploy/operator` has one already; two settings use it:
+The operator presents its token to every sidecar, through the proxy. By default this is the token of its service account, which is
+also valid for the API server. To use a dedicated audience, set both variables on the operator:
 
 ```
 OUTRIGGER_PROXY_TOKEN_AUDIENCE=sidecars.sei.io
 OUTRIGGER_SIDECAR_TOKEN_FILE=/var/run/secrets/outrigger/sidecar-token
 ```
 
-The API server refuses such a token (401), so that whoever captures it can do no more than call sidecars until it expires.
-Without the setting nothing is rendered, and no pod is replaced by an operator that knows it. Setting, changing or removing it
-replaces every node's pod, as a new image of the proxy does; until a pod is replaced, its proxy refuses the operator's token, and
-plans wait. A node that another operator has made is not replaced before its spec is edited: set it when all nodes are ours.
-Other callers, whom `--sidecar-clients` names, need tokens of that audience too.
+- The first one (`outrigger operator --proxy-token-audience`) starts every proxy with `--auth-token-audiences=sidecars.sei.io`, so
+  that it accepts no other token. The second one makes the operator use a projected token with that audience, which the kubelet
+  creates and renews. The Deployment in `deploy/operator` mounts it already.
+- The API server rejects such a token (401): an attacker who captures it can only call sidecars until it expires.
+- Setting, changing or removing the audience replaces the pod of every node, as a new proxy image does. Until its pod is replaced, a
+  proxy rejects the operator's token and plans wait. Without the setting nothing is rendered, and no pod is replaced.
+- The pod of a node created by another operator is not replaced before its spec is edited: set the audience after all nodes are
+  taken over.
+- Other callers, listed in `--sidecar-clients`, need tokens with that audience too.
 ";
 
 #[test]
-fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
-    let mut page = String::from(
-        "# The authorizing proxy\n\n\
-         Generated from the code; a test compares. `outrigger proxy`, also when the binary is called `kube-rbac-proxy`: every request is\n\
-         authenticated, authorized by the API server, and forwarded. Exit codes: 0 told to end, 1 failed or wrong usage.\n\n\
-         Flags are read as kube-rbac-proxy reads them: `--name=value` or `--name value`, underscores for hyphens, lists with commas and\n\
-         quotes, which add up when repeated. Logging flags of old (`--logtostderr` and ten others) are taken and have no effect.\n",
-    );
+fn documentation_matches_the_code() -> testbed::Result<()> {
+    let mut page = String::from(INTRODUCTION);
     let mut heading = None;
     let command = <Args as clap::Args>::augment_args(Command::new("proxy"));
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
@@ -146,7 +168,7 @@ fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
             heading = arg.get_help_heading();
             let _ = write!(
                 page,
-                "\n## {}\n\n| flag | default | what it says |\n|---|---|---|\n",
+                "\n## {}\n\n| flag | default | description |\n|---|---|---|\n",
                 heading.unwrap_or_default()
             );
         }
@@ -160,20 +182,27 @@ fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
             arg.get_help().map(ToString::to_string).unwrap_or_default(),
         );
     }
-    page.push_str("\n## How requests end\n\n| status | decision | reason |\n|---|---|---|\n");
+    page.push_str(
+        "\n## Request outcomes\n\nThe labels of `outrigger_proxy_requests_total` and the fields of the access log.\n\n\
+         | status | decision | reason |\n|---|---|---|\n",
+    );
     for outcome in Outcome::ALL {
-        let forwarded = matches!(outcome, Outcome::Allowed | Outcome::Ignored);
+        let is_forwarded = matches!(outcome, Outcome::Allowed | Outcome::Ignored);
         let status =
-            if forwarded { "the upstream's".to_owned() } else { outcome.status().as_u16().to_string() };
+            if is_forwarded { "the upstream's".to_owned() } else { outcome.status().as_u16().to_string() };
         let _ = writeln!(page, "| {status} | `{}` | `{}` |", outcome.decision(), outcome.reason());
     }
-    page.push_str("\n## Otherwise than kube-rbac-proxy v0.21.0\n\n| | it | we |\n|---|---|---|\n");
-    for (id, it, we) in DIFFERENCES {
-        let _ = writeln!(page, "| {id} | {it} | {we} |");
+    page.push_str("\n## Differences from kube-rbac-proxy v0.21.0\n");
+    for (topic, differences) in DIFFERENCES {
+        let _ = write!(page, "\n### {topic}\n\n");
+        for difference in *differences {
+            let _ = writeln!(page, "- {difference}");
+        }
     }
+    page.push_str(UNCHANGED);
     page.push_str(AUDIENCE);
     let metrics = catalogue::page(&[("Metrics", METRICS)]);
-    // Without the head of a page of their own.
+    // Without the head of a separate page.
     page.push_str(metrics.find("\n## ").and_then(|at| metrics.get(at..)).unwrap_or_default());
     testbed::harness::generated::check("docs/reference/proxy.md", &page)
 }

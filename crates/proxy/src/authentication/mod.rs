@@ -1,82 +1,88 @@
-//! Who is asking: by client certificate, by token, or by a token among websocket subprotocols.
+//! Authentication by client certificate, bearer token, or a token among the websocket subprotocols.
 
 pub(crate) mod bearer;
 pub(crate) mod oidc;
-pub(crate) mod tokens;
+pub(crate) mod token_review;
 pub(crate) mod websocket;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::oidc::Oidc;
-use self::tokens::Tokens;
+use self::oidc::OidcAuthenticator;
+use self::token_review::TokenReviewer;
 use crate::cache::Digest;
 use crate::identity::Identity;
 use crate::outcome::Outcome;
 use crate::reviews;
 
-/// Why nobody is known.
+/// Why a token could not be authenticated.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum Unknown {
-    /// The token is not a good one.
+pub(crate) enum AuthenticationError {
+    /// The token was rejected.
     #[error("{0}")]
-    Bad(Arc<str>),
-    /// Nobody issues tokens that look like this.
-    #[error("the token has letters that no token has, or too many")]
-    Impossible,
-    /// It could not be found out.
+    Rejected(Arc<str>),
+    /// The token is malformed or too long; no issuer creates such tokens.
+    #[error("malformed token")]
+    Malformed,
+    /// The review failed.
     #[error(transparent)]
     Review(#[from] reviews::Error),
-    /// The look-up broke.
-    #[error("the look-up ended without an answer")]
-    Lost,
+    /// The lookup was aborted.
+    #[error("lookup was aborted")]
+    Aborted,
 }
 
-impl Unknown {
-    /// How the request ends.
+impl AuthenticationError {
+    /// Returns the outcome of the request.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
-            Self::Bad(_) | Self::Impossible => Outcome::BadToken,
-            Self::Review(_) | Self::Lost => Outcome::AuthenticationUnavailable,
+            Self::Rejected(_) | Self::Malformed => Outcome::BadToken,
+            Self::Review(_) | Self::Aborted => Outcome::AuthenticationUnavailable,
         }
     }
 }
 
-/// Somebody, or why not.
-pub(crate) type Known = Result<Arc<Identity>, Unknown>;
+/// The identity of a token, or why there is none.
+pub(crate) type AuthenticationResult = Result<Arc<Identity>, AuthenticationError>;
 
-/// Who knows the owners of tokens.
+/// Authenticates tokens.
 #[derive(Debug)]
-pub(crate) enum Tellers {
-    /// The API server.
-    ApiServer(Tokens),
-    /// The keys of an identity provider. It knows neither certificates nor websockets.
-    Provider(Arc<Oidc>),
+pub(crate) enum TokenAuthenticator {
+    /// By TokenReview.
+    TokenReview(TokenReviewer),
+    /// By the keys of an OpenID Connect issuer. Client certificates and websocket tokens are not supported
+    /// then.
+    Oidc(Arc<OidcAuthenticator>),
 }
 
-impl Tellers {
-    /// The key of a token.
+impl TokenAuthenticator {
+    /// Returns the cache key of a token.
     pub(crate) fn key(&self, token: &[u8]) -> Digest {
         match self {
-            Self::ApiServer(tokens) => tokens.key(token),
-            Self::Provider(oidc) => oidc.key(token),
+            Self::TokenReview(reviewer) => reviewer.key(token),
+            Self::Oidc(oidc) => oidc.key(token),
         }
     }
 
-    /// What is known without asking.
-    pub(crate) fn known(&self, key: Digest, now: Instant) -> Option<Known> {
+    /// Returns the cached result of a token.
+    pub(crate) fn cached(&self, key: Digest, now: Instant) -> Option<AuthenticationResult> {
         match self {
-            Self::ApiServer(tokens) => tokens.known(key, now),
-            Self::Provider(oidc) => oidc.known(key, now),
+            Self::TokenReview(reviewer) => reviewer.cached(key, now),
+            Self::Oidc(oidc) => oidc.cached(key, now),
         }
     }
 
-    /// Asks, for a client at an address.
-    pub(crate) async fn ask(&self, key: Digest, token: &str, from: IpAddr) -> Known {
+    /// Authenticates a token that is not cached, on behalf of a client address.
+    pub(crate) async fn authenticate(
+        &self,
+        key: Digest,
+        token: &str,
+        client: IpAddr,
+    ) -> AuthenticationResult {
         match self {
-            Self::ApiServer(tokens) => tokens.ask(key, token, from).await,
-            Self::Provider(oidc) => oidc.ask(key, token).await,
+            Self::TokenReview(reviewer) => reviewer.authenticate(key, token, client).await,
+            Self::Oidc(oidc) => oidc.authenticate(key, token).await,
         }
     }
 }

@@ -1,23 +1,23 @@
-//! What a request wants to do, in the terms of Kubernetes.
+//! SubjectAccessReview attributes of requests.
 
 use std::borrow::Cow;
 
 use http::{HeaderMap, Method};
 use serde_json::json;
 
-use crate::cache::{Digest, Secret};
-use crate::config::{Question, ResourceTemplate};
+use crate::cache::{Digest, HmacKey};
+use crate::config::{AuthorizationMode, ResourceTemplate};
 use crate::request::{query, verb};
 
-/// Attributes of at least so many bytes are not remembered: who sends them would fill the cache with them.
-const LARGEST_CACHED: usize = 10_000;
+/// Decisions about attributes of this size are not cached: a client could fill the cache with them.
+const MAX_CACHED_BYTES: usize = 10_000;
 
-/// One thing that must be allowed.
+/// The attributes of one access check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attributes<'a> {
-    /// To use a path.
+    /// Non-resource attributes.
     Path { verb: &'static str, path: Cow<'a, str> },
-    /// To use a resource.
+    /// Resource attributes.
     Resource {
         verb: &'static str,
         namespace: Cow<'a, str>,
@@ -30,19 +30,19 @@ pub(crate) enum Attributes<'a> {
 }
 
 impl Attributes<'_> {
-    fn of_template(template: &ResourceTemplate, verb: &'static str, value: &str) -> Attributes<'static> {
+    fn from_template(template: &ResourceTemplate, verb: &'static str, value: &str) -> Attributes<'static> {
         Attributes::Resource {
             verb,
-            namespace: template.namespace.with(value).into(),
-            group: template.group.with(value).into(),
-            version: template.version.with(value).into(),
-            resource: template.resource.with(value).into(),
-            subresource: template.subresource.with(value).into(),
-            name: template.name.with(value).into(),
+            namespace: template.namespace.render(value).into(),
+            group: template.group.render(value).into(),
+            version: template.version.render(value).into(),
+            resource: template.resource.render(value).into(),
+            subresource: template.subresource.render(value).into(),
+            name: template.name.render(value).into(),
         }
     }
 
-    /// The rest of a review's `spec`, as JSON with its closing brace.
+    /// Returns the attributes part of a SubjectAccessReview `spec`: JSON with the closing brace.
     pub(crate) fn spec(&self) -> String {
         let (key, value) = match self {
             Self::Path { verb, path } => ("nonResourceAttributes", json!({ "path": path, "verb": verb })),
@@ -67,12 +67,12 @@ impl Attributes<'_> {
         format!(",\"{key}\":{value}}}")
     }
 
-    /// The digest of all of them.
-    pub(crate) fn digest(&self, secret: &Secret) -> Digest {
+    /// Hashes all attributes.
+    pub(crate) fn digest(&self, hmac_key: &HmacKey) -> Digest {
         match self {
-            Self::Path { verb, path } => secret.digest(&[b"path", verb.as_bytes(), path.as_bytes()]),
-            Self::Resource { verb, namespace, group, version, resource, subresource, name } => {
-                secret.digest(&[
+            Self::Path { verb, path } => hmac_key.digest(&[b"path", verb.as_bytes(), path.as_bytes()]),
+            Self::Resource { verb, namespace, group, version, resource, subresource, name } => hmac_key
+                .digest(&[
                     b"resource",
                     verb.as_bytes(),
                     namespace.as_bytes(),
@@ -81,30 +81,28 @@ impl Attributes<'_> {
                     resource.as_bytes(),
                     subresource.as_bytes(),
                     name.as_bytes(),
-                ])
-            }
+                ]),
         }
     }
 
-    /// Whether a decision about them is remembered.
-    pub(crate) fn is_cached(&self) -> bool {
+    /// Returns whether a decision about these attributes is cached.
+    pub(crate) fn is_cacheable(&self) -> bool {
         let size: usize = match self {
             Self::Path { path, .. } => path.len(),
             Self::Resource { namespace, group, version, resource, subresource, name, .. } => {
                 [namespace, group, version, resource, subresource, name].iter().map(|field| field.len()).sum()
             }
         };
-        size + self.verb().len() < LARGEST_CACHED
+        size + self.verb().len() < MAX_CACHED_BYTES
     }
 
-    /// The verb.
     pub(crate) fn verb(&self) -> &'static str {
         match self {
             Self::Path { verb, .. } | Self::Resource { verb, .. } => verb,
         }
     }
 
-    /// The resource and the subresource; both empty for a path.
+    /// Returns resource and subresource; both are empty for a path.
     pub(crate) fn resource(&self) -> (&str, &str) {
         match self {
             Self::Path { .. } => ("", ""),
@@ -113,104 +111,113 @@ impl Attributes<'_> {
     }
 }
 
-/// Why a request has no attributes.
+/// Why the attributes of a request cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// A rewrite has no value.
-    Value,
-    /// The query could be read in two ways (W5).
-    Query,
+pub(crate) enum AttributesError {
+    /// The request has no value for a rewrite.
+    MissingValue,
+    /// The query has more than one interpretation.
+    AmbiguousQuery,
 }
 
-/// All verbs there are, as methods have them.
+/// All verbs that methods map to.
 const VERBS: [&str; 6] = ["get", "create", "update", "patch", "delete", "*"];
 
-/// Attributes with their digest.
+/// Attributes and their digest.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct AccessCheck<'a> {
     pub(crate) attributes: Attributes<'a>,
     pub(crate) digest: Digest,
 }
 
-/// How attributes are made of requests, prepared as far as it can be.
+/// Builds attributes of requests, precomputed as far as possible.
 #[derive(Debug)]
-pub(crate) enum Asking {
+pub(crate) enum AttributesBuilder {
     /// By path.
     Path,
-    /// The same for all requests with one verb.
-    Fixed(Vec<Asked<'static>>),
+    /// The same for all requests with the same verb.
+    Fixed(Vec<AccessCheck<'static>>),
     /// By values in the request.
     Rewritten(ResourceTemplate, crate::config::Rewrites),
 }
 
-/// What one request asks for: nearly always one thing, and that is not put on the heap.
+/// The access checks of one request: almost always one, which needs no allocation.
 #[derive(Debug)]
-pub(crate) enum AllAsked<'a> {
-    /// One that is prepared.
-    Fixed(&'a Asked<'static>),
-    /// One.
-    One(Asked<'a>),
-    /// One for each value.
-    Many(Vec<Asked<'static>>),
+pub(crate) enum AccessChecks<'a> {
+    /// A precomputed check.
+    Fixed(&'a AccessCheck<'static>),
+    /// One check.
+    One(AccessCheck<'a>),
+    /// One check per value.
+    Many(Vec<AccessCheck<'static>>),
 }
 
-impl Asking {
-    /// Prepares a question.
-    pub(crate) fn new(question: &Question, secret: &Secret) -> Self {
-        match question {
-            Question::Path => Self::Path,
-            Question::Resource(template) => Self::Fixed(
-                VERBS.iter().map(|verb| asked(Attributes::of_template(template, verb, ""), secret)).collect(),
+impl AttributesBuilder {
+    /// Precomputes the attributes of a mode.
+    pub(crate) fn new(mode: &AuthorizationMode, hmac_key: &HmacKey) -> Self {
+        match mode {
+            AuthorizationMode::Path => Self::Path,
+            AuthorizationMode::Resource(template) => Self::Fixed(
+                VERBS
+                    .iter()
+                    .map(|verb| access_check(Attributes::from_template(template, verb, ""), hmac_key))
+                    .collect(),
             ),
-            Question::Rewritten(template, rewrites) => Self::Rewritten(template.clone(), rewrites.clone()),
+            AuthorizationMode::Rewritten(template, rewrites) => {
+                Self::Rewritten(template.clone(), rewrites.clone())
+            }
         }
     }
 
-    /// What a request asks for. Values of the query come first, then those of the header, each line one.
-    pub(crate) fn of<'a>(
+    /// Returns the access checks of a request. Query values come first, then header values, each header line
+    /// being one.
+    pub(crate) fn checks_for<'a>(
         &'a self,
         method: &Method,
         path: &'a str,
         query: Option<&str>,
         headers: &HeaderMap,
-        secret: &Secret,
-    ) -> Result<AllAsked<'a>, Missing> {
-        let verb = verb::of(method);
+        hmac_key: &HmacKey,
+    ) -> Result<AccessChecks<'a>, AttributesError> {
+        let verb = verb::for_method(method);
         match self {
-            Self::Path => Ok(AllAsked::One(asked(Attributes::Path { verb, path: path.into() }, secret))),
+            Self::Path => {
+                Ok(AccessChecks::One(access_check(Attributes::Path { verb, path: path.into() }, hmac_key)))
+            }
             Self::Fixed(all) => all
                 .iter()
                 .find(|one| one.attributes.verb() == verb)
-                .map(AllAsked::Fixed)
-                .ok_or(Missing::Value),
+                .map(AccessChecks::Fixed)
+                .ok_or(AttributesError::MissingValue),
             Self::Rewritten(template, rewrites) => {
                 let mut values = match &rewrites.query_parameter {
                     Some(name) => query::values(query.unwrap_or_default(), name)
-                        .map_err(|query::Unreadable| Missing::Query)?,
+                        .map_err(|query::AmbiguousQuery| AttributesError::AmbiguousQuery)?,
                     None => Vec::new(),
                 };
                 if let Some(name) = &rewrites.header {
                     for line in headers.get_all(name) {
-                        values.push(line.to_str().map_err(|_| Missing::Query)?.to_owned());
+                        values.push(line.to_str().map_err(|_| AttributesError::AmbiguousQuery)?.to_owned());
                     }
                 }
                 if values.is_empty() {
-                    return Err(Missing::Value);
+                    return Err(AttributesError::MissingValue);
                 }
-                let one = |value: &String| asked(Attributes::of_template(template, verb, value), secret);
-                Ok(AllAsked::Many(values.iter().map(one).collect()))
+                let one =
+                    |value: &String| access_check(Attributes::from_template(template, verb, value), hmac_key);
+                Ok(AccessChecks::Many(values.iter().map(one).collect()))
             }
         }
     }
 }
 
-fn asked<'a>(attributes: Attributes<'a>, secret: &Secret) -> Asked<'a> {
-    Asked { digest: attributes.digest(secret), attributes }
+fn access_check<'a>(attributes: Attributes<'a>, hmac_key: &HmacKey) -> AccessCheck<'a> {
+    AccessCheck { digest: attributes.digest(hmac_key), attributes }
 }
 
-impl AllAsked<'_> {
-    /// Each, in its order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Asked<'_>> {
+impl AccessChecks<'_> {
+    /// Iterates over the checks in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &AccessCheck<'_>> {
         match self {
             Self::Fixed(one) => std::slice::from_ref(*one).iter(),
             Self::One(one) => std::slice::from_ref(one).iter(),

@@ -1,4 +1,4 @@
-//! May he: static rules first, then the cache, then the API server.
+//! Authorization: static rules, then the cache, then a SubjectAccessReview.
 
 pub(crate) mod attributes;
 
@@ -8,47 +8,39 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
-pub(crate) use self::attributes::{Asked, Asking, Attributes, Missing};
-use crate::cache::{Bounded, Digest, Limits, Lookups, Secret};
+pub(crate) use self::attributes::{AccessCheck, Attributes, AttributesBuilder, AttributesError};
+use crate::cache::{BoundedCache, Digest, HmacKey, Limits, SingleFlight};
 use crate::config::{Configuration, Rule};
 use crate::identity::Identity;
 use crate::metrics::{CacheName, ProxyMetrics};
-use crate::reviews::{self, Reviews};
+use crate::reviews::{self, ReviewClient};
 
-/// A decision, with the API server's reason for people.
+/// A decision; a denial contains the reason given by the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// He may.
     Allowed,
-    /// He may not.
     Denied(Arc<str>),
 }
 
-/// Why there is no decision.
+/// Why a request could not be authorized.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The API server gave none.
+    /// The review failed.
     #[error(transparent)]
     Review(#[from] reviews::Error),
-    /// It both allowed and denied.
-    #[error("the API server allowed and denied the same request")]
-    Contradiction,
-    /// The look-up broke.
-    #[error("the look-up ended without an answer")]
-    Lost,
+    /// The API server both allowed and denied the request.
+    #[error("API server both allowed and denied the request")]
+    Contradictory,
+    /// The lookup was aborted.
+    #[error("lookup was aborted")]
+    Aborted,
 }
 
-/// How long decisions are remembered.
+/// Cache lifetimes of decisions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lifetimes {
+pub(crate) struct DecisionTtls {
     pub(crate) allowed: Duration,
     pub(crate) denied: Duration,
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    #[serde(default)]
-    status: Status,
 }
 
 #[derive(Default, Deserialize)]
@@ -59,91 +51,100 @@ struct Status {
     reason: String,
 }
 
-/// Decides.
+/// Authorizes requests.
 #[derive(Debug)]
 pub(crate) struct Authorizer {
-    /// How attributes are made of requests.
-    pub(crate) asking: Asking,
+    /// Builds the attributes of requests.
+    pub(crate) attributes: AttributesBuilder,
     rules: Vec<Rule>,
-    cache: Arc<Bounded<Decision>>,
-    lookups: Lookups<Result<Decision, Error>>,
-    reviews: Arc<Reviews>,
-    lifetimes: Lifetimes,
+    cache: Arc<BoundedCache<Decision>>,
+    reviews_in_flight: SingleFlight<Result<Decision, Error>>,
+    reviews: Arc<ReviewClient>,
+    ttls: DecisionTtls,
     metrics: ProxyMetrics,
 }
 
 impl Authorizer {
-    /// Decides as configured.
+    /// Creates an authorizer from the configuration.
     pub(crate) fn new(
         configuration: Configuration,
-        secret: &Secret,
-        (limits, lifetimes): (Limits, Lifetimes),
-        (reviews, runtime): (Arc<Reviews>, Handle),
+        hmac_key: &HmacKey,
+        (limits, ttls): (Limits, DecisionTtls),
+        (reviews, runtime): (Arc<ReviewClient>, Handle),
         metrics: &ProxyMetrics,
     ) -> Self {
         Self {
-            asking: Asking::new(&configuration.question, secret),
+            attributes: AttributesBuilder::new(&configuration.mode, hmac_key),
             rules: configuration.rules,
-            cache: Arc::new(Bounded::new(limits)),
-            lookups: Lookups::on(runtime),
+            cache: Arc::new(BoundedCache::new(limits)),
+            reviews_in_flight: SingleFlight::new(runtime),
             reviews,
-            lifetimes,
+            ttls,
             metrics: metrics.clone(),
         }
     }
 
-    /// The store of decisions.
-    pub(crate) fn cache(&self) -> &Arc<Bounded<Decision>> {
+    /// Returns the cache of decisions.
+    pub(crate) fn cache(&self) -> &Arc<BoundedCache<Decision>> {
         &self.cache
     }
 
-    /// What is known without asking.
-    pub(crate) fn known(&self, identity: &Identity, asked: &Asked<'_>, now: Instant) -> Option<Decision> {
-        let allows = |rule: &Rule| rule.allows(&identity.user, &identity.groups, &asked.attributes);
+    /// Decides by the static rules and the cache.
+    pub(crate) fn decide_locally(
+        &self,
+        identity: &Identity,
+        check: &AccessCheck<'_>,
+        now: Instant,
+    ) -> Option<Decision> {
+        let allows = |rule: &Rule| rule.allows(&identity.user, &identity.groups, &check.attributes);
         if self.rules.iter().any(allows) {
             return Some(Decision::Allowed);
         }
-        let found = self.cache.get(key(identity, asked), now);
-        self.metrics.looked_up(CacheName::Decisions, found.is_some());
-        found
+        let cached = self.cache.get(key(identity, check), now);
+        self.metrics.record_lookup(CacheName::Decisions, cached.is_some());
+        cached
     }
 
-    /// Asks the API server.
-    pub(crate) async fn ask(&self, identity: &Identity, asked: &Asked<'_>) -> Result<Decision, Error> {
-        let key = key(identity, asked);
-        let (answer, joined) = self
-            .lookups
+    /// Creates a SubjectAccessReview, or joins an identical one in flight.
+    pub(crate) async fn review(
+        &self,
+        identity: &Identity,
+        check: &AccessCheck<'_>,
+    ) -> Result<Decision, Error> {
+        let key = key(identity, check);
+        let (result, joined) = self
+            .reviews_in_flight
             .join(key, || {
-                let body = body(identity, &asked.attributes);
-                let cached = asked.attributes.is_cached();
-                let (reviews, cache, lifetimes) = (self.reviews.clone(), self.cache.clone(), self.lifetimes);
+                let body = body(identity, &check.attributes);
+                let is_cacheable = check.attributes.is_cacheable();
+                let (reviews, cache, ttls) = (self.reviews.clone(), self.cache.clone(), self.ttls);
                 async move {
-                    // One that has ended since we looked may have found it.
+                    // A review that completed since the cache lookup may have cached the decision.
                     if let Some(decision) = cache.get(key, Instant::now()) {
                         return Ok(decision);
                     }
-                    let decision = decision(reviews.access(body).await?)?;
-                    if cached {
-                        let (lifetime, size) = match &decision {
-                            Decision::Allowed => (lifetimes.allowed, 0),
-                            Decision::Denied(reason) => (lifetimes.denied, reason.len()),
+                    let decision = decision(reviews.review_access(body).await?)?;
+                    if is_cacheable {
+                        let (ttl, size) = match &decision {
+                            Decision::Allowed => (ttls.allowed, 0),
+                            Decision::Denied(reason) => (ttls.denied, reason.len()),
                         };
-                        cache.put(key, decision.clone(), size, Instant::now() + lifetime);
+                        cache.insert(key, decision.clone(), size, Instant::now() + ttl);
                     }
                     Ok(decision)
                 }
             })
             .await;
         if joined {
-            self.metrics.joined(CacheName::Decisions);
+            self.metrics.record_joined(CacheName::Decisions);
         }
-        answer.unwrap_or(Err(Error::Lost))
+        result.unwrap_or(Err(Error::Aborted))
     }
 }
 
-/// Both digests are keyed and random: their difference is as good a key as a digest of both would be.
-fn key(identity: &Identity, asked: &Asked<'_>) -> Digest {
-    identity.digest.rotate_left(1) ^ asked.digest
+/// Both digests are keyed and random, so combining them is as good as hashing both.
+fn key(identity: &Identity, check: &AccessCheck<'_>) -> Digest {
+    identity.digest.rotate_left(1) ^ check.digest
 }
 
 fn body(identity: &Identity, attributes: &Attributes<'_>) -> Vec<u8> {
@@ -155,10 +156,10 @@ fn body(identity: &Identity, attributes: &Attributes<'_>) -> Vec<u8> {
     .into_bytes()
 }
 
-fn decision(answer: Answer) -> Result<Decision, Error> {
-    let Status { allowed, denied, reason } = answer.status;
+fn decision(status: Status) -> Result<Decision, Error> {
+    let Status { allowed, denied, reason } = status;
     match (allowed, denied) {
-        (true, true) => Err(Error::Contradiction),
+        (true, true) => Err(Error::Contradictory),
         (true, false) => Ok(Decision::Allowed),
         (false, _) => Ok(Decision::Denied(reason.into())),
     }

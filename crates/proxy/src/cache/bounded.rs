@@ -1,39 +1,41 @@
-//! A store that is bounded in entries and in bytes. When it is full, what was not used since the last look is dropped first.
+//! A sharded cache bounded in entries and bytes. When it is full, it evicts the entries that were not used
+//! since the last eviction scan (CLOCK).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-use super::digest::{ByHalf, Digest};
+use super::digest::{BuildDigestHasher, Digest};
+use crate::sync::lock;
 
-/// Few enough to be swept quickly, enough that two threads seldom meet.
+/// Few enough to sweep quickly, enough that two threads rarely contend.
 const SHARDS: usize = 16;
 
-/// What an entry costs beside its value: key, time, place in the queue.
+/// Bytes per entry in addition to its value: key, expiry, queue slot.
 const OVERHEAD: usize = 128;
 
-/// How much is kept.
+/// Bounds of a cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Entries at most.
+    /// Maximum number of entries.
     pub(crate) entries: usize,
-    /// Bytes at most.
+    /// Maximum size in bytes.
     pub(crate) bytes: usize,
 }
 
-/// A bounded store.
+/// A cache bounded in entries and bytes.
 #[derive(Debug)]
-pub(crate) struct Bounded<V> {
+pub(crate) struct BoundedCache<V> {
     shards: Vec<Mutex<Shard<V>>>,
-    each: Limits,
+    per_shard: Limits,
     evictions: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Shard<V> {
-    entries: HashMap<Digest, Entry<V>, ByHalf>,
-    /// Every key once, in the order of looks.
+    entries: HashMap<Digest, Entry<V>, BuildDigestHasher>,
+    /// Every key once, in eviction order.
     queue: VecDeque<Digest>,
     bytes: usize,
 }
@@ -41,58 +43,61 @@ struct Shard<V> {
 #[derive(Debug)]
 struct Entry<V> {
     value: V,
-    until: Instant,
+    expires_at: Instant,
     size: usize,
     used: bool,
 }
 
-impl<V: Clone> Bounded<V> {
-    /// An empty store.
+impl<V: Clone> BoundedCache<V> {
+    /// Creates an empty cache.
     pub(crate) fn new(limits: Limits) -> Self {
         let shard = || Shard { entries: HashMap::default(), queue: VecDeque::new(), bytes: 0 };
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(),
-            each: Limits { entries: limits.entries.div_ceil(SHARDS), bytes: limits.bytes.div_ceil(SHARDS) },
+            per_shard: Limits {
+                entries: limits.entries.div_ceil(SHARDS),
+                bytes: limits.bytes.div_ceil(SHARDS),
+            },
             evictions: AtomicU64::new(0),
         }
     }
 
-    /// What is kept under a key, unless its time is over.
+    /// Returns the value of a key, unless it has expired.
     pub(crate) fn get(&self, key: Digest, now: Instant) -> Option<V> {
         let mut shard = self.shard(key)?;
-        let entry = shard.entries.get_mut(&key).filter(|entry| entry.until > now)?;
+        let entry = shard.entries.get_mut(&key).filter(|entry| entry.expires_at > now)?;
         entry.used = true;
         Some(entry.value.clone())
     }
 
-    /// Keeps a value of this size. One that is larger than everything may be is not kept.
-    pub(crate) fn put(&self, key: Digest, value: V, size: usize, until: Instant) {
+    /// Inserts a value of `size` bytes. A value larger than a whole shard is not cached.
+    pub(crate) fn insert(&self, key: Digest, value: V, size: usize, expires_at: Instant) {
         let size = size + OVERHEAD;
-        if size > self.each.bytes {
+        if size > self.per_shard.bytes {
             return;
         }
         let Some(mut shard) = self.shard(key) else { return };
-        let entry = Entry { value, until, size, used: false };
+        let entry = Entry { value, expires_at, size, used: false };
         shard.bytes += size;
         match shard.entries.insert(key, entry) {
             Some(old) => shard.bytes -= old.size,
             None => shard.queue.push_back(key),
         }
-        while shard.entries.len() > self.each.entries || shard.bytes > self.each.bytes {
-            if !shard.drop_one(key) {
+        while shard.entries.len() > self.per_shard.entries || shard.bytes > self.per_shard.bytes {
+            if !shard.evict_one(key) {
                 break;
             }
             self.evictions.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Drops everything whose time is over.
+    /// Removes expired entries.
     pub(crate) fn sweep(&self, now: Instant) {
         for shard in &self.shards {
             let mut shard = lock(shard);
             let Shard { entries, queue, bytes } = &mut *shard;
             queue.retain(|key| {
-                let keep = entries.get(key).is_some_and(|entry| entry.until > now);
+                let keep = entries.get(key).is_some_and(|entry| entry.expires_at > now);
                 if !keep && let Some(old) = entries.remove(key) {
                     *bytes -= old.size;
                 }
@@ -105,7 +110,7 @@ impl<V: Clone> Bounded<V> {
         }
     }
 
-    /// How many entries there are, and their bytes.
+    /// Returns the number of entries and their bytes.
     pub(crate) fn size(&self) -> (usize, usize) {
         self.shards
             .iter()
@@ -113,7 +118,7 @@ impl<V: Clone> Bounded<V> {
             .fold((0, 0), |(entries, bytes), shard| (entries + shard.entries.len(), bytes + shard.bytes))
     }
 
-    /// How many were dropped to make room.
+    /// Returns how many entries were evicted to make room.
     pub(crate) fn evictions(&self) -> u64 {
         self.evictions.load(Ordering::Relaxed)
     }
@@ -125,9 +130,10 @@ impl<V: Clone> Bounded<V> {
 }
 
 impl<V> Shard<V> {
-    /// Drops the first that was not used since it was looked at last; never `newest`. Says whether it could.
-    fn drop_one(&mut self, newest: Digest) -> bool {
-        // Twice around: after the first, nothing is marked as used.
+    /// Evicts the first entry not used since the previous scan, but never `newest`. Returns whether an entry
+    /// was evicted.
+    fn evict_one(&mut self, newest: Digest) -> bool {
+        // Two rounds: after the first one, no entry is marked as used.
         for _ in 0..2 * self.queue.len() {
             let Some(key) = self.queue.pop_front() else { return false };
             match self.entries.get_mut(&key) {
@@ -148,56 +154,51 @@ impl<V> Shard<V> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
 
-    /// Keys that fall into one shard.
+    /// Keys that fall into the same shard.
     fn key(number: u128) -> Digest {
         number
     }
 
-    fn store(entries: usize, bytes: usize) -> Bounded<u32> {
-        Bounded::new(Limits { entries: entries * SHARDS, bytes: bytes * SHARDS })
+    fn cache(entries: usize, bytes: usize) -> BoundedCache<u32> {
+        BoundedCache::new(Limits { entries: entries * SHARDS, bytes: bytes * SHARDS })
     }
 
     #[test]
-    fn an_entry_is_there_until_its_time_is_over() {
-        let (store, now) = (store(4, 10_000), Instant::now());
-        store.put(key(1), 7, 0, now + Duration::from_secs(10));
-        assert_eq!(store.get(key(1), now), Some(7));
-        assert_eq!(store.get(key(1), now + Duration::from_secs(10)), None);
-        store.put(key(1), 8, 0, now + Duration::from_secs(30));
-        assert_eq!(store.get(key(1), now + Duration::from_secs(20)), Some(8));
-        store.sweep(now + Duration::from_secs(60));
-        assert_eq!(store.size(), (0, 0));
+    fn entries_expire() {
+        let (cache, now) = (cache(4, 10_000), Instant::now());
+        cache.insert(key(1), 7, 0, now + Duration::from_secs(10));
+        assert_eq!(cache.get(key(1), now), Some(7));
+        assert_eq!(cache.get(key(1), now + Duration::from_secs(10)), None);
+        cache.insert(key(1), 8, 0, now + Duration::from_secs(30));
+        assert_eq!(cache.get(key(1), now + Duration::from_secs(20)), Some(8));
+        cache.sweep(now + Duration::from_secs(60));
+        assert_eq!(cache.size(), (0, 0));
     }
 
-    /// W8.
     #[test]
-    fn neither_entries_nor_bytes_exceed_their_bound_and_what_is_used_stays() {
-        let until = Instant::now() + Duration::from_secs(60);
-        let many = store(8, 1_000_000);
-        many.put(key(0), 0, 0, until);
+    fn bounds_hold_and_used_entries_stay() {
+        let expires_at = Instant::now() + Duration::from_secs(60);
+        let many = cache(8, 1_000_000);
+        many.insert(key(0), 0, 0, expires_at);
         for number in 1..1_000 {
-            assert!(many.get(key(0), Instant::now()).is_some(), "dropped at {number} although it is used");
-            many.put(key(number), 1, 0, until);
+            assert!(many.get(key(0), Instant::now()).is_some(), "evicted at {number} although it is in use");
+            many.insert(key(number), 1, 0, expires_at);
             assert!(many.size().0 <= 8);
         }
         assert_eq!(many.evictions(), 992);
-        let large = store(1_000, 10_000);
+        let large = cache(1_000, 10_000);
         for number in 0..1_000 {
-            large.put(key(number), 1, 1_000, until);
+            large.insert(key(number), 1, 1_000, expires_at);
             assert!(large.size().1 <= 10_000);
         }
-        assert!(large.size().0 > 5, "there is room for some");
-        large.put(key(5_000), 1, 20_000, until);
-        assert_eq!(large.get(key(5_000), Instant::now()), None, "larger than everything may be");
+        assert!(large.size().0 > 5, "some entries fit");
+        large.insert(key(5_000), 1, 20_000, expires_at);
+        assert_eq!(large.get(key(5_000), Instant::now()), None, "larger than a shard");
     }
 }

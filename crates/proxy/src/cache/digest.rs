@@ -1,28 +1,29 @@
-//! Keys of caches: what is remembered is known by a keyed hash only, so that no token is kept and nobody can aim at another's entry.
+//! Cache keys: a keyed hash, so that no token is stored and no client can construct the key of another one's
+//! entry.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::{SecureRandom as _, SystemRandom};
 
-/// Sixteen bytes of an HMAC-SHA-256.
+/// The first 16 bytes of an HMAC-SHA-256.
 pub(crate) type Digest = u128;
 
-/// The key of this process; it lives and dies with it.
+/// The HMAC key of this process, generated at startup.
 #[derive(Clone, Debug)]
-pub(crate) struct Secret {
+pub(crate) struct HmacKey {
     key: hmac::Key,
 }
 
-impl Secret {
-    /// A new one. `None` when the system has no randomness to give.
+impl HmacKey {
+    /// Generates a key. Returns `None` when the system has no randomness.
     pub(crate) fn new() -> Option<Self> {
         let mut bytes = [0; 32];
         SystemRandom::new().fill(&mut bytes).ok()?;
         Some(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes) })
     }
 
-    /// The digest of some parts. Each is preceded by its length: parts cannot lend each other bytes.
+    /// Hashes the parts. Each part is prefixed with its length, so that bytes cannot move between parts.
     pub(crate) fn digest(&self, parts: &[&[u8]]) -> Digest {
         let mut context = hmac::Context::with_key(&self.key);
         for part in parts {
@@ -34,14 +35,14 @@ impl Secret {
     }
 }
 
-/// Digests are random already: half of one is as good a hash as any.
+/// Uses half of a digest as its hash: digests are uniformly random already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HalfOf(u64);
+pub(crate) struct DigestHasher(u64);
 
 /// Builds [`HalfOf`].
-pub(super) type ByHalf = BuildHasherDefault<HalfOf>;
+pub(super) type BuildDigestHasher = BuildHasherDefault<DigestHasher>;
 
-impl Hasher for HalfOf {
+impl Hasher for DigestHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -62,10 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_do_not_lend_each_other_bytes_and_processes_do_not_share_keys() {
-        let secret = Secret::new().unwrap();
+    fn digest_depends_on_part_boundaries_and_process_key() {
+        let secret = HmacKey::new().unwrap();
         assert_eq!(secret.digest(&[b"ab", b"c"]), secret.digest(&[b"ab", b"c"]));
         assert_ne!(secret.digest(&[b"ab", b"c"]), secret.digest(&[b"a", b"bc"]));
-        assert_ne!(secret.digest(&[b"a"]), Secret::new().unwrap().digest(&[b"a"]));
+        assert_ne!(secret.digest(&[b"a"]), HmacKey::new().unwrap().digest(&[b"a"]));
     }
 }

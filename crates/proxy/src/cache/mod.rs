@@ -1,9 +1,9 @@
-//! What is remembered of the API server's answers, and how many ask it the same at once: one.
+//! Caches for TokenReview and SubjectAccessReview results, and coalescing of identical lookups.
 
 mod bounded;
 mod digest;
-mod lookups;
+mod single_flight;
 
-pub(crate) use self::bounded::{Bounded, Limits};
-pub(crate) use self::digest::{Digest, Secret};
-pub(crate) use self::lookups::Lookups;
+pub(crate) use self::bounded::{BoundedCache, Limits};
+pub(crate) use self::digest::{Digest, HmacKey};
+pub(crate) use self::single_flight::SingleFlight;

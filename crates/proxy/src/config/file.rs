@@ -1,17 +1,16 @@
-//! The file as it is written. Scalars stay the text that stands there: `on` and `1e3` are legal names in Kubernetes.
+//! The configuration file. Scalars keep their source text: `on` and `1e3` are valid Kubernetes names.
 
 use std::cell::RefCell;
-use std::marker::PhantomData;
 
 use serde::de::{DeserializeSeed, MapAccess};
 use serde_saphyr::DuplicateKeyPolicy;
 
-use super::record::{List, Object, Place, Record};
+use super::object::{ConfigObject, Field, Location, object};
 use super::rules::Rule;
 
 /// `authorization.resourceAttributes`.
 #[derive(Debug, Default)]
-pub(super) struct AttributeTexts {
+pub(super) struct RawResourceAttributes {
     pub(super) namespace: String,
     pub(super) group: String,
     pub(super) version: String,
@@ -22,96 +21,82 @@ pub(super) struct AttributeTexts {
 
 /// `authorization.rewrites`.
 #[derive(Debug, Default)]
-pub(super) struct RewriteTexts {
+pub(super) struct RawRewrites {
     pub(super) query_parameter: Option<String>,
     pub(super) header: Option<String>,
 }
 
 /// `authorization`.
 #[derive(Debug, Default)]
-pub(super) struct File {
-    pub(super) attributes: Option<AttributeTexts>,
-    pub(super) rewrites: Option<RewriteTexts>,
+pub(super) struct RawAuthorization {
+    pub(super) attributes: Option<RawResourceAttributes>,
+    pub(super) rewrites: Option<RawRewrites>,
     pub(super) rules: Vec<Rule>,
 }
 
 #[derive(Debug, Default)]
 struct Document {
-    authorization: Option<File>,
+    authorization: Option<RawAuthorization>,
 }
 
 #[derive(Debug, Default)]
-struct Named {
+struct RawName {
     name: String,
 }
 
 #[derive(Debug, Default)]
-struct UserTexts {
+struct RawUser {
     name: String,
     groups: Vec<String>,
 }
 
-/// What stands below `authorization`, and warnings. None without such a key.
-pub(super) fn read(text: &str) -> Result<(Option<File>, Vec<String>), String> {
+/// Returns the `authorization` object, if there is one, and warnings.
+pub(super) fn parse(text: &str) -> Result<(Option<RawAuthorization>, Vec<String>), String> {
     let warnings = RefCell::new(Vec::new());
-    let written = text.lines().any(|line| {
+    let has_content = text.lines().any(|line| {
         let line = line.trim();
         !line.is_empty() && !line.starts_with('#') && line != "---"
     });
-    if !written {
+    if !has_content {
         return Ok((None, Vec::new()));
     }
-    let place = Place { path: String::new(), warnings: &warnings };
+    let location = Location { path: String::new(), warnings: &warnings };
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
     let document: Option<Document> =
         serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
-            Object::at(&place).deserialize(deserializer)
+            object(&location).deserialize(deserializer)
         })
         .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())?;
     Ok((document.and_then(|document| document.authorization), warnings.into_inner()))
 }
 
-fn text<'de, A: MapAccess<'de>>(map: &mut A) -> Result<String, A::Error> {
-    Ok(map.next_value::<Option<String>>()?.unwrap_or_default())
-}
+impl ConfigObject for Document {
+    const KEYS: &'static [&'static str] = &["authorization"];
 
-impl Record for Document {
-    const KNOWN: &'static [&'static str] = &["authorization"];
-
-    fn take<'de, A: MapAccess<'de>>(
-        &mut self,
-        _: &str,
-        map: &mut A,
-        place: &Place<'_>,
-    ) -> Result<(), A::Error> {
-        self.authorization = map.next_value_seed(Object::at(place))?;
+    fn read<'de, A: MapAccess<'de>>(&mut self, field: Field<'_, A>) -> Result<(), A::Error> {
+        self.authorization = field.object()?;
         Ok(())
     }
 }
 
-impl Record for File {
-    const KNOWN: &'static [&'static str] = &["resourceAttributes", "rewrites", "static"];
+impl ConfigObject for RawAuthorization {
+    const KEYS: &'static [&'static str] = &["resourceAttributes", "rewrites", "static"];
 
-    fn take<'de, A: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        map: &mut A,
-        place: &Place<'_>,
-    ) -> Result<(), A::Error> {
-        match key {
-            "resourceAttributes" => self.attributes = map.next_value_seed(Object::at(place))?,
-            "rewrites" => self.rewrites = map.next_value_seed(Object::at(place))?,
-            _ => self.rules = map.next_value_seed(List(place, PhantomData))?,
+    fn read<'de, A: MapAccess<'de>>(&mut self, field: Field<'_, A>) -> Result<(), A::Error> {
+        match field.key {
+            "resourceAttributes" => self.attributes = field.object()?,
+            "rewrites" => self.rewrites = field.object()?,
+            _ => self.rules = field.list()?,
         }
         Ok(())
     }
 }
 
-impl Record for AttributeTexts {
-    const KNOWN: &'static [&'static str] =
+impl ConfigObject for RawResourceAttributes {
+    const KEYS: &'static [&'static str] =
         &["namespace", "apiGroup", "apiVersion", "resource", "subresource", "name"];
 
-    fn hint(unknown: &str) -> Option<&'static str> {
+    fn suggest(unknown: &str) -> Option<&'static str> {
         match unknown.to_ascii_lowercase().as_str() {
             "group" | "apigroups" => Some("apiGroup"),
             "version" => Some("apiVersion"),
@@ -120,74 +105,53 @@ impl Record for AttributeTexts {
         }
     }
 
-    fn take<'de, A: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        map: &mut A,
-        _: &Place<'_>,
-    ) -> Result<(), A::Error> {
-        let field = match key {
-            "namespace" => &mut self.namespace,
-            "apiGroup" => &mut self.group,
-            "apiVersion" => &mut self.version,
-            "resource" => &mut self.resource,
-            "subresource" => &mut self.subresource,
-            _ => &mut self.name,
-        };
-        *field = text(map)?;
-        Ok(())
-    }
-}
-
-impl Record for RewriteTexts {
-    const KNOWN: &'static [&'static str] = &["byQueryParameter", "byHttpHeader"];
-
-    fn take<'de, A: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        map: &mut A,
-        place: &Place<'_>,
-    ) -> Result<(), A::Error> {
-        let named: Option<Named> = map.next_value_seed(Object::at(place))?;
-        let name = named.map(|named| named.name);
-        if key == "byQueryParameter" {
-            self.query_parameter = name
-        } else {
-            self.header = name
+    fn read<'de, A: MapAccess<'de>>(&mut self, field: Field<'_, A>) -> Result<(), A::Error> {
+        match field.key {
+            "namespace" => self.namespace = field.value()?,
+            "apiGroup" => self.group = field.value()?,
+            "apiVersion" => self.version = field.value()?,
+            "resource" => self.resource = field.value()?,
+            "subresource" => self.subresource = field.value()?,
+            _ => self.name = field.value()?,
         }
         Ok(())
     }
 }
 
-impl Record for Named {
-    const KNOWN: &'static [&'static str] = &["name"];
+impl ConfigObject for RawRewrites {
+    const KEYS: &'static [&'static str] = &["byQueryParameter", "byHttpHeader"];
 
-    fn take<'de, A: MapAccess<'de>>(&mut self, _: &str, map: &mut A, _: &Place<'_>) -> Result<(), A::Error> {
-        self.name = text(map)?;
+    fn read<'de, A: MapAccess<'de>>(&mut self, field: Field<'_, A>) -> Result<(), A::Error> {
+        let source =
+            if field.key == "byQueryParameter" { &mut self.query_parameter } else { &mut self.header };
+        *source = field.object()?.map(|RawName { name }| name);
         Ok(())
     }
 }
 
-impl Record for UserTexts {
-    const KNOWN: &'static [&'static str] = &["name", "groups"];
+impl ConfigObject for RawName {
+    const KEYS: &'static [&'static str] = &["name"];
 
-    fn take<'de, A: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        map: &mut A,
-        _: &Place<'_>,
-    ) -> Result<(), A::Error> {
-        if key == "name" {
-            self.name = text(map)?;
-        } else {
-            self.groups = map.next_value::<Option<Vec<String>>>()?.unwrap_or_default();
+    fn read<'de, A: MapAccess<'de>>(&mut self, field: Field<'_, A>) -> Result<(), A::Error> {
+        self.name = field.value()?;
+        Ok(())
+    }
+}
+
+impl ConfigObject for RawUser {
+    const KEYS: &'static [&'static str] = &["name", "groups"];
+
+    fn read<'de, A: MapAccess<'de>>(&mut self, field: Field<'_, A>) -> Result<(), A::Error> {
+        match field.key {
+            "name" => self.name = field.value()?,
+            _ => self.groups = field.value()?,
         }
         Ok(())
     }
 }
 
-impl Record for Rule {
-    const KNOWN: &'static [&'static str] = &[
+impl ConfigObject for Rule {
+    const KEYS: &'static [&'static str] = &[
         "user",
         "verb",
         "namespace",
@@ -199,36 +163,25 @@ impl Record for Rule {
         "resourceRequest",
     ];
 
-    fn hint(unknown: &str) -> Option<&'static str> {
+    fn suggest(unknown: &str) -> Option<&'static str> {
         unknown.eq_ignore_ascii_case("group").then_some("apiGroup")
     }
 
-    fn take<'de, A: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        map: &mut A,
-        place: &Place<'_>,
-    ) -> Result<(), A::Error> {
-        let field = match key {
+    fn read<'de, A: MapAccess<'de>>(&mut self, field: Field<'_, A>) -> Result<(), A::Error> {
+        match field.key {
             "user" => {
-                let user: Option<UserTexts> = map.next_value_seed(Object::at(place))?;
-                let user = user.unwrap_or_default();
+                let user: RawUser = field.object()?.unwrap_or_default();
                 (self.user, self.groups) = (user.name, user.groups);
-                return Ok(());
             }
-            "resourceRequest" => {
-                self.for_resources = map.next_value::<Option<bool>>()?.unwrap_or_default();
-                return Ok(());
-            }
-            "verb" => &mut self.verb,
-            "namespace" => &mut self.namespace,
-            "apiGroup" => &mut self.group,
-            "resource" => &mut self.resource,
-            "subresource" => &mut self.subresource,
-            "name" => &mut self.name,
-            _ => &mut self.path,
-        };
-        *field = text(map)?;
+            "resourceRequest" => self.for_resources = field.value()?,
+            "verb" => self.verb = field.value()?,
+            "namespace" => self.namespace = field.value()?,
+            "apiGroup" => self.group = field.value()?,
+            "resource" => self.resource = field.value()?,
+            "subresource" => self.subresource = field.value()?,
+            "name" => self.name = field.value()?,
+            _ => self.path = field.value()?,
+        }
         Ok(())
     }
 }

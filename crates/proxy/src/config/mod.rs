@@ -1,16 +1,16 @@
-//! The authorization configuration, read once at the start.
+//! The authorization configuration (`--config-file`), read at startup.
 
 mod file;
-mod record;
+mod object;
 mod rules;
 mod template;
 
 use std::path::Path;
 
-pub(crate) use self::rules::{Refused, Rule};
+pub(crate) use self::rules::{InvalidRule, Rule};
 pub(crate) use self::template::Template;
 
-/// Names of what a request asks for, each with the value of a rewrite in it, if there is one.
+/// Resource attributes, each a template for the value of a rewrite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceTemplate {
     pub(crate) namespace: Template,
@@ -21,59 +21,59 @@ pub(crate) struct ResourceTemplate {
     pub(crate) name: Template,
 }
 
-/// What the values of a rewrite are taken from.
+/// Where the values of a rewrite come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rewrites {
     pub(crate) query_parameter: Option<String>,
     pub(crate) header: Option<http::HeaderName>,
 }
 
-/// What is asked of the API server about a request.
+/// How requests map to SubjectAccessReview attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Question {
-    /// Whether its path may be used.
+pub(crate) enum AuthorizationMode {
+    /// By path (non-resource attributes).
     #[default]
     Path,
-    /// Whether a resource may be; the same for every request.
+    /// One fixed resource for all requests.
     Resource(ResourceTemplate),
-    /// Whether a resource may be, for each of the values that the request carries.
+    /// One resource for each value in the request.
     Rewritten(ResourceTemplate, Rewrites),
 }
 
-/// The configuration, checked.
+/// The validated configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Configuration {
-    pub(crate) question: Question,
+    pub(crate) mode: AuthorizationMode,
     pub(crate) rules: Vec<Rule>,
-    /// What was written and has no effect, or not the one that was meant: one sentence each.
+    /// Settings without effect, or without the intended one.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads a file; every problem is one line that begins with the flag.
+/// Loads a file. Every error starts with the flag.
 pub(crate) fn load(path: &Path) -> Result<Configuration, Vec<String>> {
-    let named = |line: &str| format!("--config-file {}: {line}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| vec![named(&error.to_string())])?;
+    let with_flag = |line: &str| format!("--config-file {}: {line}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| vec![with_flag(&error.to_string())])?;
     let mut configuration =
-        parse(&text).map_err(|problems| problems.iter().map(|line| named(line)).collect::<Vec<_>>())?;
-    configuration.warnings = configuration.warnings.iter().map(|line| named(line)).collect();
+        parse(&text).map_err(|errors| errors.iter().map(|line| with_flag(line)).collect::<Vec<_>>())?;
+    configuration.warnings = configuration.warnings.iter().map(|line| with_flag(line)).collect();
     Ok(configuration)
 }
 
 fn parse(text: &str) -> Result<Configuration, Vec<String>> {
-    let (file, mut warnings) = file::read(text).map_err(|why| vec![why])?;
-    let mut problems = Vec::new();
+    let (file, mut warnings) = file::parse(text).map_err(|error| vec![error])?;
+    let mut errors = Vec::new();
     let Some(file) = file else {
-        warnings.push("there is no key authorization: every request is checked by its path".into());
+        warnings.push("key authorization is missing: every request is authorized by its path".into());
         return Ok(Configuration { warnings, ..Configuration::default() });
     };
     let rules: Vec<Rule> = file
         .rules
         .into_iter()
         .enumerate()
-        .filter_map(|(index, rule)| match rule.checked() {
+        .filter_map(|(index, rule)| match rule.validate() {
             Ok(rule) => Some(rule),
-            Err(Refused(why)) => {
-                problems.push(format!("authorization.static[{index}]: {why}"));
+            Err(InvalidRule(reason)) => {
+                errors.push(format!("authorization.static[{index}]: {reason}"));
                 None
             }
         })
@@ -82,32 +82,33 @@ fn parse(text: &str) -> Result<Configuration, Vec<String>> {
         let header = rewrites.header.filter(|name| !name.is_empty()).and_then(|name| {
             http::HeaderName::try_from(name.as_str())
                 .map_err(|_| {
-                    problems
-                        .push(format!("authorization.rewrites.byHttpHeader.name: {name:?} is no header name"))
+                    errors.push(format!(
+                        "authorization.rewrites.byHttpHeader.name: invalid header name {name:?}"
+                    ))
                 })
                 .ok()
         });
         let query_parameter = rewrites.query_parameter.filter(|name| !name.is_empty());
-        let some = Rewrites { query_parameter, header };
-        (some != Rewrites::default()).then_some(some)
+        let rewrites = Rewrites { query_parameter, header };
+        (rewrites != Rewrites::default()).then_some(rewrites)
     });
-    let question = match (file.attributes, rewrites) {
+    let mode = match (file.attributes, rewrites) {
         (None, rewrites) => {
             if rewrites.is_some() {
                 warnings.push(
                     "authorization.rewrites has no effect without authorization.resourceAttributes".into(),
                 );
             }
-            Question::Path
+            AuthorizationMode::Path
         }
         (Some(texts), rewrites) => {
             let mut field = |name: &str, text: &str| {
-                // Without rewrites nothing is put in, and braces are just text, as they were.
+                // Without rewrites, braces are literal text, as in kube-rbac-proxy.
                 let template =
-                    if rewrites.is_some() { Template::parse(text) } else { Some(Template::text(text)) };
+                    if rewrites.is_some() { Template::parse(text) } else { Some(Template::literal(text)) };
                 template.unwrap_or_else(|| {
-                    problems.push(format!(
-                        "authorization.resourceAttributes.{name}: {text:?} is no template: only {{{{ .Value }}}} may stand in braces"
+                    errors.push(format!(
+                        "authorization.resourceAttributes.{name}: invalid template {text:?}: only {{{{ .Value }}}} is supported"
                     ));
                     Template::default()
                 })
@@ -121,15 +122,15 @@ fn parse(text: &str) -> Result<Configuration, Vec<String>> {
                 name: field("name", &texts.name),
             };
             if rules.iter().any(Rule::is_for_paths) {
-                warnings.push("authorization.static: rules with a path never match, since authorization.resourceAttributes makes every request one for a resource".into());
+                warnings.push("authorization.static: rules with a path never match, because authorization.resourceAttributes turns every request into a resource request".into());
             }
             match rewrites {
-                None => Question::Resource(template),
-                Some(rewrites) => Question::Rewritten(template, rewrites),
+                None => AuthorizationMode::Resource(template),
+                Some(rewrites) => AuthorizationMode::Rewritten(template, rewrites),
             }
         }
     };
-    if problems.is_empty() { Ok(Configuration { question, rules, warnings }) } else { Err(problems) }
+    if errors.is_empty() { Ok(Configuration { mode, rules, warnings }) } else { Err(errors) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Rules that allow without asking the API server.
+//! Static rules, which allow requests without a SubjectAccessReview.
 
 use crate::authorization::Attributes;
 
-/// A rule. What is empty fits everything.
+/// A static rule. An empty field matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) user: String,
@@ -17,16 +17,18 @@ pub(crate) struct Rule {
     pub(crate) for_resources: bool,
 }
 
-/// Why a rule cannot be used.
+/// Why a rule is invalid.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refused(pub(crate) &'static str);
+pub(crate) struct InvalidRule(pub(crate) &'static str);
 
 impl Rule {
-    /// The rule, if it can ever fit.
-    pub(crate) fn checked(self) -> Result<Self, Refused> {
+    /// Validates the rule: one that can never match is an error.
+    pub(crate) fn validate(self) -> Result<Self, InvalidRule> {
         match (self.for_resources, self.path.is_empty()) {
-            (true, false) => Err(Refused("resourceRequest is true and path is set: remove one of them")),
-            (false, true) => Err(Refused("set path, or resourceRequest: true for a rule about resources")),
+            (true, false) => Err(InvalidRule("resourceRequest is true and path is set: remove one of them")),
+            (false, true) => {
+                Err(InvalidRule("set path, or resourceRequest: true for a rule about resources"))
+            }
             _ => Ok(self),
         }
     }
@@ -35,24 +37,25 @@ impl Rule {
         !self.for_resources
     }
 
-    /// Whether it allows this. Of its groups, the user must be in one: a rule that names groups must not fit everybody (W9).
+    /// Returns whether the rule allows the request. With `groups`, the user must be a member of one of them.
     pub(crate) fn allows(&self, user: &str, groups: &[String], attributes: &Attributes<'_>) -> bool {
-        let fits = |wanted: &str, is: &str| wanted.is_empty() || wanted == is;
-        let who = fits(&self.user, user)
+        let matches = |expected: &str, actual: &str| expected.is_empty() || expected == actual;
+        let matches_user = matches(&self.user, user)
             && (self.groups.is_empty() || self.groups.iter().any(|group| groups.contains(group)));
-        who && match attributes {
-            Attributes::Path { verb, path } => {
-                !self.for_resources && fits(&self.verb, verb) && fits(&self.path, path)
+        matches_user
+            && match attributes {
+                Attributes::Path { verb, path } => {
+                    !self.for_resources && matches(&self.verb, verb) && matches(&self.path, path)
+                }
+                Attributes::Resource { verb, namespace, group, resource, subresource, name, .. } => {
+                    self.for_resources
+                        && matches(&self.verb, verb)
+                        && matches(&self.namespace, namespace)
+                        && matches(&self.group, group)
+                        && matches(&self.resource, resource)
+                        && matches(&self.subresource, subresource)
+                        && matches(&self.name, name)
+                }
             }
-            Attributes::Resource { verb, namespace, group, resource, subresource, name, .. } => {
-                self.for_resources
-                    && fits(&self.verb, verb)
-                    && fits(&self.namespace, namespace)
-                    && fits(&self.group, group)
-                    && fits(&self.resource, resource)
-                    && fits(&self.subresource, subresource)
-                    && fits(&self.name, name)
-            }
-        }
     }
 }

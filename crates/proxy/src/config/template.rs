@@ -1,18 +1,18 @@
-//! Text with the value of a rewrite in it.
+//! Templates: text with the value of a rewrite.
 
-/// Literal text, cut where the value stands.
+/// Literal text, split where the value is inserted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Template {
     pieces: Vec<String>,
 }
 
 impl Template {
-    /// Text as it is.
-    pub(crate) fn text(text: &str) -> Self {
+    /// Creates a template without placeholders.
+    pub(crate) fn literal(text: &str) -> Self {
         Self { pieces: vec![text.to_owned()] }
     }
 
-    /// Text with `{{ .Value }}` in it, any number of times; nothing else may stand in such braces.
+    /// Parses text with any number of `{{ .Value }}` placeholders; no other expression is supported.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -28,8 +28,8 @@ impl Template {
         Some(Self { pieces })
     }
 
-    /// The text with a value in it.
-    pub(crate) fn with(&self, value: &str) -> String {
+    /// Returns the text with the value inserted.
+    pub(crate) fn render(&self, value: &str) -> String {
         self.pieces.join(value)
     }
 }

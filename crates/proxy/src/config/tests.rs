@@ -1,8 +1,8 @@
 use super::*;
 use crate::authorization::Attributes;
 
-fn good(text: &str) -> Configuration {
-    parse(text).unwrap_or_else(|problems| panic!("{problems:?} of\n{text}"))
+fn parsed(text: &str) -> Configuration {
+    parse(text).unwrap_or_else(|errors| panic!("{errors:?} in\n{text}"))
 }
 
 const WHOLE: &str = "\
@@ -16,12 +16,11 @@ authorization:
     name: node-0
 ";
 
-/// CFG-01.
 #[test]
-fn six_names_make_one_resource() {
-    let configuration = good(WHOLE);
-    let Question::Resource(template) = &configuration.question else { panic!("{configuration:?}") };
-    let with = |template: &Template| template.with("-");
+fn resource_attributes_are_parsed() {
+    let configuration = parsed(WHOLE);
+    let AuthorizationMode::Resource(template) = &configuration.mode else { panic!("{configuration:?}") };
+    let with = |template: &Template| template.render("-");
     let names = [
         with(&template.namespace),
         with(&template.group),
@@ -34,97 +33,97 @@ fn six_names_make_one_resource() {
     assert!(configuration.warnings.is_empty(), "{:?}", configuration.warnings);
 }
 
-/// CFG-03.
 #[test]
-fn keys_are_known_in_every_case_and_json_is_yaml() {
+fn keys_are_case_insensitive_and_json_is_accepted() {
     let other = WHOLE.replace("apiGroup", "APIGROUP").replace("resourceAttributes", "resourceattributes");
-    assert_eq!(good(&other), good(WHOLE));
+    assert_eq!(parsed(&other), parsed(WHOLE));
     let json = r#"{"authorization":{"resourceAttributes":{"resource":"pods"}}}"#;
-    assert!(matches!(good(json).question, Question::Resource(_)));
+    assert!(matches!(parsed(json).mode, AuthorizationMode::Resource(_)));
 }
 
-/// CFG-02.
 #[test]
-fn an_unknown_key_is_told_with_the_likely_one() {
-    for (key, says) in [
+fn unknown_key_warning_suggests_the_likely_key() {
+    for (key, message) in [
         (
             "group: sei.io",
-            "authorization.resourceAttributes.group is no known key and has no effect: did you mean apiGroup?",
+            "authorization.resourceAttributes.group is an unknown key and has no effect: did you mean apiGroup?",
         ),
         (
             "nmespace: a",
-            "authorization.resourceAttributes.nmespace is no known key and has no effect: did you mean namespace?",
+            "authorization.resourceAttributes.nmespace is an unknown key and has no effect: did you mean namespace?",
         ),
-        ("verb: get", "known are namespace, apiGroup"),
+        ("verb: get", "expected one of namespace, apiGroup"),
         ("resources: pods", "did you mean resource?"),
     ] {
-        let warnings = good(&WHOLE.replace("apiVersion: v1alpha1", key)).warnings;
-        assert!(warnings.len() == 1 && warnings[0].contains(says), "{key}: {warnings:?}");
+        let warnings = parsed(&WHOLE.replace("apiVersion: v1alpha1", key)).warnings;
+        assert!(warnings.len() == 1 && warnings[0].contains(message), "{key}: {warnings:?}");
     }
-    let warnings = good("authorisation:\n  static: []\n").warnings;
+    let warnings = parsed("authorisation:\n  static: []\n").warnings;
     assert!(warnings[0].contains("did you mean authorization?"), "{warnings:?}");
 }
 
-/// CFG-04.
 #[test]
-fn without_the_key_everything_is_checked_by_its_path() {
+fn missing_authorization_key_means_path_mode() {
     for text in ["", "# nothing\n", "{}", "authorization:\n", "---\n"] {
-        let configuration = good(text);
-        assert_eq!(configuration.question, Question::Path, "{text:?}");
+        let configuration = parsed(text);
+        assert_eq!(configuration.mode, AuthorizationMode::Path, "{text:?}");
         assert_eq!(configuration.warnings.len(), 1, "{text:?}");
     }
 }
 
-/// CFG-05.
 #[test]
-fn rewrites_alone_have_no_effect_and_are_told() {
-    let configuration = good("authorization:\n  rewrites:\n    byQueryParameter:\n      name: ns\n");
-    assert_eq!(configuration.question, Question::Path);
+fn rewrites_without_attributes_cause_a_warning() {
+    let configuration = parsed("authorization:\n  rewrites:\n    byQueryParameter:\n      name: ns\n");
+    assert_eq!(configuration.mode, AuthorizationMode::Path);
     assert!(configuration.warnings[0].contains("has no effect without"), "{:?}", configuration.warnings);
 }
 
-/// CFG-06, CFG-07.
 #[test]
-fn templates_hold_the_value_and_nothing_else() {
+fn templates_support_only_the_value() {
     let text = |namespace: &str| {
         format!(
             "authorization:\n  rewrites:\n    byQueryParameter:\n      name: ns\n    byHttpHeader:\n      name: X-Ns\n  \
              resourceAttributes:\n    namespace: '{namespace}'\n    resource: pods\n"
         )
     };
-    for (written, with) in [
+    for (template_text, rendered) in [
         ("{{ .Value }}", "a"),
         ("{{.Value}}", "a"),
         ("x-{{ .Value }}-y-{{.Value}}", "x-a-y-a"),
         ("plain", "plain"),
     ] {
-        let Question::Rewritten(template, rewrites) = good(&text(written)).question else { panic!() };
-        assert_eq!(template.namespace.with("a"), with);
+        let AuthorizationMode::Rewritten(template, rewrites) = parsed(&text(template_text)).mode else {
+            panic!()
+        };
+        assert_eq!(template.namespace.render("a"), rendered);
         assert_eq!(rewrites.query_parameter.as_deref(), Some("ns"));
         assert_eq!(rewrites.header.unwrap(), "x-ns");
     }
     for bad in ["{{ .Valu }}", "{{ .Value", "{{ printf .Value }}", "{{}}"] {
-        let problems = parse(&text(bad)).unwrap_err();
-        assert!(problems[0].starts_with("authorization.resourceAttributes.namespace: "), "{problems:?}");
+        let errors = parse(&text(bad)).unwrap_err();
+        assert!(errors[0].starts_with("authorization.resourceAttributes.namespace: "), "{errors:?}");
     }
 }
 
-/// CFG-08: names that YAML 1.1 would turn into something else.
+/// Names that YAML 1.1 would convert.
 #[test]
-fn scalars_stay_the_text_that_was_written() {
+fn scalars_keep_their_source_text() {
     for name in ["on", "yes", "y", "1e3", "007", "0x10", "true", "1.0", "12"] {
-        let Question::Resource(template) = good(&WHOLE.replace("node-0", name)).question else { panic!() };
-        assert_eq!(template.name.with(""), name);
+        let AuthorizationMode::Resource(template) = parsed(&WHOLE.replace("node-0", name)).mode else {
+            panic!()
+        };
+        assert_eq!(template.name.render(""), name);
     }
 }
 
 #[test]
-fn the_last_of_two_keys_counts() {
-    let Question::Resource(template) = good(&WHOLE.replace("name: node-0", "name: a\n    name: b")).question
+fn last_duplicate_key_wins() {
+    let AuthorizationMode::Resource(template) =
+        parsed(&WHOLE.replace("name: node-0", "name: a\n    name: b")).mode
     else {
         panic!()
     };
-    assert_eq!(template.name.with(""), "b");
+    assert_eq!(template.name.render(""), "b");
 }
 
 fn path<'a>(path: &'a str, verb: &'static str) -> Attributes<'a> {
@@ -132,8 +131,8 @@ fn path<'a>(path: &'a str, verb: &'static str) -> Attributes<'a> {
 }
 
 #[test]
-fn a_rule_fits_what_it_names_and_everything_it_does_not() {
-    let rules = good(
+fn rule_matches_named_fields_only() {
+    let rules = parsed(
         "authorization:\n  static:\n  - path: /metrics\n    verb: get\n    user:\n      name: scraper\n  - path: /open\n",
     )
     .rules;
@@ -144,25 +143,25 @@ fn a_rule_fits_what_it_names_and_everything_it_does_not() {
     assert!(rules[1].allows("", &[], &path("/open", "*")));
 }
 
-/// W9, AUTHZ-08.
 #[test]
-fn a_rule_for_groups_fits_their_members_only() {
-    let rules = good("authorization:\n  static:\n  - path: /m\n    user:\n      groups: [ops, sre]\n").rules;
+fn rule_with_groups_matches_members_only() {
+    let rules =
+        parsed("authorization:\n  static:\n  - path: /m\n    user:\n      groups: [ops, sre]\n").rules;
     assert!(rules[0].allows("a", &["dev".into(), "sre".into()], &path("/m", "get")));
     assert!(!rules[0].allows("a", &["dev".into()], &path("/m", "get")));
     assert!(!rules[0].allows("a", &[], &path("/m", "get")));
 }
 
 #[test]
-fn a_rule_that_could_never_fit_is_refused() {
-    for (rule, why) in [
+fn rule_that_never_matches_is_rejected() {
+    for (rule, reason) in [
         ("verb: get", "set path, or resourceRequest"),
         ("path: /a\n    resourceRequest: true", "remove one of them"),
     ] {
-        let problems = parse(&format!("authorization:\n  static:\n  - {rule}\n")).unwrap_err();
+        let errors = parse(&format!("authorization:\n  static:\n  - {rule}\n")).unwrap_err();
         assert!(
-            problems[0].starts_with("authorization.static[0]: ") && problems[0].contains(why),
-            "{problems:?}"
+            errors[0].starts_with("authorization.static[0]: ") && errors[0].contains(reason),
+            "{errors:?}"
         );
     }
 }

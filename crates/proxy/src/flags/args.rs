@@ -1,9 +1,8 @@
-//! The flags. Values are taken as text and checked together, so that somebody who has three of them wrong is told three times at
-//! once.
+//! The flags. Values are strings and validated together, so that all invalid flags are reported together.
 
 use clap::ArgAction;
 
-/// Settings of the proxy.
+/// Flags of the proxy.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -24,54 +23,57 @@ pub struct Args {
     pub(crate) hidden: HiddenArgs,
 }
 
-/// Where it listens and where it forwards to.
+/// Listeners, upstream and paths.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Listeners, upstream and paths")]
 pub(crate) struct ListenArgs {
-    /// Address of the plain HTTP listener. Tokens cross the network in clear text here: give callers tokens of an audience of
-    /// their own (--auth-token-audiences)
+    /// Address of the plain HTTP listener. Tokens cross the network in clear text: use tokens with a
+    /// dedicated audience (--auth-token-audiences)
     #[arg(long, value_name = "HOST:PORT", default_value = "", allow_hyphen_values = true)]
     pub(crate) insecure_listen_address: String,
     /// Address of the HTTPS listener
     #[arg(long, value_name = "HOST:PORT", default_value = "", allow_hyphen_values = true)]
     pub(crate) secure_listen_address: String,
-    /// Port on the secure address's host that serves /healthz, /readyz and /metrics over HTTPS; 0 for none
+    /// Port on the host of --secure-listen-address that serves /healthz, /readyz and /metrics over HTTPS; 0
+    /// disables it
     #[arg(long, value_name = "PORT", default_value = "0", allow_hyphen_values = true)]
     pub(crate) proxy_endpoints_port: String,
-    /// Where requests go; its path and query are put before theirs
+    /// URL of the upstream. Its path and query are prepended to those of each request
     #[arg(long, value_name = "URL", default_value = "", allow_hyphen_values = true)]
     pub(crate) upstream: String,
-    /// Speak HTTP/2 in clear text to the upstream, also if its URL says https
+    /// Use HTTP/2 without TLS (h2c) to the upstream, even for an https URL
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL", default_value = "false", default_missing_value = "true")]
     pub(crate) upstream_force_h2c: String,
-    /// Trust only these authorities for the upstream. HTTP/2 to it is off then
+    /// CA certificates of the upstream, instead of the system's. Disables HTTP/2 to the upstream
     #[arg(long, value_name = "FILE", default_value = "", allow_hyphen_values = true)]
     pub(crate) upstream_ca_file: String,
-    /// Client certificate for the upstream; only together with --upstream-ca-file
+    /// Client certificate for the upstream; requires --upstream-ca-file
     #[arg(long, value_name = "FILE", default_value = "", allow_hyphen_values = true)]
     pub(crate) upstream_client_cert_file: String,
-    /// Key of that certificate
+    /// Private key of --upstream-client-cert-file
     #[arg(long, value_name = "FILE", default_value = "", allow_hyphen_values = true)]
     pub(crate) upstream_client_key_file: String,
-    /// Send this as Host to the upstream, instead of what the client sent
+    /// Host header sent to the upstream, instead of the client's
     #[arg(long, value_name = "HOST", default_value = "", allow_hyphen_values = true)]
     pub(crate) upstream_host_header: String,
-    /// The authorization configuration
+    /// Authorization configuration file
     #[arg(long, value_name = "FILE", default_value = "", allow_hyphen_values = true)]
     pub(crate) config_file: String,
-    /// Patterns of paths that are served at all; everything else is 404. Not together with --ignore-paths
+    /// Path patterns that are served; other paths are answered with 404. Mutually exclusive with
+    /// --ignore-paths
     #[arg(long, value_name = "PATTERNS", action = ArgAction::Append, allow_hyphen_values = true)]
     pub(crate) allow_paths: Vec<String>,
-    /// Patterns of paths that are forwarded without authentication and authorization
+    /// Path patterns that are forwarded without authentication and authorization
     #[arg(long, value_name = "PATTERNS", action = ArgAction::Append, allow_hyphen_values = true)]
     pub(crate) ignore_paths: Vec<String>,
-    /// Protocols that a client may switch to; others are ignored. Never h2c
+    /// Protocols that a client may upgrade to (default websocket); other upgrade requests are ignored. h2c is
+    /// not allowed
     #[arg(long, value_name = "NAMES", action = ArgAction::Append, allow_hyphen_values = true)]
     pub(crate) upgrade_protocols: Vec<String>,
-    /// Serve HTTP/1.1 only
+    /// Disable HTTP/2
     #[arg(long = "http2-disable", num_args = 0..=1, require_equals = true, value_name = "BOOL", default_value = "false", default_missing_value = "true")]
     pub(crate) http2_disable: String,
-    /// Streams of one HTTP/2 connection at once
+    /// Maximum concurrent streams per HTTP/2 connection
     #[arg(
         long = "http2-max-concurrent-streams",
         value_name = "COUNT",
@@ -79,7 +81,7 @@ pub(crate) struct ListenArgs {
         allow_hyphen_values = true
     )]
     pub(crate) http2_max_concurrent_streams: String,
-    /// Largest HTTP/2 frame, and the window of a stream
+    /// Maximum HTTP/2 frame size, and flow-control window of a stream
     #[arg(
         long = "http2-max-size",
         value_name = "BYTES",
@@ -89,169 +91,173 @@ pub(crate) struct ListenArgs {
     pub(crate) http2_max_size: String,
 }
 
-/// How TLS is served.
+/// Serving TLS.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Serving TLS")]
 pub(crate) struct TlsArgs {
-    /// The certificate that is served, with its chain; a self-signed one is made when there is none
+    /// Serving certificate with its chain; without it a self-signed certificate is generated
     #[arg(long, value_name = "FILE", default_value = "", allow_hyphen_values = true)]
     pub(crate) tls_cert_file: String,
-    /// Key of that certificate
+    /// Private key of --tls-cert-file
     #[arg(long, value_name = "FILE", default_value = "", allow_hyphen_values = true)]
     pub(crate) tls_private_key_file: String,
-    /// Lowest version of TLS: VersionTLS12 or VersionTLS13 (VersionTLS10 and VersionTLS11 are taken for 12)
+    /// Minimum TLS version: VersionTLS12 or VersionTLS13 (VersionTLS10 and VersionTLS11 are treated as
+    /// VersionTLS12)
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12", allow_hyphen_values = true)]
     pub(crate) tls_min_version: String,
-    /// Cipher suites of TLS 1.2, by their IANA names; else all that are safe
+    /// TLS 1.2 cipher suites by IANA name; all secure ones by default
     #[arg(long, value_name = "NAMES", action = ArgAction::Append, allow_hyphen_values = true)]
     pub(crate) tls_cipher_suites: Vec<String>,
-    /// Time between two looks at certificates on disk
+    /// Interval at which certificate files are checked for changes
     #[arg(long, value_name = "DURATION", default_value = "1m", allow_hyphen_values = true)]
     pub(crate) tls_reload_interval: String,
 }
 
-/// Who is asking.
+/// Authentication.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Authentication")]
 pub(crate) struct AuthenticationArgs {
-    /// Authorities whose client certificates name users; on the HTTPS listener only
+    /// CA certificates for client certificates on the HTTPS listener
     #[arg(long, value_name = "FILE", default_value = "", allow_hyphen_values = true)]
     pub(crate) client_ca_file: String,
-    /// Tell the upstream who is asking, by headers
+    /// Send the identity of the user to the upstream in headers
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL", default_value = "false", default_missing_value = "true")]
     pub(crate) auth_header_fields_enabled: String,
-    /// Header for the user
+    /// Header that contains the user name
     #[arg(long, value_name = "NAME", default_value = "x-remote-user", allow_hyphen_values = true)]
     pub(crate) auth_header_user_field_name: String,
-    /// Header for the groups
+    /// Header that contains the groups
     #[arg(long, value_name = "NAME", default_value = "x-remote-groups", allow_hyphen_values = true)]
     pub(crate) auth_header_groups_field_name: String,
-    /// What stands between two groups
+    /// Separator between groups
     #[arg(long, value_name = "TEXT", default_value = "|", allow_hyphen_values = true)]
     pub(crate) auth_header_groups_field_separator: String,
-    /// Audiences that a token must be for; with one of its own, a token that was captured here is worth nothing elsewhere
+    /// Accepted token audiences. A token with a dedicated audience is useless elsewhere if it is captured
     #[arg(long, value_name = "NAMES", action = ArgAction::Append, allow_hyphen_values = true)]
     pub(crate) auth_token_audiences: Vec<String>,
-    /// What is answered while the API server cannot be asked about a token: 401 as ever, or 503 with Retry-After
+    /// Status when a token cannot be reviewed because the API server is unavailable: 401 as kube-rbac-proxy,
+    /// or 503 with Retry-After
     #[arg(long, value_name = "STATUS", default_value = "401", allow_hyphen_values = true)]
     pub(crate) authentication_outage_status: String,
 }
 
-/// Tokens of an identity provider.
+/// OpenID Connect.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "OpenID Connect, instead of the API server")]
+#[command(next_help_heading = "OpenID Connect instead of TokenReview")]
 pub(crate) struct OidcArgs {
-    /// The issuer; tokens are verified here then, and neither TokenReviews nor client certificates are used
+    /// Issuer URL. Tokens are verified locally then, and neither TokenReviews nor client certificates are
+    /// used
     #[arg(long, value_name = "URL", default_value = "", allow_hyphen_values = true)]
     pub(crate) oidc_issuer: String,
-    /// Audience of its tokens
+    /// Expected audience of the tokens
     #[arg(long = "oidc-clientID", value_name = "ID", default_value = "", allow_hyphen_values = true)]
     pub(crate) oidc_client_id: String,
-    /// Claim that holds the groups
+    /// Claim that contains the groups
     #[arg(long, value_name = "CLAIM", default_value = "groups", allow_hyphen_values = true)]
     pub(crate) oidc_groups_claim: String,
-    /// Claim that holds the user
+    /// Claim that contains the user name
     #[arg(long, value_name = "CLAIM", default_value = "email", allow_hyphen_values = true)]
     pub(crate) oidc_username_claim: String,
-    /// Put before each user
+    /// Prefix of user names
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub(crate) oidc_username_prefix: String,
-    /// Put before each group
+    /// Prefix of groups
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub(crate) oidc_groups_prefix: String,
-    /// Signatures that are accepted, one per flag: RS, ES or PS with 256, 384 or 512
+    /// Accepted signing algorithm, repeatable: RS, ES or PS with 256, 384 or 512
     #[arg(long, value_name = "NAME", action = ArgAction::Append, default_value = "RS256", allow_hyphen_values = true)]
     pub(crate) oidc_sign_alg: Vec<String>,
-    /// Authorities of the issuer's certificate; else those of the system
+    /// CA certificates of the issuer, instead of the system's
     #[arg(long, value_name = "FILE", default_value = "", allow_hyphen_values = true)]
     pub(crate) oidc_ca_file: String,
 }
 
-/// The way to the API server, and what is remembered of its answers.
+/// API server access and caches.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "API server")]
 pub(crate) struct KubernetesArgs {
-    /// A kubeconfig; else the pod's service account
+    /// Kubeconfig file; by default the service account of the pod is used
     #[arg(long, value_name = "FILE", default_value = "", allow_hyphen_values = true)]
     pub(crate) kubeconfig: String,
-    /// Requests a second to the API server; 0 for no limit. Needs --kube-api-burst
+    /// Maximum requests per second to the API server; 0 disables the limit. Requires --kube-api-burst
     #[arg(long, value_name = "RATE", default_value = "0", allow_hyphen_values = true)]
     pub(crate) kube_api_qps: String,
-    /// How many of them may come at once
+    /// Burst of requests to the API server above --kube-api-qps
     #[arg(long, value_name = "COUNT", default_value = "0", allow_hyphen_values = true)]
     pub(crate) kube_api_burst: String,
-    /// How long the API server may take for an answer, repeats included
+    /// Deadline of a review by the API server, retries included
     #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true)]
     pub(crate) kube_api_timeout: String,
-    /// How long the owner of a token is remembered
+    /// Cache lifetime of authenticated tokens
     #[arg(long, value_name = "DURATION", default_value = "2m", allow_hyphen_values = true)]
     pub(crate) token_cache_ttl: String,
-    /// How long it is remembered that a token is bad
+    /// Cache lifetime of rejected tokens
     #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true)]
     pub(crate) token_error_cache_ttl: String,
-    /// How long it is remembered that something is allowed
+    /// Cache lifetime of allowed requests
     #[arg(long, value_name = "DURATION", default_value = "5m", allow_hyphen_values = true)]
     pub(crate) authorization_allow_ttl: String,
-    /// How long it is remembered that something is denied
+    /// Cache lifetime of denied requests
     #[arg(long, value_name = "DURATION", default_value = "30s", allow_hyphen_values = true)]
     pub(crate) authorization_deny_ttl: String,
-    /// Entries of each cache at most
+    /// Maximum entries per cache
     #[arg(long, value_name = "COUNT", default_value = "16384", allow_hyphen_values = true)]
     pub(crate) cache_max_entries: String,
-    /// Bytes of each cache at most
+    /// Maximum size of each cache
     #[arg(long, value_name = "BYTES", default_value = "16777216", allow_hyphen_values = true)]
     pub(crate) cache_max_bytes: String,
 }
 
-/// What clients may take.
+/// Limits for clients.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Limits for clients")]
+#[command(next_help_heading = "Client limits")]
 pub(crate) struct LimitArgs {
-    /// Connections at once; more wait until one is closed
+    /// Maximum client connections; further ones wait until one is closed
     #[arg(long, value_name = "COUNT", default_value = "16384", allow_hyphen_values = true)]
     pub(crate) max_connections: String,
-    /// Bytes of a request's head at most
+    /// Maximum size of request headers
     #[arg(long, value_name = "BYTES", default_value = "32768", allow_hyphen_values = true)]
     pub(crate) max_header_bytes: String,
-    /// How long a client may take for the head of a request
+    /// Deadline for a client to send request headers
     #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true)]
     pub(crate) header_timeout: String,
-    /// How long a connection may be without a request
+    /// Maximum time a connection may be idle
     #[arg(long, value_name = "DURATION", default_value = "2m", allow_hyphen_values = true)]
     pub(crate) idle_timeout: String,
-    /// How long a client may neither read nor send what is waited for
+    /// Maximum time a client may neither read the response nor send its body
     #[arg(long, value_name = "DURATION", default_value = "5m", allow_hyphen_values = true)]
     pub(crate) stall_timeout: String,
 }
 
-/// How this process lives.
+/// The process.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "This process")]
+#[command(next_help_heading = "Process")]
 pub(crate) struct ProcessArgs {
-    /// Threads that serve; 0 for one per processor
+    /// Worker threads; 0 means one per CPU, at most 4
     #[arg(long, value_name = "COUNT", default_value = "0", allow_hyphen_values = true)]
     pub(crate) workers: String,
-    /// How long requests under way may take after a signal to end
+    /// Deadline for requests in flight after SIGTERM
     #[arg(long, value_name = "DURATION", default_value = "20s", allow_hyphen_values = true)]
     pub(crate) drain_timeout: String,
-    /// Address of metrics and health over plain HTTP; none when empty. Use one of 127.0.0.1, or keep others away from it
+    /// Address of the metrics and health endpoints over plain HTTP; empty disables them. Bind it to 127.0.0.1
+    /// or restrict access to it
     #[arg(long, value_name = "HOST:PORT", default_value = "", allow_hyphen_values = true)]
     pub(crate) metrics_listen_address: String,
-    /// Log every decision as one line of JSON: who, what, how it ended; never a token
+    /// Log every request as one JSON line with user, path and outcome; never a token
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL", default_value = "false", default_missing_value = "true")]
     pub(crate) access_log: String,
-    /// How log lines look: json or pretty
+    /// Log format: json or pretty
     #[arg(long, value_name = "FORMAT", default_value = "json", allow_hyphen_values = true)]
     pub(crate) log_format: String,
-    /// Print the version and end; raw for the long form
+    /// Print the version and exit; `raw` prints the long form
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "FORM", default_missing_value = "true")]
     pub(crate) version: Option<String>,
 }
 
-/// Flags that manifests pass and nobody needs to be shown.
+/// Flags that manifests pass, hidden from the help.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct HiddenArgs {
-    /// How much is logged: 0 for what matters, 2 for refusals, 4 and more for everything
+    /// Log verbosity: 0 for important events, 2 for rejected requests, 4 and above for everything
     #[arg(
         short = 'v',
         long = "v",
@@ -261,18 +267,18 @@ pub(crate) struct HiddenArgs {
         allow_hyphen_values = true
     )]
     pub(crate) verbosity: String,
-    /// Taken and not used: levels by file
+    /// Accepted without effect: log levels by file
     #[arg(long, hide = true, value_name = "LEVELS", allow_hyphen_values = true)]
     pub(crate) vmodule: Option<String>,
-    /// Taken and not used: lines are written at once
+    /// Accepted without effect: log lines are written immediately
     #[arg(long, hide = true, value_name = "DURATION", default_value = "5s", allow_hyphen_values = true)]
     pub(crate) log_flush_frequency: String,
     #[command(flatten)]
-    pub(crate) dead: super::dead::DeadArgs,
+    pub(crate) deprecated: super::deprecated::DeprecatedArgs,
 }
 
 impl Args {
-    /// The form in which the version is wanted, if it is: `true`, `raw`, or a version to be reported.
+    /// Returns the requested version format, if any: `true`, `raw`, or a version to report.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.process.version.as_deref().filter(|form| *form != "false")

@@ -1,15 +1,15 @@
-//! Lists as flags take them: commas split, double quotes protect, a flag that is repeated adds.
+//! List flags: comma-separated, with double quotes; repeated flags add up.
 
-/// The values of a list flag, in their order. `None` for a quote that is opened and not closed, or stands in the middle.
-pub(crate) fn split_all(given: &[String]) -> Option<Vec<String>> {
+/// Parses the values of a list flag; `None` for a quote that is not closed or not at the start of a value.
+pub(crate) fn parse_list(flag_values: &[String]) -> Option<Vec<String>> {
     let mut values = Vec::new();
-    for line in given.iter().filter(|line| !line.is_empty()) {
-        split(line, &mut values)?;
+    for line in flag_values.iter().filter(|line| !line.is_empty()) {
+        parse_line(line, &mut values)?;
     }
     Some(values)
 }
 
-fn split(line: &str, values: &mut Vec<String>) -> Option<()> {
+fn parse_line(line: &str, values: &mut Vec<String>) -> Option<()> {
     let mut rest = line;
     loop {
         if let Some(mut quoted) = rest.strip_prefix('"') {
@@ -17,11 +17,11 @@ fn split(line: &str, values: &mut Vec<String>) -> Option<()> {
             loop {
                 let (before, after) = quoted.split_once('"')?;
                 value.push_str(before);
-                // Two quotes are one that is meant.
+                // A doubled quote stands for one.
                 match after.strip_prefix('"') {
-                    Some(more) => {
+                    Some(remaining) => {
                         value.push('"');
-                        quoted = more;
+                        quoted = remaining;
                     }
                     None => {
                         rest = after;
@@ -31,21 +31,21 @@ fn split(line: &str, values: &mut Vec<String>) -> Option<()> {
             }
             values.push(value);
             match rest.strip_prefix(',') {
-                Some(more) => rest = more,
+                Some(remaining) => rest = remaining,
                 None if rest.is_empty() => return Some(()),
                 None => return None,
             }
         } else {
-            let (value, more) = match rest.split_once(',') {
-                Some((value, more)) => (value, Some(more)),
+            let (value, remaining) = match rest.split_once(',') {
+                Some((value, remaining)) => (value, Some(remaining)),
                 None => (rest, None),
             };
             if value.contains('"') {
                 return None;
             }
             values.push(value.to_owned());
-            match more {
-                Some(more) => rest = more,
+            match remaining {
+                Some(remaining) => rest = remaining,
                 None => return Some(()),
             }
         }

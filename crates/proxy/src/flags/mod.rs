@@ -1,17 +1,17 @@
-//! The command line: the flags of kube-rbac-proxy with their defaults and their parsing rules, and ours beside them.
+//! Command-line flags: those of kube-rbac-proxy with their defaults and parsing rules, and additional ones.
 
 mod args;
 mod csv;
-mod dead;
-mod words;
+mod deprecated;
+mod normalize;
 
 pub use self::args::Args;
 pub(crate) use self::args::{
     AuthenticationArgs, HiddenArgs, KubernetesArgs, LimitArgs, ListenArgs, OidcArgs, ProcessArgs, TlsArgs,
 };
-pub(crate) use self::csv::split_all;
-pub(crate) use self::dead::{Given, Kind};
-pub use self::words::{called_as_upstream, normalized};
+pub(crate) use self::csv::parse_list;
+pub(crate) use self::deprecated::{DeprecatedFlag, ValueKind};
+pub use self::normalize::{called_as_upstream, normalized};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
-//! Patterns of paths, in the dialect of Go's `path.Match`: the whole path must match, `*` and `?` do not cross slashes.
+//! Path patterns with the semantics of Go's `path.Match`: the whole path must match, `*` and `?` do not match
+//! a slash.
 
-/// A pattern that can be matched.
+/// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     parts: Vec<Part>,
@@ -10,23 +11,23 @@ pub(crate) struct Pattern {
 enum Part {
     /// This character.
     Char(char),
-    /// Any one but a slash.
-    One,
-    /// Any run without a slash.
-    Run,
-    /// One of these ranges, or none of them. Go lets a class match a slash too.
+    /// Any character except a slash.
+    AnyChar,
+    /// Any sequence without a slash.
+    Star,
+    /// A character in (or not in) one of the ranges. As in Go, a class can match a slash.
     Class { negated: bool, ranges: Vec<(char, char)> },
 }
 
 impl Pattern {
-    /// Reads a pattern; `None` for one that is not well formed.
+    /// Parses a pattern; `None` when it is malformed.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = Vec::new();
         let mut chars = text.chars().peekable();
         while let Some(char) = chars.next() {
             parts.push(match char {
-                '*' => Part::Run,
-                '?' => Part::One,
+                '*' => Part::Star,
+                '?' => Part::AnyChar,
                 '\\' => Part::Char(chars.next()?),
                 '[' => {
                     let negated = chars.next_if_eq(&'^').is_some();
@@ -45,7 +46,7 @@ impl Pattern {
         Some(Self { parts })
     }
 
-    /// Whether the whole of a path matches.
+    /// Returns whether the whole path matches.
     pub(crate) fn matches(&self, path: &str) -> bool {
         matches(&self.parts, path)
     }
@@ -59,44 +60,44 @@ fn class_char(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<ch
     }
 }
 
-/// Walks along both; a `*` that fails is tried again one character later, which takes at most one such memory, since a later `*`
-/// makes an earlier one's choice irrelevant.
+/// Matches greedily. When a match fails after a `*`, that `*` takes one more character; only the last `*`
+/// needs to be remembered, because it makes the choices of earlier ones irrelevant.
 fn matches(parts: &[Part], path: &str) -> bool {
-    let (mut rest, mut text) = (parts, path);
-    let mut again: Option<(&[Part], &str)> = None;
+    let (mut pattern, mut text) = (parts, path);
+    let mut backtrack: Option<(&[Part], &str)> = None;
     loop {
-        let stepped = match rest.split_first() {
+        let step = match pattern.split_first() {
             None if text.is_empty() => return true,
             None => None,
-            Some((Part::Run, more)) => {
-                again = Some((more, text));
-                Some((more, text))
+            Some((Part::Star, remaining)) => {
+                backtrack = Some((remaining, text));
+                Some((remaining, text))
             }
-            Some((part, more)) => {
+            Some((part, remaining)) => {
                 let mut chars = text.chars();
-                chars.next().filter(|&char| fits(part, char)).map(|_| (more, chars.as_str()))
+                chars.next().filter(|&char| matches_char(part, char)).map(|_| (remaining, chars.as_str()))
             }
         };
-        match stepped {
-            Some(next) => (rest, text) = next,
+        match step {
+            Some(next) => (pattern, text) = next,
             None => {
-                let Some((more, from)) = again else { return false };
-                let mut chars = from.chars();
+                let Some((remaining, start)) = backtrack else { return false };
+                let mut chars = start.chars();
                 if chars.next().is_none_or(|char| char == '/') {
                     return false;
                 }
-                again = Some((more, chars.as_str()));
-                (rest, text) = (more, chars.as_str());
+                backtrack = Some((remaining, chars.as_str()));
+                (pattern, text) = (remaining, chars.as_str());
             }
         }
     }
 }
 
-fn fits(part: &Part, char: char) -> bool {
+fn matches_char(part: &Part, char: char) -> bool {
     match part {
-        Part::Char(wanted) => *wanted == char,
-        Part::One => char != '/',
-        Part::Run => false,
+        Part::Char(expected) => *expected == char,
+        Part::AnyChar => char != '/',
+        Part::Star => false,
         Part::Class { negated, ranges } => {
             ranges.iter().any(|&(low, high)| (low..=high).contains(&char)) != *negated
         }
@@ -108,8 +109,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_whole_paths_and_stars_stay_between_slashes() {
-        for (pattern, path, fits) in [
+    fn patterns_match_whole_paths_within_slashes() {
+        for (pattern, path, is_match) in [
             ("/metrics", "/metrics", true),
             ("/metrics", "/metrics/", false),
             ("/api/v1/*", "/api/v1/label", true),
@@ -131,20 +132,19 @@ mod tests {
             ("/ä?", "/äö", true),
             ("", "", true),
         ] {
-            assert_eq!(Pattern::parse(pattern).unwrap().matches(path), fits, "{pattern} {path}");
+            assert_eq!(Pattern::parse(pattern).unwrap().matches(path), is_match, "{pattern} {path}");
         }
     }
 
-    /// CLI-04.
     #[test]
-    fn patterns_that_are_not_well_formed_are_refused() {
+    fn malformed_patterns_are_rejected() {
         for bad in ["[", "/[a", "/[]", "/[-]", "/[a-]", "/a\\", "/[^]"] {
             assert_eq!(Pattern::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
-    fn many_stars_take_no_time() {
+    fn many_stars_do_not_backtrack_exponentially() {
         let pattern = Pattern::parse(&format!("/{}b", "*a".repeat(200))).unwrap();
         assert!(!pattern.matches(&format!("/{}", "a".repeat(5_000))));
     }

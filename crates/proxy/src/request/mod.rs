@@ -1,7 +1,7 @@
-//! What is read from the head of a request: pure functions, so that every refusal can be shown without a socket.
+//! Parsing of request heads: pure functions, testable without a socket.
 
-pub(crate) mod connection;
 pub(crate) mod glob;
+pub(crate) mod hop_by_hop;
 pub(crate) mod path;
 pub(crate) mod protected;
 pub(crate) mod query;

@@ -1,51 +1,51 @@
-//! The path of a request, read in the one way that leaves no second one. RBAC, the patterns of `--ignore-paths` and the upstream
-//! each look at the path; a path that two of them could understand differently is refused before any of them sees it (W6, W14).
+//! Request paths. RBAC, the `--ignore-paths` patterns and the upstream each interpret the path; a path that
+//! two of them could interpret differently is rejected before any of them sees it.
 
 use std::borrow::Cow;
 
-/// Why a path is refused.
+/// Why a path is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ambiguous {
-    /// It does not begin with a slash.
+pub(crate) enum PathError {
+    /// It does not start with a slash.
     NotAbsolute,
-    /// Two slashes in a row: some servers take them for one.
+    /// Two consecutive slashes: some servers merge them.
     EmptySegment,
-    /// `.` or `..`, also encoded, also with parameters behind: some servers walk along them.
+    /// `.` or `..`, also encoded or with parameters: some servers resolve them.
     DotSegment,
-    /// A backslash, also encoded: some servers take it for a slash.
+    /// A backslash, also encoded: some servers treat it as a slash.
     Backslash,
-    /// A slash in its encoded form: some servers take it for a slash.
+    /// An encoded slash: some servers treat it as a slash.
     EncodedSlash,
-    /// A zero byte: some servers stop there.
+    /// A NUL byte: some servers stop there.
     Nul,
     /// A percent sign without two hexadecimal digits.
     BadEscape,
-    /// Not UTF-8 when decoded: the API server cannot be asked about it.
-    NotText,
+    /// Not UTF-8 when decoded: a SubjectAccessReview cannot contain it.
+    NotUtf8,
 }
 
-/// The decoded path, if it can be read in one way only.
-pub(crate) fn canonical(raw: &str) -> Result<Cow<'_, str>, Ambiguous> {
+/// Returns the decoded path, if it has only one interpretation.
+pub(crate) fn canonicalize(raw: &str) -> Result<Cow<'_, str>, PathError> {
     if !raw.starts_with('/') {
-        return Err(Ambiguous::NotAbsolute);
+        return Err(PathError::NotAbsolute);
     }
     let decoded = decode(raw)?;
     let mut segments = decoded.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {
         let name = segment.split(';').next().unwrap_or_default();
         if segment.is_empty() && segments.peek().is_some() {
-            return Err(Ambiguous::EmptySegment);
+            return Err(PathError::EmptySegment);
         }
         if name == "." || name == ".." {
-            return Err(Ambiguous::DotSegment);
+            return Err(PathError::DotSegment);
         }
     }
     Ok(decoded)
 }
 
-fn decode(raw: &str) -> Result<Cow<'_, str>, Ambiguous> {
+fn decode(raw: &str) -> Result<Cow<'_, str>, PathError> {
     if raw.contains('\\') {
-        return Err(Ambiguous::Backslash);
+        return Err(PathError::Backslash);
     }
     if !raw.contains('%') {
         return Ok(Cow::Borrowed(raw));
@@ -58,21 +58,21 @@ fn decode(raw: &str) -> Result<Cow<'_, str>, Ambiguous> {
             bytes.push(byte);
             continue;
         }
-        let (decoded, after) = escape(after).ok_or(Ambiguous::BadEscape)?;
+        let (decoded, after) = decode_escape(after).ok_or(PathError::BadEscape)?;
         match decoded {
-            b'/' => return Err(Ambiguous::EncodedSlash),
-            b'\\' => return Err(Ambiguous::Backslash),
-            0 => return Err(Ambiguous::Nul),
+            b'/' => return Err(PathError::EncodedSlash),
+            b'\\' => return Err(PathError::Backslash),
+            0 => return Err(PathError::Nul),
             byte => bytes.push(byte),
         }
         rest = after;
     }
-    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| Ambiguous::NotText)
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| PathError::NotUtf8)
 }
 
-/// The byte of two hexadecimal digits, and what is behind them.
-pub(super) fn escape(after_sign: &[u8]) -> Option<(u8, &[u8])> {
-    let (digits, rest) = after_sign.split_at_checked(2)?;
+/// Decodes two hexadecimal digits and returns the rest.
+pub(super) fn decode_escape(after_percent: &[u8]) -> Option<(u8, &[u8])> {
+    let (digits, rest) = after_percent.split_at_checked(2)?;
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let value = digit(*digits.first()?)? * 16 + digit(*digits.last()?)?;
     Some((u8::try_from(value).ok()?, rest))
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordinary_paths_are_what_they_are() {
+    fn unambiguous_paths_are_decoded() {
         for (raw, decoded) in [
             ("/", "/"),
             ("/metrics", "/metrics"),
@@ -95,15 +95,14 @@ mod tests {
             ("/%2ehidden", "/.hidden"),
             ("/100%25", "/100%"),
         ] {
-            assert_eq!(canonical(raw).unwrap(), decoded, "{raw}");
+            assert_eq!(canonicalize(raw).unwrap(), decoded, "{raw}");
         }
     }
 
-    /// W6, W14; PATH-01 to PATH-08.
     #[test]
-    fn what_two_readers_could_understand_differently_is_refused() {
-        use Ambiguous::*;
-        for (raw, why) in [
+    fn ambiguous_paths_are_rejected() {
+        use PathError::*;
+        for (raw, error) in [
             ("metrics", NotAbsolute),
             ("", NotAbsolute),
             ("//metrics", EmptySegment),
@@ -125,9 +124,9 @@ mod tests {
             ("/a%2", BadEscape),
             ("/a%+1", BadEscape),
             ("/a%zz", BadEscape),
-            ("/%ff", NotText),
+            ("/%ff", NotUtf8),
         ] {
-            assert_eq!(canonical(raw), Err(why), "{raw}");
+            assert_eq!(canonicalize(raw), Err(error), "{raw}");
         }
     }
 }

@@ -1,42 +1,44 @@
-//! Headers by which an upstream knows who is asking. Nobody but the proxy may set them (W1, W2).
+//! Identity headers. Only the proxy may set them.
 
 use http::header::HeaderMap;
 
-/// Names that upstreams of Kubernetes proxies trust, whatever names are configured here.
-const FAMILY: [&str; 4] = ["x-remote-user", "x-remote-group", "x-remote-groups", "x-remote-uid"];
-const FAMILY_PREFIX: &str = "x-remote-extra-";
+/// Names that upstreams of Kubernetes proxies trust, in addition to the configured ones.
+const REMOTE_HEADERS: [&str; 4] = ["x-remote-user", "x-remote-group", "x-remote-groups", "x-remote-uid"];
+const REMOTE_EXTRA_PREFIX: &str = "x-remote-extra-";
 
-/// The set of protected names.
+/// The set of protected header names.
 #[derive(Clone, Debug)]
-pub(crate) struct Protected {
+pub(crate) struct ProtectedHeaders {
     configured: Vec<String>,
 }
 
-impl Protected {
-    /// The family and these.
+impl ProtectedHeaders {
+    /// Protects the `X-Remote-*` headers and the given names.
     pub(crate) fn new<'a>(configured: impl IntoIterator<Item = &'a str>) -> Self {
         let folded = |name: &str| fold(name.as_bytes()).map(char::from).collect::<String>();
-        let configured = configured.into_iter().map(folded).filter(|name| !FAMILY.contains(&name.as_str()));
+        let configured =
+            configured.into_iter().map(folded).filter(|name| !REMOTE_HEADERS.contains(&name.as_str()));
         Self { configured: configured.collect() }
     }
 
-    /// Whether a name is protected, however it is spelled: many servers take `_` for `-`.
+    /// Returns whether a name is protected. `_` and `-` count as equal, because many servers do not
+    /// distinguish them.
     pub(crate) fn covers(&self, name: &str) -> bool {
         let name = name.as_bytes();
-        let is = |wanted: &str| name.len() == wanted.len() && fold(name).eq(wanted.bytes());
-        // Nearly every header is told apart by its first letter.
-        let family = matches!(name.first(), Some(b'x' | b'X'))
-            && (FAMILY.iter().any(|wanted| is(wanted))
+        let equals = |expected: &str| name.len() == expected.len() && fold(name).eq(expected.bytes());
+        // Fast path: nearly every header differs in its first letter.
+        let is_remote_header = matches!(name.first(), Some(b'x' | b'X'))
+            && (REMOTE_HEADERS.iter().any(|expected| equals(expected))
                 || name
-                    .get(..FAMILY_PREFIX.len())
-                    .is_some_and(|begin| fold(begin).eq(FAMILY_PREFIX.bytes())));
-        family || self.configured.iter().any(|wanted| is(wanted))
+                    .get(..REMOTE_EXTRA_PREFIX.len())
+                    .is_some_and(|prefix| fold(prefix).eq(REMOTE_EXTRA_PREFIX.bytes())));
+        is_remote_header || self.configured.iter().any(|expected| equals(expected))
     }
 
-    /// Removes every protected header. Says whether there was one.
+    /// Removes all protected headers. Returns whether there were any.
     pub(crate) fn strip(&self, headers: &mut HeaderMap) -> bool {
         let mut found = false;
-        // One at a time: there are nearly never any, and looking must not allocate.
+        // One at a time: there are almost never any, and the search must not allocate.
         while let Some(name) = headers.keys().find(|name| self.covers(name.as_str())).cloned() {
             headers.remove(name);
             found = true;
@@ -55,10 +57,9 @@ mod tests {
 
     use super::*;
 
-    /// W2, HDR-01, HDR-11.
     #[test]
-    fn the_family_and_the_configured_names_are_covered_in_every_spelling() {
-        let protected = Protected::new(["X-Caller", "x-remote-user"]);
+    fn remote_and_configured_names_match_in_every_spelling() {
+        let protected = ProtectedHeaders::new(["X-Caller", "x-remote-user"]);
         for name in [
             "x-remote-user",
             "X_Remote_User",
@@ -80,8 +81,8 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_them_is_removed_and_nothing_else() {
-        let protected = Protected::new(["x-caller"]);
+    fn strip_removes_all_values_and_nothing_else() {
+        let protected = ProtectedHeaders::new(["x-caller"]);
         let mut headers = HeaderMap::new();
         for name in ["x-remote-user", "x-remote-user", "x_caller", "x-remote-extra-a", "accept", "x-caller"] {
             headers.append(HeaderName::from_static(name), "root".parse().unwrap());

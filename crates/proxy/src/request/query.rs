@@ -1,18 +1,19 @@
-//! Values of one parameter of a query, for rewrites.
+//! Query parameters, for rewrites.
 
-/// The query cannot be read in one way only: a value that is hidden in it would reach the upstream without being authorized (W5).
+/// The query has more than one interpretation: a hidden value would reach the upstream without being
+/// authorized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unreadable;
+pub(crate) struct AmbiguousQuery;
 
-/// All values of a parameter, in their order.
-pub(crate) fn values(query: &str, name: &str) -> Result<Vec<String>, Unreadable> {
+/// Returns all values of a parameter, in order.
+pub(crate) fn values(query: &str, name: &str) -> Result<Vec<String>, AmbiguousQuery> {
     if query.contains(';') {
-        return Err(Unreadable);
+        return Err(AmbiguousQuery);
     }
     let mut values = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        // Every pair is decoded, also those that are not asked for: a bad one may be read as good by others.
+        // Every pair is decoded, also unrelated ones: another parser may accept what this one rejects.
         let (key, value) = (decode(key)?, decode(value)?);
         if key == name {
             values.push(value);
@@ -21,7 +22,7 @@ pub(crate) fn values(query: &str, name: &str) -> Result<Vec<String>, Unreadable>
     Ok(values)
 }
 
-fn decode(text: &str) -> Result<String, Unreadable> {
+fn decode(text: &str) -> Result<String, AmbiguousQuery> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -29,14 +30,14 @@ fn decode(text: &str) -> Result<String, Unreadable> {
         match byte {
             b'+' => bytes.push(b' '),
             b'%' => {
-                let (decoded, after) = super::path::escape(after).ok_or(Unreadable)?;
+                let (decoded, after) = super::path::decode_escape(after).ok_or(AmbiguousQuery)?;
                 bytes.push(decoded);
                 rest = after;
             }
             byte => bytes.push(byte),
         }
     }
-    String::from_utf8(bytes).map_err(|_| Unreadable)
+    String::from_utf8(bytes).map_err(|_| AmbiguousQuery)
 }
 
 #[cfg(test)]
@@ -44,17 +45,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_values_come_in_their_order_also_empty_ones() {
+    fn values_keep_order_and_empty_values() {
         assert_eq!(values("ns=a&x=1&ns=b+c&ns=&ns&n%73=%64", "ns").unwrap(), ["a", "b c", "", "", "d"]);
         assert!(values("", "ns").unwrap().is_empty());
         assert!(values("x=1", "ns").unwrap().is_empty());
     }
 
-    /// W5.
     #[test]
-    fn a_query_that_others_could_read_differently_is_refused() {
+    fn ambiguous_queries_are_rejected() {
         for query in ["ns=a;ns=b", "ns=a&x=%zz", "ns=a&%", "ns=%ff", "x=1;&ns=a"] {
-            assert_eq!(values(query, "ns"), Err(Unreadable), "{query}");
+            assert_eq!(values(query, "ns"), Err(AmbiguousQuery), "{query}");
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The Kubernetes verb of an HTTP method.
+//! Kubernetes verbs of HTTP methods.
 
 use http::Method;
 
-/// The verb. What is not known is `*`, which only a rule that lists `*` allows; methods are told apart by case.
-pub(crate) fn of(method: &Method) -> &'static str {
+/// Returns the verb of a method. Unknown methods map to `*`, which only a rule that lists `*` allows. Methods
+/// are case-sensitive.
+pub(crate) fn for_method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "get",
         Method::POST => "create",
@@ -18,9 +19,8 @@ pub(crate) fn of(method: &Method) -> &'static str {
 mod tests {
     use super::*;
 
-    /// VERB-01.
     #[test]
-    fn five_methods_have_verbs_and_all_others_are_everything() {
+    fn unknown_methods_map_to_star() {
         let verbs = [
             ("GET", "get"),
             ("POST", "create"),
@@ -34,7 +34,7 @@ mod tests {
             ("PROPFIND", "*"),
         ];
         for (method, verb) in verbs {
-            assert_eq!(of(&method.parse().unwrap()), verb, "{method}");
+            assert_eq!(for_method(&method.parse().unwrap()), verb, "{method}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Questions to the API server: who is that, and may he.
+//! TokenReview and SubjectAccessReview requests to the API server, with their concurrency and rate limits.
 
 mod limiter;
 mod retry;
@@ -9,34 +9,35 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request, header};
 use kube::Client;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use crate::metrics::ProxyMetrics;
 
-pub(crate) use self::limiter::{Limiter, Shares};
-use self::retry::{Retry, verdict};
+pub(crate) use self::limiter::{PerKeyLimit, RateLimiter};
+use self::retry::{Retry, classify};
 
-/// TokenReviews under way at once. Together with the others fewer than the client lets through, so that a flood of bad tokens
-/// delays nobody whose token is known (W7).
-const TOKENS_AT_ONCE: usize = 12;
+/// Concurrent TokenReviews. The two limits together stay below what the HTTP client lets through, so that a
+/// flood of invalid tokens does not delay requests whose token is cached.
+const MAX_TOKEN_REVIEWS: usize = 12;
 
-/// How many of them one client address may use.
-const TOKENS_OF_ONE: usize = TOKENS_AT_ONCE / 2;
+/// Concurrent TokenReviews caused by one client address.
+const MAX_TOKEN_REVIEWS_PER_CLIENT: usize = MAX_TOKEN_REVIEWS / 2;
 
-/// SubjectAccessReviews under way at once.
-const ACCESSES_AT_ONCE: usize = 12;
+/// Concurrent SubjectAccessReviews.
+const MAX_ACCESS_REVIEWS: usize = 12;
 
-/// A kind of question.
+/// The kind of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Review {
-    /// Who is that.
+pub(crate) enum ReviewKind {
+    /// TokenReview.
     Token,
-    /// May he.
+    /// SubjectAccessReview.
     Access,
 }
 
-impl Review {
+impl ReviewKind {
     fn path(self) -> &'static str {
         match self {
             Self::Token => "/apis/authentication.k8s.io/v1/tokenreviews",
@@ -44,7 +45,7 @@ impl Review {
         }
     }
 
-    /// Its name in metrics.
+    /// Returns the name used in metrics and errors.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Token => "TokenReview",
@@ -53,105 +54,121 @@ impl Review {
     }
 }
 
-/// Why there is no answer. The text never holds what was asked.
+/// Why a review failed. The text never contains the review itself, which holds the token.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The API server refused.
-    #[error("the API server refused the {kind} with {code}: {message}")]
-    Refused { kind: &'static str, code: u16, message: String },
-    /// It could not be asked.
-    #[error("the API server could not be asked for a {kind}: {message}")]
+    /// The API server rejected the review.
+    #[error("API server rejected the {kind} with status {code}: {message}")]
+    Rejected { kind: &'static str, code: u16, message: String },
+    /// The API server could not be reached.
+    #[error("{kind} request failed: {message}")]
     Unreachable { kind: &'static str, message: String },
-    /// It took too long, repeats and waiting included.
-    #[error("no {kind} within {} s", .within.as_secs())]
-    TooLate { kind: &'static str, within: Duration },
+    /// The deadline passed, retries and waiting included.
+    #[error("{kind} timed out after {} s", .timeout.as_secs())]
+    Timeout { kind: &'static str, timeout: Duration },
 }
 
 impl Error {
-    /// Its name in metrics.
+    /// Returns the `result` label in metrics.
     pub(crate) fn category(&self) -> &'static str {
         match self {
-            Self::Refused { .. } => "refused",
+            Self::Rejected { .. } => "refused",
             Self::Unreachable { .. } => "unreachable",
-            Self::TooLate { .. } => "timeout",
+            Self::Timeout { .. } => "timeout",
         }
     }
 }
 
-/// The way to the API server, with its budgets.
-pub(crate) struct Reviews {
+/// A review as the API server returns it.
+#[derive(Deserialize)]
+struct Reviewed<S> {
+    #[serde(default)]
+    status: S,
+}
+
+/// Sends reviews to the API server.
+pub(crate) struct ReviewClient {
     client: Client,
-    limiter: Option<Limiter>,
-    within: Duration,
-    tokens: Arc<Semaphore>,
-    accesses: Arc<Semaphore>,
-    shares: Shares<IpAddr>,
+    limiter: Option<RateLimiter>,
+    timeout: Duration,
+    token_permits: Arc<Semaphore>,
+    access_permits: Arc<Semaphore>,
+    per_client: PerKeyLimit<IpAddr>,
     metrics: ProxyMetrics,
 }
 
-impl std::fmt::Debug for Reviews {
+impl std::fmt::Debug for ReviewClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reviews").field("within", &self.within).finish_non_exhaustive()
+        f.debug_struct("ReviewClient").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 
-impl Reviews {
-    /// Asks through this client; each question has its answer within so long, or none.
+impl ReviewClient {
+    /// Creates a client whose reviews take at most `timeout`, retries included.
     pub(crate) fn new(
         client: Client,
-        limiter: Option<Limiter>,
-        within: Duration,
+        limiter: Option<RateLimiter>,
+        timeout: Duration,
         metrics: &ProxyMetrics,
     ) -> Self {
         Self {
             client,
             limiter,
-            within,
-            tokens: Arc::new(Semaphore::new(TOKENS_AT_ONCE)),
-            accesses: Arc::new(Semaphore::new(ACCESSES_AT_ONCE)),
-            shares: Shares::new(TOKENS_OF_ONE),
+            timeout,
+            token_permits: Arc::new(Semaphore::new(MAX_TOKEN_REVIEWS)),
+            access_permits: Arc::new(Semaphore::new(MAX_ACCESS_REVIEWS)),
+            per_client: PerKeyLimit::new(MAX_TOKEN_REVIEWS_PER_CLIENT),
             metrics: metrics.clone(),
         }
     }
 
-    /// Who that is, for a client at an address.
-    pub(crate) async fn token<T: DeserializeOwned>(&self, body: Vec<u8>, from: IpAddr) -> Result<T, Error> {
-        self.within(Review::Token, async {
-            // First its own share, then the common one: whoever has used his up does not stand in others' way.
-            let _share = self.shares.take(from).await;
-            let _turn = self.tokens.acquire().await;
-            self.ask(Review::Token, body).await
+    /// Creates a TokenReview on behalf of a client address and returns its status.
+    pub(crate) async fn review_token<S>(&self, body: Vec<u8>, client: IpAddr) -> Result<S, Error>
+    where
+        S: Default + DeserializeOwned,
+    {
+        self.with_timeout(ReviewKind::Token, async {
+            // The client's own limit first: a client that has exhausted it must not hold a global permit.
+            let _client_permit = self.per_client.acquire(client).await;
+            let _permit = self.token_permits.acquire().await;
+            self.post(ReviewKind::Token, body).await
         })
         .await
     }
 
-    /// Whether he may.
-    pub(crate) async fn access<T: DeserializeOwned>(&self, body: Vec<u8>) -> Result<T, Error> {
-        self.within(Review::Access, async {
-            let _turn = self.accesses.acquire().await;
-            self.ask(Review::Access, body).await
+    /// Creates a SubjectAccessReview and returns its status.
+    pub(crate) async fn review_access<S>(&self, body: Vec<u8>) -> Result<S, Error>
+    where
+        S: Default + DeserializeOwned,
+    {
+        self.with_timeout(ReviewKind::Access, async {
+            let _permit = self.access_permits.acquire().await;
+            self.post(ReviewKind::Access, body).await
         })
         .await
     }
 
-    async fn within<T>(
+    async fn with_timeout<S>(
         &self,
-        kind: Review,
-        asking: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let answer = match tokio::time::timeout(self.within, asking).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Error::TooLate { kind: kind.name(), within: self.within }),
+        kind: ReviewKind,
+        review: impl Future<Output = Result<S, Error>>,
+    ) -> Result<S, Error> {
+        let result = match tokio::time::timeout(self.timeout, review).await {
+            Ok(result) => result,
+            Err(_) => Err(Error::Timeout { kind: kind.name(), timeout: self.timeout }),
         };
-        self.metrics.reviewed(kind, answer.as_ref().err().map_or("answered", Error::category));
-        answer
+        self.metrics.record_review(kind, result.as_ref().err().map_or("answered", Error::category));
+        result
     }
 
-    async fn ask<T: DeserializeOwned>(&self, kind: Review, body: Vec<u8>) -> Result<T, Error> {
-        let mut tries = Retry::default();
+    async fn post<S>(&self, kind: ReviewKind, body: Vec<u8>) -> Result<S, Error>
+    where
+        S: Default + DeserializeOwned,
+    {
+        let mut retry = Retry::default();
         loop {
             if let Some(limiter) = &self.limiter {
-                limiter.turn().await;
+                limiter.acquire().await;
             }
             let request = Request::builder()
                 .method(Method::POST)
@@ -159,15 +176,15 @@ impl Reviews {
                 .header(header::CONTENT_TYPE, "application/json")
                 .body(body.clone())
                 .map_err(|error| Error::Unreachable { kind: kind.name(), message: error.to_string() })?;
-            let begin = Instant::now();
-            let answer = self.client.request::<T>(request).await;
-            self.metrics.review_took(kind, begin.elapsed());
-            match answer {
-                Ok(answer) => return Ok(answer),
+            let started = Instant::now();
+            let response = self.client.request::<Reviewed<S>>(request).await;
+            self.metrics.observe_review(kind, started.elapsed());
+            match response {
+                Ok(reviewed) => return Ok(reviewed.status),
                 Err(error) => {
-                    let (error, again) = verdict(kind, error);
-                    match again.and_then(|wait| tries.next(wait)) {
-                        Some(wait) => tokio::time::sleep(wait).await,
+                    let (error, retry_after) = classify(kind, error);
+                    match retry_after.and_then(|after| retry.next_delay(after)) {
+                        Some(delay) => tokio::time::sleep(delay).await,
                         None => return Err(error),
                     }
                 }

@@ -1,62 +1,63 @@
-//! Which failures are tried again, and when.
+//! Which failures are retried, and when.
 
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use super::{Error, Review};
+use super::{Error, ReviewKind};
 
-/// Tries in all.
-const TRIES: u32 = 5;
-const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// Attempts in all.
+const MAX_ATTEMPTS: u32 = 5;
+const INITIAL_BACKOFF: Duration = Duration::from_millis(500);
 
-/// The wait that the server asked for, if it did.
-pub(super) type Asked = Option<Duration>;
+/// The delay requested by the server, if any.
+pub(super) type RetryAfter = Option<Duration>;
 
-/// The tries so far.
+/// Counts attempts.
 #[derive(Debug, Default)]
 pub(super) struct Retry {
-    tried: u32,
+    attempts: u32,
 }
 
 impl Retry {
-    /// How long to wait until the next try; none when there were enough.
-    pub(super) fn next(&mut self, asked: Asked) -> Option<Duration> {
-        self.tried += 1;
-        if self.tried >= TRIES {
+    /// Returns the backoff before the next attempt, or `None` when all attempts are used up.
+    pub(super) fn next_delay(&mut self, retry_after: RetryAfter) -> Option<Duration> {
+        self.attempts += 1;
+        if self.attempts >= MAX_ATTEMPTS {
             return None;
         }
-        let growth = 1.5_f64.powi(i32::try_from(self.tried).unwrap_or(i32::MAX) - 1);
+        let growth = 1.5_f64.powi(i32::try_from(self.attempts).unwrap_or(i32::MAX) - 1);
         let jitter = 1.0 + 0.2 * fastrand::f64();
-        let own = FIRST_WAIT.mul_f64(growth * jitter);
-        Some(asked.map_or(own, |asked| asked.max(own)))
+        let backoff = INITIAL_BACKOFF.mul_f64(growth * jitter);
+        Some(retry_after.map_or(backoff, |retry_after| retry_after.max(backoff)))
     }
 }
 
-/// What a failure is, and whether to try again: a server that is overloaded or restarting will answer soon, one that cannot be
-/// reached or forbids it will not.
-pub(super) fn verdict(kind: Review, error: kube::Error) -> (Error, Option<Asked>) {
+/// Converts an error, and returns whether to retry. An overloaded or restarting server may answer soon; one
+/// that is unreachable or denies the request will not.
+pub(super) fn classify(kind: ReviewKind, error: kube::Error) -> (Error, Option<RetryAfter>) {
     let kind = kind.name();
     match error {
         kube::Error::Api(status) => {
-            let asked = status
+            let retry_after = status
                 .details
                 .as_ref()
                 .map(|details| details.retry_after_seconds)
                 .filter(|seconds| *seconds > 0)
                 .map(|seconds| Duration::from_secs(u64::from(seconds)));
-            let again = asked.is_some() || matches!(status.code, 429 | 500 | 504);
+            let retryable = retry_after.is_some() || matches!(status.code, 429 | 500 | 504);
             let message = status.message.clone();
-            (Error::Refused { kind, code: status.code, message }, again.then_some(asked))
+            (Error::Rejected { kind, code: status.code, message }, retryable.then_some(retry_after))
         }
         error => {
-            let lost = is_lost(&error);
-            (Error::Unreachable { kind, message: causes(&error) }, lost.then_some(None))
+            let is_lost_connection = is_connection_lost(&error);
+            (Error::Unreachable { kind, message: error_chain(&error) }, is_lost_connection.then_some(None))
         }
     }
 }
 
-/// Whether a connection was there and went away. One that never was is not tried again.
-fn is_lost(error: &(dyn StdError + 'static)) -> bool {
+/// Returns whether an established connection was lost. A connection that could not be established is not
+/// retried.
+fn is_connection_lost(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<std::io::Error>()
@@ -74,7 +75,7 @@ fn is_lost(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-fn causes(error: &(dyn StdError + 'static)) -> String {
+fn error_chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -92,35 +93,34 @@ fn causes(error: &(dyn StdError + 'static)) -> String {
 mod tests {
     use super::*;
 
-    fn refused(code: u16, seconds: u32) -> kube::Error {
+    fn api_error(code: u16, seconds: u32) -> kube::Error {
         let status = serde_json::json!({ "code": code, "message": "m", "reason": "r", "status": "Failure",
             "details": { "retryAfterSeconds": seconds } });
         kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
     }
 
-    /// AUTHN-11, AUTHN-12, AUTHZ-07.
     #[test]
-    fn a_server_that_may_answer_soon_is_asked_again_and_one_that_forbids_is_not() {
-        let again = |error| verdict(Review::Token, error).1;
+    fn transient_errors_are_retried_and_denials_are_not() {
+        let retryable = |error| classify(ReviewKind::Token, error).1;
         for code in [429, 500, 504] {
-            assert_eq!(again(refused(code, 0)), Some(None), "{code}");
+            assert_eq!(retryable(api_error(code, 0)), Some(None), "{code}");
         }
-        assert_eq!(again(refused(503, 3)), Some(Some(Duration::from_secs(3))));
+        assert_eq!(retryable(api_error(503, 3)), Some(Some(Duration::from_secs(3))));
         for code in [401, 403, 404, 503] {
-            assert_eq!(again(refused(code, 0)), None, "{code}");
+            assert_eq!(retryable(api_error(code, 0)), None, "{code}");
         }
         let io = |kind| kube::Error::Service(Box::new(std::io::Error::from(kind)));
-        assert_eq!(again(io(std::io::ErrorKind::ConnectionReset)), Some(None));
-        assert_eq!(again(io(std::io::ErrorKind::ConnectionRefused)), None);
+        assert_eq!(retryable(io(std::io::ErrorKind::ConnectionReset)), Some(None));
+        assert_eq!(retryable(io(std::io::ErrorKind::ConnectionRefused)), None);
     }
 
     #[test]
-    fn there_are_five_tries_in_about_four_seconds() {
-        let mut tries = Retry::default();
-        let waits: Vec<Duration> = std::iter::from_fn(|| tries.next(None)).collect();
+    fn five_attempts_take_about_four_seconds() {
+        let mut retry = Retry::default();
+        let waits: Vec<Duration> = std::iter::from_fn(|| retry.next_delay(None)).collect();
         let total: Duration = waits.iter().sum();
         assert_eq!(waits.len(), 4);
         assert!(total > Duration::from_secs(4) && total < Duration::from_secs(5), "{total:?}");
-        assert!(Retry::default().next(Some(Duration::from_secs(9))) >= Some(Duration::from_secs(9)));
+        assert!(Retry::default().next_delay(Some(Duration::from_secs(9))) >= Some(Duration::from_secs(9)));
     }
 }

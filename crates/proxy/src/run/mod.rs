@@ -1,4 +1,4 @@
-//! The proxy's process, from its settings to its end.
+//! The process of the proxy, from startup to shutdown.
 
 mod assemble;
 
@@ -12,57 +12,57 @@ use runtime::telemetry::{self, Options};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 
-use self::assemble::{Files, dialer, listeners, orders};
-use crate::authentication::Tellers;
+use self::assemble::{ReloadableFiles, dialer, listeners, worker_config};
+use crate::authentication::TokenAuthenticator;
 use crate::metrics::{CacheName, ProxyMetrics};
-use crate::serve::gate::Gate;
+use crate::serve::access_control::AccessControl;
+use crate::serve::shutdown::Shutdown;
 use crate::serve::socket;
-use crate::serve::stop::Stop;
 use crate::serve::worker::{self, Handle};
 use crate::settings::Settings;
-use crate::upstream::send::Upstream;
+use crate::upstream::client::UpstreamClient;
 
-/// How often caches are swept and their sizes told.
-const SWEEP_EVERY: Duration = Duration::from_secs(15);
+/// Interval at which caches are swept and their sizes recorded.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How often it is looked whether the last connection has ended.
-const DRAIN_LOOK: Duration = Duration::from_millis(10);
+/// Interval at which the drain checks for open connections.
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// More workers than this gain nothing beside a sidecar.
-const MOST_WORKERS: usize = 4;
+/// Default upper limit of workers: more gain nothing next to a sidecar.
+const MAX_DEFAULT_WORKERS: usize = 4;
 
-/// Why the process ended, or did not begin.
+/// Why the process failed or did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Logs cannot be written.
-    #[error("logs: {0}")]
+    /// Logging could not be set up.
+    #[error("failed to set up logging: {0}")]
     Telemetry(String),
-    /// The API server's configuration cannot be used.
+    /// No usable API server configuration.
     #[error("{0}")]
     Kubernetes(String),
-    /// A certificate cannot be used.
+    /// A certificate or key is not usable.
     #[error("{0}")]
     Certificate(String),
-    /// An address cannot be listened at.
+    /// An address is not available.
     #[error("--{flag} {address}: {source}")]
     Listen {
-        /// The flag.
+        /// The flag of the address.
         flag: &'static str,
-        /// Its value.
+        /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The system gives no randomness, threads or signals.
+    /// Randomness, threads or signal handlers are not available.
     #[error("{what}: {source}")]
     System {
-        /// What was wanted.
+        /// The operation.
         what: &'static str,
-        /// Why it is not there.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A task ended that must live.
+    /// A background task ended unexpectedly.
     #[error(transparent)]
     Tasks(#[from] runtime::tasks::Error),
 }
@@ -71,9 +71,9 @@ fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::System { what, source }
 }
 
-/// Lives as the proxy until it is told to end.
+/// Runs the proxy until it receives SIGTERM or SIGINT.
 pub async fn run(settings: Settings) -> Result<(), Error> {
-    let told = telemetry::start(&Options {
+    let telemetry_guard = telemetry::start(&Options {
         format: settings.log_format,
         level: level(settings.verbosity),
         traces_to: None,
@@ -81,53 +81,53 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     })
     .map_err(Error::Telemetry)?;
     let signals = signal(SignalKind::terminate()).and_then(|one| Ok((one, signal(SignalKind::interrupt())?)));
-    let signals = signals.map_err(system("listening for signals"))?;
-    tell(&settings);
-    socket::raise_descriptors();
+    let signals = signals.map_err(system("installing signal handlers"))?;
+    log_startup(&settings);
+    socket::raise_descriptor_limit();
     let metrics = Metrics::new();
     let proxy_metrics = ProxyMetrics::new(&metrics);
     let mut tasks = Tasks::new();
-    let mut files = Files { looks: Vec::new(), metrics: proxy_metrics.clone() };
+    let mut files = ReloadableFiles { sources: Vec::new(), metrics: proxy_metrics.clone() };
 
-    let orders = orders(&settings, &metrics, &proxy_metrics, &mut files)?;
+    let config = worker_config(&settings, &metrics, &proxy_metrics, &mut files)?;
     let dialer = dialer(&settings, &mut files)?;
     let listeners = listeners(&settings, &metrics).await?;
     let mut workers = Vec::new();
-    for number in 0..count(settings.workers) {
-        let upstream = Upstream::new(dialer.clone(), &proxy_metrics);
+    for number in 0..worker_count(settings.workers) {
+        let upstream = UpstreamClient::new(dialer.clone(), &proxy_metrics);
         let (worker, ended) =
-            worker::start(number, &orders, upstream).map_err(system("starting a thread"))?;
+            worker::start(number, &config, upstream).map_err(system("starting a worker thread"))?;
         tasks.spawn_until_stopped(Phase::Work, format!("worker {number}"), async move {
             let _ = ended.await;
         });
         workers.push(worker);
     }
     let workers = Arc::new(workers);
-    let places = Arc::new(Semaphore::new(settings.limits.connections));
+    let permits = Arc::new(Semaphore::new(settings.limits.connections));
     for (name, listener) in listeners {
-        let accepting = listener.run(workers.clone(), places.clone(), orders.stop.clone());
-        // It has ended when the drain begins, which is before tasks are told to end.
+        let accepting = listener.run(workers.clone(), permits.clone(), config.shutdown.clone());
+        // Accepting ends when the drain starts, before the tasks are stopped.
         tasks.spawn_until_stopped(Phase::Intake, name, async move {
             accepting.await;
             std::future::pending().await
         });
     }
     if let Some(address) = &settings.metrics_address {
-        serve_admin(&mut tasks, address, Admin::new(&metrics, Some(told.level()))).await?;
+        serve_admin(&mut tasks, address, Admin::new(&metrics, Some(telemetry_guard.level()))).await?;
     }
-    tasks.spawn_until_stopped(Phase::Watchman, "files", look(files, settings.tls.reload));
-    if let Tellers::Provider(oidc) = &orders.gate.tokens {
+    tasks.spawn_until_stopped(Phase::Watchman, "files", reload_files(files, settings.tls.reload_interval));
+    if let TokenAuthenticator::Oidc(oidc) = &config.access.tokens {
         let oidc = oidc.clone();
         tasks.spawn_until_stopped(Phase::Watchman, "issuer", async move { oidc.discover().await });
     }
-    tasks.spawn_until_stopped(Phase::Watchman, "caches", sweep(orders.gate.clone()));
+    tasks.spawn_until_stopped(Phase::Watchman, "caches", sweep_caches(config.access.clone()));
     tracing::info!(workers = workers.len(), "serving");
-    let ended = tasks.run_until(drained(signals, workers, orders.stop, settings.drain)).await;
-    told.end().await;
+    let ended = tasks.run_until(drain(signals, workers, config.shutdown, settings.drain_timeout)).await;
+    telemetry_guard.end().await;
     Ok(ended?)
 }
 
-/// What is logged. Other crates stay silent: at their lowest levels they would tell what requests hold.
+/// Returns the log filter. Other crates stay at warn: at lower levels they would log the content of requests.
 fn level(verbosity: u32) -> &'static str {
     match verbosity {
         0 | 1 => "warn,proxy=info,runtime=info,access=info",
@@ -136,22 +136,22 @@ fn level(verbosity: u32) -> &'static str {
     }
 }
 
-fn tell(settings: &Settings) {
-    for sentence in &settings.warnings {
-        tracing::warn!("{sentence}");
+fn log_startup(settings: &Settings) {
+    for warning in &settings.warnings {
+        tracing::warn!(warning, "configuration warning");
     }
     if settings.verbosity >= 1 {
-        tracing::info!(flags = settings.effective, "flags");
+        tracing::info!(flags = settings.effective, "effective flags");
     }
-    if !settings.audiences.is_empty() {
-        tracing::info!(audiences = ?settings.audiences, "tokens must be for one of these audiences");
+    if !settings.authentication.audiences.is_empty() {
+        tracing::info!(audiences = ?settings.authentication.audiences, "token audiences restricted");
     }
 }
 
-fn count(wanted: usize) -> usize {
-    match wanted {
-        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MOST_WORKERS),
-        wanted => wanted,
+fn worker_count(requested: usize) -> usize {
+    match requested {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_DEFAULT_WORKERS),
+        requested => requested,
     }
 }
 
@@ -166,67 +166,68 @@ async fn serve_admin(tasks: &mut Tasks, address: &str, admin: Admin) -> Result<(
     Ok(())
 }
 
-async fn look(mut files: Files, every: Duration) {
+async fn reload_files(mut files: ReloadableFiles, every: Duration) {
     let mut tick = tokio::time::interval(every.max(Duration::from_millis(100)));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        for one in &mut files.looks {
-            one.look();
+        for source in &mut files.sources {
+            source.reload();
         }
     }
 }
 
-async fn sweep(gate: Arc<Gate>) {
-    let mut tick = tokio::time::interval(SWEEP_EVERY);
+async fn sweep_caches(access: Arc<AccessControl>) {
+    let mut tick = tokio::time::interval(SWEEP_INTERVAL);
     loop {
         tick.tick().await;
         let now = Instant::now();
-        let good = match &gate.tokens {
-            Tellers::ApiServer(tokens) => {
-                let (good, bad) = tokens.caches();
-                bad.sweep(now);
-                gate.metrics.cache_is(CacheName::BadTokens, bad.size(), bad.evictions());
-                good
+        let identities = match &access.tokens {
+            TokenAuthenticator::TokenReview(reviewer) => {
+                let (identities, rejected) = reviewer.caches();
+                rejected.sweep(now);
+                access.metrics.set_cache_size(CacheName::BadTokens, rejected.size(), rejected.evictions());
+                identities
             }
-            Tellers::Provider(oidc) => oidc.cache(),
+            TokenAuthenticator::Oidc(oidc) => oidc.cache(),
         };
-        let decisions = gate.authorizer.cache();
-        good.sweep(now);
+        let decisions = access.authorizer.cache();
+        identities.sweep(now);
         decisions.sweep(now);
-        gate.metrics.cache_is(CacheName::Tokens, good.size(), good.evictions());
-        gate.metrics.cache_is(CacheName::Decisions, decisions.size(), decisions.evictions());
+        access.metrics.set_cache_size(CacheName::Tokens, identities.size(), identities.evictions());
+        access.metrics.set_cache_size(CacheName::Decisions, decisions.size(), decisions.evictions());
     }
 }
 
-/// Ends when a signal has come and what was under way has ended, or its time is over. A second signal ends the process at once.
-async fn drained(
+/// Waits for a signal, then until all connections are closed or the drain timeout is exceeded. A second
+/// signal exits at once.
+async fn drain(
     (mut terminate, mut interrupt): (Signal, Signal),
     workers: Arc<Vec<Handle>>,
-    stop: Stop,
-    within: Duration,
+    shutdown: Shutdown,
+    timeout: Duration,
 ) {
-    next(&mut terminate, &mut interrupt).await;
-    stop.say();
-    let open = || workers.iter().map(Handle::open).sum::<usize>();
+    next_signal(&mut terminate, &mut interrupt).await;
+    shutdown.trigger();
+    let open = || workers.iter().map(Handle::open_connections).sum::<usize>();
     tracing::info!(connections = open(), "draining");
     tokio::spawn(async move {
-        next(&mut terminate, &mut interrupt).await;
+        next_signal(&mut terminate, &mut interrupt).await;
         std::process::exit(0);
     });
-    let gone = async {
+    let all_closed = async {
         while open() > 0 {
-            tokio::time::sleep(DRAIN_LOOK).await;
+            tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
         }
     };
-    if tokio::time::timeout(within, gone).await.is_err() {
-        tracing::warn!(connections = open(), "cut off: these did not end in their time");
+    if tokio::time::timeout(timeout, all_closed).await.is_err() {
+        tracing::warn!(connections = open(), "drain timeout exceeded; closing remaining connections");
     }
 }
 
-async fn next(terminate: &mut Signal, interrupt: &mut Signal) {
+async fn next_signal(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM: ending"),
-        _ = interrupt.recv() => tracing::info!("SIGINT: ending"),
+        _ = terminate.recv() => tracing::info!("received SIGTERM"),
+        _ = interrupt.recv() => tracing::info!("received SIGINT"),
     }
 }

@@ -1,4 +1,4 @@
-//! What happens on one connection, and for how long nothing does (W10).
+//! Tracks activity on a connection, for the header, idle and stall timeouts.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,137 +9,139 @@ use std::time::{Duration, Instant};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::framing::Walker;
+use super::framing::FramingScanner;
 use crate::settings::ClientLimits;
 
-/// Marks a time that is not there.
+/// Stands for "not set".
 const NEVER: u64 = 0;
 
-/// What happens on one connection. Times are milliseconds since it was opened, and one more.
+/// Activity on one connection. Times are milliseconds since it was opened, plus one.
 #[derive(Debug)]
 pub(crate) struct Activity {
     opened: Instant,
     requests: AtomicU32,
     head_since: AtomicU64,
     idle_since: AtomicU64,
-    unread_since: AtomicU64,
-    unsent_since: AtomicU64,
-    /// Requests share the connection: bytes cannot be told to belong to one of them.
-    shared: AtomicBool,
-    /// How many requests have begun.
-    begun: AtomicU64,
-    /// The number of the first request whose head can be read in two ways.
-    ambiguous: AtomicU64,
+    /// The client does not read the response.
+    write_blocked_since: AtomicU64,
+    /// The client does not send the rest of a body.
+    body_pending_since: AtomicU64,
+    /// Requests are multiplexed (HTTP/2): bytes cannot be attributed to one of them.
+    is_multiplexed: AtomicBool,
+    /// Number of requests started.
+    started: AtomicU64,
+    /// Number of the first request with ambiguous framing.
+    first_ambiguous: AtomicU64,
 }
 
-/// What is to be done with a connection.
+/// Result of a timeout check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Look again after so long.
-    Wait(Duration),
-    /// The client is too slow with a head.
+pub(crate) enum TimeoutStatus {
+    /// No timeout yet; check again after this time.
+    CheckAfter(Duration),
+    /// The request headers did not arrive in time.
     SlowHead,
-    /// Nothing was asked for too long.
+    /// No request for too long.
     Idle,
-    /// The client neither reads nor sends what is waited for.
+    /// The client neither reads nor sends what the proxy waits for.
     Stalled,
 }
 
 impl Activity {
-    /// A connection that was just opened: the first head is awaited.
+    /// Starts with a new connection that waits for its first request headers.
     pub(crate) fn new() -> Self {
         Self {
             opened: Instant::now(),
             requests: AtomicU32::new(0),
             head_since: AtomicU64::new(1),
             idle_since: AtomicU64::new(1),
-            unread_since: AtomicU64::new(NEVER),
-            unsent_since: AtomicU64::new(NEVER),
-            shared: AtomicBool::new(false),
-            begun: AtomicU64::new(0),
-            ambiguous: AtomicU64::new(u64::MAX),
+            write_blocked_since: AtomicU64::new(NEVER),
+            body_pending_since: AtomicU64::new(NEVER),
+            is_multiplexed: AtomicBool::new(false),
+            started: AtomicU64::new(0),
+            first_ambiguous: AtomicU64::new(u64::MAX),
         }
     }
 
-    /// Requests will share this connection.
-    pub(crate) fn share(&self) {
-        self.shared.store(true, Ordering::Relaxed);
+    /// Marks the connection as multiplexed.
+    pub(crate) fn set_multiplexed(&self) {
+        self.is_multiplexed.store(true, Ordering::Relaxed);
     }
 
     fn now(&self) -> u64 {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// A request begins; it is under way until what is returned is dropped. The second part says whether its head can be read in two
-    /// ways.
-    pub(crate) fn begin(self: &Arc<Self>, gauge: &Gauge) -> (InFlight, bool) {
+    /// Starts a request, which is in flight until the guard is dropped. The flag is true when its framing is
+    /// ambiguous.
+    pub(crate) fn begin_request(self: &Arc<Self>, gauge: &Gauge) -> (InFlight, bool) {
         self.head_since.store(NEVER, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let number = self.begun.fetch_add(1, Ordering::Relaxed);
-        let ambiguous = number >= self.ambiguous.load(Ordering::Relaxed);
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let is_ambiguous = number >= self.first_ambiguous.load(Ordering::Relaxed);
         gauge.inc();
-        (InFlight { activity: self.clone(), gauge: gauge.clone() }, ambiguous)
+        (InFlight { activity: self.clone(), gauge: gauge.clone() }, is_ambiguous)
     }
 
-    /// Whether a client is waited for that sends a body.
-    pub(crate) fn awaits_body(&self, pending: bool) {
-        if !self.shared.load(Ordering::Relaxed) {
-            self.since(&self.unsent_since, pending);
+    /// Records whether the proxy waits for the client to send a body.
+    pub(crate) fn set_body_pending(&self, pending: bool) {
+        if !self.is_multiplexed.load(Ordering::Relaxed) {
+            self.set_since(&self.body_pending_since, pending);
         }
     }
 
-    fn since(&self, since: &AtomicU64, is: bool) {
-        if !is {
+    fn set_since(&self, since: &AtomicU64, is_pending: bool) {
+        if !is_pending {
             since.store(NEVER, Ordering::Relaxed);
         } else if since.load(Ordering::Relaxed) == NEVER {
             since.store(self.now(), Ordering::Relaxed);
         }
     }
 
-    /// A head has begun and has not ended.
-    pub(crate) fn is_in_head(&self) -> bool {
+    /// Returns whether request headers have started and not ended.
+    pub(crate) fn is_reading_head(&self) -> bool {
         self.head_since.load(Ordering::Relaxed) != NEVER
     }
 
-    /// Bytes were read: of a head, if no request is under way.
-    fn read_some(&self) {
-        if self.requests.load(Ordering::Relaxed) == 0 && !self.shared.load(Ordering::Relaxed) {
-            self.since(&self.head_since, true);
+    /// Records a read. Without a request in flight, the bytes belong to request headers.
+    fn record_read(&self) {
+        if self.requests.load(Ordering::Relaxed) == 0 && !self.is_multiplexed.load(Ordering::Relaxed) {
+            self.set_since(&self.head_since, true);
         }
     }
 
-    /// What is to be done now.
-    pub(crate) fn verdict(&self, limits: &ClientLimits) -> Verdict {
+    /// Checks all timeouts.
+    pub(crate) fn check_timeouts(&self, limits: &ClientLimits) -> TimeoutStatus {
         let now = self.now();
         let left = |since: &AtomicU64, limit: Duration| {
             let since = since.load(Ordering::Relaxed);
             (since != NEVER).then(|| limit.saturating_sub(Duration::from_millis(now.saturating_sub(since))))
         };
         let mut next = limits.stall;
-        for since in [&self.unread_since, &self.unsent_since] {
+        for since in [&self.write_blocked_since, &self.body_pending_since] {
             match left(since, limits.stall) {
-                Some(Duration::ZERO) => return Verdict::Stalled,
+                Some(Duration::ZERO) => return TimeoutStatus::Stalled,
                 Some(left) => next = next.min(left),
                 None => {}
             }
         }
         if self.requests.load(Ordering::Relaxed) == 0 {
-            let (since, limit, verdict) = if self.is_in_head() {
-                (&self.head_since, limits.head, Verdict::SlowHead)
+            let (since, limit, expired) = if self.is_reading_head() {
+                (&self.head_since, limits.head, TimeoutStatus::SlowHead)
             } else {
-                (&self.idle_since, limits.idle, Verdict::Idle)
+                (&self.idle_since, limits.idle, TimeoutStatus::Idle)
             };
             match left(since, limit) {
-                Some(Duration::ZERO) => return verdict,
+                Some(Duration::ZERO) => return expired,
                 Some(left) => next = next.min(left),
                 None => {}
             }
         }
-        Verdict::Wait(next.max(Duration::from_millis(1)))
+        TimeoutStatus::CheckAfter(next.max(Duration::from_millis(1)))
     }
 }
 
-/// A request that is under way.
+/// A request in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     activity: Arc<Activity>,
@@ -149,28 +151,28 @@ pub(crate) struct InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.gauge.dec();
-        self.activity.unsent_since.store(NEVER, Ordering::Relaxed);
+        self.activity.body_pending_since.store(NEVER, Ordering::Relaxed);
         self.activity.idle_since.store(self.activity.now(), Ordering::Relaxed);
         self.activity.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A stream that tells what happens on it.
+/// A stream that reports its reads and writes to an [`Activity`] and scans HTTP/1 framing.
 #[derive(Debug)]
-pub(crate) struct Watched<S> {
+pub(crate) struct MonitoredStream<S> {
     stream: S,
     activity: Arc<Activity>,
-    walker: Walker,
+    scanner: FramingScanner,
 }
 
-impl<S> Watched<S> {
-    /// Watches a stream.
+impl<S> MonitoredStream<S> {
+    /// Wraps a stream.
     pub(crate) fn new(stream: S, activity: &Arc<Activity>) -> Self {
-        Self { stream, activity: activity.clone(), walker: Walker::default() }
+        Self { stream, activity: activity.clone(), scanner: FramingScanner::default() }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -180,32 +182,32 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
         if let Some(bytes) = buf.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
-            this.activity.read_some();
-            if !this.activity.shared.load(Ordering::Relaxed)
-                && let Some(head) = this.walker.feed(bytes)
+            this.activity.record_read();
+            if !this.activity.is_multiplexed.load(Ordering::Relaxed)
+                && let Some(head) = this.scanner.scan(bytes)
             {
-                this.activity.ambiguous.store(head, Ordering::Relaxed);
+                this.activity.first_ambiguous.store(head, Ordering::Relaxed);
             }
         }
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin> Watched<S> {
-    fn wrote<T>(&self, polled: Poll<T>) -> Poll<T> {
-        self.activity.since(&self.activity.unread_since, polled.is_pending());
+impl<S: AsyncWrite + Unpin> MonitoredStream<S> {
+    fn record_write<T>(&self, polled: Poll<T>) -> Poll<T> {
+        self.activity.set_since(&self.activity.write_blocked_since, polled.is_pending());
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<std::io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.wrote(polled)
+        self.record_write(polled)
     }
 
     fn poll_write_vectored(
@@ -214,7 +216,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         bufs: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.wrote(polled)
+        self.record_write(polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -223,12 +225,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_flush(cx);
-        self.wrote(polled)
+        self.record_write(polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.wrote(polled)
+        self.record_write(polled)
     }
 }
 
@@ -244,51 +246,57 @@ mod tests {
         stall: Duration::from_secs(300),
     };
 
-    /// An activity whose connection was opened so long ago.
+    /// The activity of a connection opened this many seconds ago.
     fn opened(seconds: u64) -> Arc<Activity> {
         let opened = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
         Arc::new(Activity { opened, ..Activity::new() })
     }
 
-    /// W10, DOS-01.
     #[test]
-    fn a_first_head_that_does_not_come_is_not_waited_for() {
-        assert!(matches!(opened(1).verdict(&LIMITS), Verdict::Wait(left) if left <= Duration::from_secs(9)));
-        assert_eq!(opened(11).verdict(&LIMITS), Verdict::SlowHead);
+    fn missing_request_headers_time_out() {
+        assert!(
+            matches!(opened(1).check_timeouts(&LIMITS), TimeoutStatus::CheckAfter(left) if left <= Duration::from_secs(9))
+        );
+        assert_eq!(opened(11).check_timeouts(&LIMITS), TimeoutStatus::SlowHead);
     }
 
     #[test]
-    fn an_idle_connection_lives_as_long_as_it_may_and_a_busy_one_longer() {
+    fn idle_timeout_applies_only_without_requests() {
         let activity = opened(200);
-        let (request, _) = activity.begin(&Gauge::default());
-        assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(_)), "a request is under way");
+        let (request, _) = activity.begin_request(&Gauge::default());
+        assert!(
+            matches!(activity.check_timeouts(&LIMITS), TimeoutStatus::CheckAfter(_)),
+            "a request is in flight"
+        );
         drop(request);
-        assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(_)), "it is idle from now on");
+        assert!(matches!(activity.check_timeouts(&LIMITS), TimeoutStatus::CheckAfter(_)), "idle since now");
         activity.idle_since.store(1, Ordering::Relaxed);
-        assert_eq!(activity.verdict(&LIMITS), Verdict::Idle);
-        activity.read_some();
-        assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(left) if left <= LIMITS.head));
+        assert_eq!(activity.check_timeouts(&LIMITS), TimeoutStatus::Idle);
+        activity.record_read();
+        assert!(
+            matches!(activity.check_timeouts(&LIMITS), TimeoutStatus::CheckAfter(left) if left <= LIMITS.head)
+        );
     }
 
     #[test]
-    fn a_client_that_does_not_read_or_send_is_stalled() {
+    fn client_that_neither_reads_nor_sends_is_stalled() {
         for which in [0, 1] {
             let activity = opened(400);
-            let _request = activity.begin(&Gauge::default());
-            let since = if which == 0 { &activity.unread_since } else { &activity.unsent_since };
+            let _request = activity.begin_request(&Gauge::default());
+            let since = if which == 0 { &activity.write_blocked_since } else { &activity.body_pending_since };
             since.store(1, Ordering::Relaxed);
-            assert_eq!(activity.verdict(&LIMITS), Verdict::Stalled);
-            activity.since(since, false);
-            assert!(matches!(activity.verdict(&LIMITS), Verdict::Wait(_)));
+            assert_eq!(activity.check_timeouts(&LIMITS), TimeoutStatus::Stalled);
+            activity.set_since(since, false);
+            assert!(matches!(activity.check_timeouts(&LIMITS), TimeoutStatus::CheckAfter(_)));
         }
     }
 
     #[test]
-    fn bytes_of_a_shared_connection_are_no_head() {
+    fn reads_on_multiplexed_connection_are_not_headers() {
         let activity = opened(50);
-        activity.share();
-        drop(activity.begin(&Gauge::default()));
-        activity.read_some();
-        assert!(!activity.is_in_head());
+        activity.set_multiplexed();
+        drop(activity.begin_request(&Gauge::default()));
+        activity.record_read();
+        assert!(!activity.is_reading_head());
     }
 }

@@ -1,4 +1,4 @@
-//! The proxy's own health and metrics, over TLS and without authentication.
+//! Health and metrics endpoints of the proxy, over TLS and without authentication.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,40 +14,40 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use runtime::metrics::Metrics;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::stop::Stop;
+use super::shutdown::Shutdown;
 
-/// What OpenMetrics calls its text form.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Content type of the OpenMetrics text format.
+const OPENMETRICS_TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long a connection may live here: scrapers come again.
-const LIFE: Duration = Duration::from_secs(300);
+/// Maximum lifetime of a connection; scrapers reconnect.
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 
-/// What is served.
+/// Serves `/healthz`, `/readyz`, `/livez` and `/metrics`.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     metrics: Metrics,
 }
 
 impl Endpoints {
-    /// Serves these metrics.
+    /// Serves the given metrics.
     pub(crate) fn new(metrics: &Metrics) -> Self {
         Self { metrics: metrics.clone() }
     }
 
-    /// Serves one connection.
+    /// Serves one connection until it closes, shuts down or reaches its maximum age.
     pub(crate) async fn serve<S>(
         self: &Arc<Self>,
         stream: S,
         is_http2: bool,
-        stop: &Stop,
-        head_within: Duration,
+        shutdown: &Shutdown,
+        header_timeout: Duration,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let this = self.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let answer = this.answer(request.method(), request.uri().path());
-            async move { Ok::<_, Infallible>(answer) }
+            let response = this.respond(request.method(), request.uri().path());
+            async move { Ok::<_, Infallible>(response) }
         });
         let io = TokioIo::new(stream);
         let serving = async {
@@ -59,28 +59,28 @@ impl Endpoints {
             } else {
                 http1::Builder::new()
                     .timer(TokioTimer::new())
-                    .header_read_timeout(head_within)
+                    .header_read_timeout(header_timeout)
                     .serve_connection(io, service)
                     .await
             };
             if let Err(error) = served {
-                tracing::debug!(%error, "a connection for health or metrics broke");
+                tracing::debug!(%error, "endpoint connection failed");
             }
         };
         tokio::select! {
             () = serving => {}
-            () = stop.heard() => {}
-            () = tokio::time::sleep(LIFE) => {}
+            () = shutdown.triggered() => {}
+            () = tokio::time::sleep(MAX_CONNECTION_AGE) => {}
         }
     }
 
-    fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
-        let asked = *method == Method::GET || *method == Method::HEAD;
+    fn respond(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+        let is_read = *method == Method::GET || *method == Method::HEAD;
         let (status, kind, body) = match path {
-            "/healthz" | "/readyz" | "/livez" if asked => {
+            "/healthz" | "/readyz" | "/livez" if is_read => {
                 (StatusCode::OK, "text/plain; charset=utf-8", "ok".into())
             }
-            "/metrics" if asked => (StatusCode::OK, OPEN_METRICS, self.metrics.text()),
+            "/metrics" if is_read => (StatusCode::OK, OPENMETRICS_TEXT, self.metrics.text()),
             _ => (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n".into()),
         };
         let mut response = Response::new(Full::new(Bytes::from(body)));

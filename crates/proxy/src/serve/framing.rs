@@ -1,176 +1,190 @@
-//! Walks along the bytes of an HTTP/1 connection and finds heads that our parser forgives and others read differently: a length
-//! beside chunks, two lengths, an encoding that is not just chunks, lines that end without a carriage return, a target with a
-//! fragment. Whoever stands before or behind us could find another end of the request, or another request.
+//! Scans HTTP/1 bytes for heads that the parser tolerates but other parsers read differently: a length and
+//! chunked encoding, several lengths, encodings other than `chunked`, lines without a carriage return, a
+//! target with a fragment. A proxy in front of us or the upstream could find a different end of the request,
+//! or another request (request smuggling).
 
-/// As much of a line as is looked at: the names that matter with any value that is good.
-const LONGEST: usize = 64;
+/// Bytes of a line that are examined: enough for the relevant names with any valid value.
+const LINE_PREFIX: usize = 64;
 
-/// Walks along a connection as its bytes come in, in whatever pieces. Heads are counted from zero.
+/// Scans a connection as its bytes arrive, in pieces of any size. Heads are counted from zero.
 #[derive(Debug)]
-pub(super) struct Walker {
-    at: At,
-    head: u64,
-    /// The beginning of the line so far.
-    line: [u8; LONGEST],
+pub(super) struct FramingScanner {
+    position: Position,
+    head_number: u64,
+    /// Start of the current line.
+    line: [u8; LINE_PREFIX],
     length: usize,
-    last: u8,
+    last_byte: u8,
     framing: Framing,
-    bad: Option<u64>,
+    rejected: Option<u64>,
 }
 
-/// Where in a request we are.
+/// Position within a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    /// Before or in the first line of a head.
+enum Position {
+    /// Before or in the request line.
     Target,
-    /// In another line of it.
+    /// In a header line.
     Head,
-    /// In a body, with so many bytes to go.
+    /// In a body with this many bytes left.
     Body(u64),
-    /// In the line that says how long a chunk is.
+    /// In a chunk-size line.
     ChunkSize,
-    /// In a chunk, with so many bytes to go, its line end among them.
+    /// In a chunk with this many bytes left, including its line end.
     Chunk(u64),
-    /// Behind the last chunk.
+    /// After the last chunk.
     Trailers,
 }
 
-/// What a head says about its body.
+/// Body framing announced by a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     None,
     Length(u64),
-    Chunks,
+    Chunked,
 }
 
-impl Default for Walker {
+impl Default for FramingScanner {
     fn default() -> Self {
-        let (at, framing) = (At::Target, Framing::None);
-        Self { at, head: 0, line: [0; LONGEST], length: 0, last: 0, framing, bad: None }
+        let (position, framing) = (Position::Target, Framing::None);
+        Self {
+            position,
+            head_number: 0,
+            line: [0; LINE_PREFIX],
+            length: 0,
+            last_byte: 0,
+            framing,
+            rejected: None,
+        }
     }
 }
 
-impl Walker {
-    /// Takes the next bytes. The number of the first head that is refused, once there is one: what comes behind it has no
-    /// meaning any more.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<u64> {
+impl FramingScanner {
+    /// Scans the next bytes. Returns the number of the first rejected head; bytes after it are not
+    /// interpreted.
+    pub(super) fn scan(&mut self, bytes: &[u8]) -> Option<u64> {
         let mut rest = bytes;
-        while self.bad.is_none() && !rest.is_empty() {
-            rest = match self.at {
-                At::Body(left) | At::Chunk(left) => self.skip(rest, left),
-                At::Target | At::Head | At::ChunkSize | At::Trailers => self.take_line(rest),
+        while self.rejected.is_none() && !rest.is_empty() {
+            rest = match self.position {
+                Position::Body(left) | Position::Chunk(left) => self.skip(rest, left),
+                Position::Target | Position::Head | Position::ChunkSize | Position::Trailers => {
+                    self.take_line(rest)
+                }
             };
         }
-        self.bad
+        self.rejected
     }
 
     fn skip<'b>(&mut self, bytes: &'b [u8], left: u64) -> &'b [u8] {
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         let left = left.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
-        self.at = match (self.at, left) {
-            (At::Chunk(_), 0) => At::ChunkSize,
-            (At::Chunk(_), left) => At::Chunk(left),
+        self.position = match (self.position, left) {
+            (Position::Chunk(_), 0) => Position::ChunkSize,
+            (Position::Chunk(_), left) => Position::Chunk(left),
             (_, 0) => self.next_head(),
-            (_, left) => At::Body(left),
+            (_, left) => Position::Body(left),
         };
         bytes.get(count..).unwrap_or_default()
     }
 
-    fn next_head(&mut self) -> At {
-        self.head += 1;
+    fn next_head(&mut self) -> Position {
+        self.head_number += 1;
         self.framing = Framing::None;
-        At::Target
+        Position::Target
     }
 
     fn take_line<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let end = memchr::memchr(b'\n', bytes);
         let piece = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
-        // A fragment can stand behind what is remembered of a long target.
-        if self.at == At::Target && piece.contains(&b'#') {
-            self.bad = Some(self.head);
+        // In a long target, the fragment can lie beyond the part kept in `line`.
+        if self.position == Position::Target && piece.contains(&b'#') {
+            self.rejected = Some(self.head_number);
         }
-        // Nearly every line comes in one piece, and need not be remembered.
+        // Fast path: nearly every line arrives in one piece and needs no copy.
         if let (Some(end), 0) = (end, self.length) {
             match piece.split_last() {
                 Some((b'\r', line)) => {
-                    self.end_line(line.get(..LONGEST).unwrap_or(line), line.len() <= LONGEST);
+                    self.end_line(line.get(..LINE_PREFIX).unwrap_or(line), line.len() <= LINE_PREFIX);
                 }
-                _ => self.refuse(),
+                _ => self.reject(),
             }
             return bytes.get(end + 1..).unwrap_or_default();
         }
-        if let (Some(free), Some(last)) = (self.line.get_mut(self.length.min(LONGEST)..), piece.last()) {
+        if let (Some(free), Some(last_byte)) =
+            (self.line.get_mut(self.length.min(LINE_PREFIX)..), piece.last())
+        {
             free.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
-            self.last = *last;
+            self.last_byte = *last_byte;
             self.length = self.length.saturating_add(piece.len());
         }
         let Some(end) = end else { return &[] };
-        let ends_well = self.length > 0 && self.last == b'\r';
-        match self.line.get(..self.length.saturating_sub(1).min(LONGEST)).filter(|_| ends_well) {
+        let ends_well = self.length > 0 && self.last_byte == b'\r';
+        match self.line.get(..self.length.saturating_sub(1).min(LINE_PREFIX)).filter(|_| ends_well) {
             Some(line) => {
-                let mut copy = [0; LONGEST];
+                let mut copy = [0; LINE_PREFIX];
                 copy.iter_mut().zip(line).for_each(|(to, from)| *to = *from);
-                let (line, whole) = (copy.get(..line.len()).unwrap_or_default(), self.length - 1 <= LONGEST);
-                self.end_line(line, whole);
+                let (line, is_complete) =
+                    (copy.get(..line.len()).unwrap_or_default(), self.length - 1 <= LINE_PREFIX);
+                self.end_line(line, is_complete);
             }
-            None => self.refuse(),
+            None => self.reject(),
         }
-        (self.length, self.last) = (0, 0);
+        (self.length, self.last_byte) = (0, 0);
         bytes.get(end + 1..).unwrap_or_default()
     }
 
-    /// In a head that one is refused; in a body, which is under way already, the next.
-    fn refuse(&mut self) {
-        let in_head = matches!(self.at, At::Target | At::Head);
-        self.bad = Some(if in_head { self.head } else { self.head + 1 });
+    /// Rejects the current head; within a body, whose request is already in flight, the next one.
+    fn reject(&mut self) {
+        let in_head = matches!(self.position, Position::Target | Position::Head);
+        self.rejected = Some(if in_head { self.head_number } else { self.head_number + 1 });
     }
 
-    fn end_line(&mut self, line: &[u8], whole: bool) {
-        match (self.at, line.is_empty()) {
-            // Empty lines before a head are allowed.
-            (At::Target, true) => {}
-            (At::Target, false) => self.at = At::Head,
-            (At::Head, false) => self.field(line, whole),
-            (At::Head, true) => {
-                self.at = match self.framing {
+    fn end_line(&mut self, line: &[u8], is_complete: bool) {
+        match (self.position, line.is_empty()) {
+            // Empty lines before the request line are allowed.
+            (Position::Target, true) => {}
+            (Position::Target, false) => self.position = Position::Head,
+            (Position::Head, false) => self.read_framing_header(line, is_complete),
+            (Position::Head, true) => {
+                self.position = match self.framing {
                     Framing::None | Framing::Length(0) => self.next_head(),
-                    Framing::Length(length) => At::Body(length),
-                    Framing::Chunks => At::ChunkSize,
+                    Framing::Length(length) => Position::Body(length),
+                    Framing::Chunked => Position::ChunkSize,
                 }
             }
-            (At::ChunkSize, _) => match chunk_size(line) {
-                Some(0) => self.at = At::Trailers,
-                Some(size) => self.at = At::Chunk(size.saturating_add(2)),
-                None => self.refuse(),
+            (Position::ChunkSize, _) => match chunk_size(line) {
+                Some(0) => self.position = Position::Trailers,
+                Some(size) => self.position = Position::Chunk(size.saturating_add(2)),
+                None => self.reject(),
             },
-            (At::Trailers, true) => self.at = self.next_head(),
-            (At::Trailers | At::Body(_) | At::Chunk(_), _) => {}
+            (Position::Trailers, true) => self.position = self.next_head(),
+            (Position::Trailers | Position::Body(_) | Position::Chunk(_), _) => {}
         }
     }
 
-    fn field(&mut self, line: &[u8], whole: bool) {
+    fn read_framing_header(&mut self, line: &[u8], is_complete: bool) {
         if !matches!(line.first(), Some(b'c' | b'C' | b't' | b'T')) {
             return;
         }
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { return };
         let (name, value) = line.split_at(colon);
         let value = value.get(1..).unwrap_or_default().trim_ascii();
-        let said = if name.eq_ignore_ascii_case(b"content-length") {
+        let framing = if name.eq_ignore_ascii_case(b"content-length") {
             decimal(value).map(Framing::Length)
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            value.eq_ignore_ascii_case(b"chunked").then_some(Framing::Chunks)
+            value.eq_ignore_ascii_case(b"chunked").then_some(Framing::Chunked)
         } else {
             return;
         };
-        match said {
-            Some(said) if whole && self.framing == Framing::None => self.framing = said,
-            _ => self.refuse(),
+        match framing {
+            Some(framing) if is_complete && self.framing == Framing::None => self.framing = framing,
+            _ => self.reject(),
         }
     }
 }
 
-/// Digits and nothing else: no sign, no list, and not more than everybody can count: whoever counts with a sign would read a
-/// longer body, or none.
+/// Digits only: no sign and no list. Values above `i64::MAX` are rejected, because a signed parser would read
+/// a different length.
 fn decimal(text: &[u8]) -> Option<u64> {
     let digits =
         std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
@@ -188,18 +202,18 @@ fn chunk_size(line: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The head that is refused, in one piece and in pieces of every size.
-    fn refused(bytes: &str) -> Option<u64> {
-        let whole = Walker::default().feed(bytes.as_bytes());
+    /// The rejected head. Scans the bytes at once and in pieces of every size.
+    fn first_rejected(bytes: &str) -> Option<u64> {
+        let is_complete = FramingScanner::default().scan(bytes.as_bytes());
         for size in 1..bytes.len() {
-            let mut walker = Walker::default();
-            let pieces = bytes.as_bytes().chunks(size).fold(None, |_, piece| walker.feed(piece));
-            assert_eq!(pieces, whole, "in pieces of {size}: {bytes:?}");
+            let mut scanner = FramingScanner::default();
+            let pieces = bytes.as_bytes().chunks(size).fold(None, |_, piece| scanner.scan(piece));
+            assert_eq!(pieces, is_complete, "in pieces of {size}: {bytes:?}");
         }
-        whole
+        is_complete
     }
 
-    const BAD: [&str; 15] = [
+    const AMBIGUOUS: [&str; 15] = [
         "POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
         "POST / HTTP/1.1\r\nTRANSFER-ENCODING: chunked\r\nHost: a\r\ncontent-length: 5\r\n\r\n",
         "POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
@@ -217,7 +231,7 @@ mod tests {
         "GET /open?q=1#f HTTP/1.1\r\nHost: a\r\n\r\n",
     ];
 
-    const GOOD: [&str; 6] = [
+    const VALID: [&str; 6] = [
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
         "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\na\nb#c",
         "POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
@@ -226,32 +240,31 @@ mod tests {
         "\r\nGET /a HTTP/1.1\r\nHost: a#b\r\n\r\n",
     ];
 
-    /// SMUG-01, 02, 12, 21, 22; PATH-11.
     #[test]
-    fn heads_that_can_be_read_in_two_ways_are_refused() {
-        for head in BAD {
-            assert_eq!(refused(head), Some(0), "{head:?}");
+    fn ambiguous_heads_are_rejected() {
+        for head in AMBIGUOUS {
+            assert_eq!(first_rejected(head), Some(0), "{head:?}");
         }
         let long = format!("GET /{}#f HTTP/1.1\r\n\r\n", "a".repeat(200));
-        assert_eq!(refused(&long), Some(0));
+        assert_eq!(first_rejected(&long), Some(0));
     }
 
-    /// SMUG-23.
     #[test]
-    fn they_are_found_behind_any_number_of_good_ones() {
-        for good in GOOD {
-            assert_eq!(refused(good), None, "{good:?}");
-            for bad in BAD {
-                assert_eq!(refused(&format!("{good}{good}{bad}")), Some(2), "{good:?} {bad:?}");
+    fn ambiguous_head_is_found_after_valid_requests() {
+        for valid in VALID {
+            assert_eq!(first_rejected(valid), None, "{valid:?}");
+            for ambiguous in AMBIGUOUS {
+                let bytes = format!("{valid}{valid}{ambiguous}");
+                assert_eq!(first_rejected(&bytes), Some(2), "{valid:?} {ambiguous:?}");
             }
         }
     }
 
     #[test]
-    fn behind_chunks_that_are_none_nothing_is_believed() {
+    fn request_after_malformed_chunk_is_rejected() {
         for chunks in ["0x3\r\nabc\r\n0\r\n\r\n", "-1\r\n", "8000000000000000\r\n", "3\nabc\r\n"] {
             let bytes = format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
-            assert_eq!(refused(&bytes), Some(1), "{chunks:?}");
+            assert_eq!(first_rejected(&bytes), Some(1), "{chunks:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One request, from its head to the head of its answer.
+//! Handles one request, up to the response headers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,98 +9,105 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
-use super::access::Line;
+use super::access_control::{Admitted, Credential, Head};
+use super::access_log::AccessLogEntry;
 use super::activity::InFlight;
-use super::gate::{Admitted, Credential, Head};
+use super::local_response::LocalResponse;
 use super::peer::Peer;
-use super::refusal::Refusal;
-use super::shape;
-use super::worker::Worker;
+use super::validation;
+use super::worker::{Worker, WorkerConfig};
 use crate::metrics::ProxyMetrics;
 use crate::outcome::Outcome;
-use crate::request::{connection, path};
-use crate::upstream::body::{Outgoing, Reply};
-use crate::upstream::send::Failure;
+use crate::request::{hop_by_hop, path};
+use crate::upstream::body::{RequestBody, ResponseBody};
+use crate::upstream::client::UpstreamError;
 use crate::upstream::tunnel;
 
 const X_FORWARDED_FOR: http::HeaderName = http::HeaderName::from_static("x-forwarded-for");
 
-/// Serves one request.
-pub(crate) async fn serve(
+/// Handles one request.
+pub(crate) async fn handle(
     worker: &Worker,
     peer: &Arc<Peer>,
     mut request: Request<Incoming>,
-) -> Response<Reply> {
-    let began = Instant::now();
-    let (in_flight, ambiguous) = peer.activity.begin(worker.gate.metrics.in_flight());
-    let mut ending = Ending { metrics: &worker.gate.metrics, outcome: Outcome::ClientGone };
-    let told = worker.access_log.then(|| (request.method().clone(), request.uri().path().to_owned()));
-    let admitted = if ambiguous {
+) -> Response<ResponseBody> {
+    let started = Instant::now();
+    let metrics = &worker.config.access.metrics;
+    let (in_flight, is_ambiguous) = peer.activity.begin_request(metrics.in_flight());
+    let mut recorder = OutcomeRecorder { metrics, outcome: Outcome::ClientGone };
+    let logged =
+        worker.config.access_log.then(|| (request.method().clone(), request.uri().path().to_owned()));
+    let admitted = if is_ambiguous {
         Err(Outcome::AmbiguousFraming.into())
     } else {
-        admit(worker, peer, &mut request, began).await
+        admit(worker, peer, &mut request, started).await
     };
     let (response, outcome, user) = match admitted {
-        Ok(Passed { admitted, host, upgrade }) => {
-            let user = admitted.identity.clone();
-            let ignored = user.is_none();
-            match forward(worker, peer, request, (admitted, host, upgrade), in_flight).await {
+        Ok(context) => {
+            let user = context.admitted.identity.clone();
+            match forward(worker, peer, request, context, in_flight).await {
                 Ok(response) => {
-                    let outcome = if ignored { Outcome::Ignored } else { Outcome::Allowed };
+                    let outcome = if user.is_none() { Outcome::Ignored } else { Outcome::Allowed };
                     (response, outcome, user)
                 }
-                Err(refusal) => (refusal.clone().into_response(), refusal.outcome, user),
+                Err(local) => {
+                    let outcome = local.outcome;
+                    (local.into_response(), outcome, user)
+                }
             }
         }
-        Err(refusal) => (refusal.clone().into_response(), refusal.outcome, None),
+        Err(local) => {
+            let outcome = local.outcome;
+            (local.into_response(), outcome, None)
+        }
     };
-    ending.outcome = outcome;
-    if let Some((method, path)) = &told {
+    recorder.outcome = outcome;
+    if let Some((method, path)) = &logged {
         let (user, status) = (user.as_ref().map(|identity| &*identity.user), response.status());
-        Line { peer, method, path, user, outcome, status, took: began.elapsed() }.write();
+        AccessLogEntry { peer, method, path, user, outcome, status, duration: started.elapsed() }.emit();
     }
     response
 }
 
-/// Counts a request when it is over, also when its client went away and nobody waits for it any more.
-struct Ending<'a> {
+/// Counts a request on drop, also when the client disconnected and the future was dropped.
+struct OutcomeRecorder<'a> {
     metrics: &'a ProxyMetrics,
     outcome: Outcome,
 }
 
-impl Drop for Ending<'_> {
+impl Drop for OutcomeRecorder<'_> {
     fn drop(&mut self) {
-        self.metrics.ended(self.outcome);
+        self.metrics.record_outcome(self.outcome);
     }
 }
 
-/// What is known of a request that may be forwarded.
-struct Passed {
+/// What forwarding needs to know about an admitted request.
+struct ForwardContext {
     admitted: Admitted,
     host: Option<HeaderValue>,
     upgrade: Option<(HeaderValue, OnUpgrade)>,
 }
 
-/// Every step up to forwarding, in its order. Headers that only we may set are gone afterwards.
+/// Runs every check up to forwarding, and removes the headers that only the proxy may set.
 async fn admit(
     worker: &Worker,
     peer: &Peer,
     request: &mut Request<Incoming>,
     now: Instant,
-) -> Result<Passed, Refusal> {
-    if let Some(outcome) = shape::without_path(request.method(), request.uri()) {
+) -> Result<ForwardContext, LocalResponse> {
+    if let Some(outcome) = validation::non_path_outcome(request.method(), request.uri()) {
         return Err(outcome.into());
     }
-    let host = shape::host(request)?;
+    let host = validation::host(request)?;
     if request.headers().get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
-        return Err(Outcome::TwoAuthorizations.into());
+        return Err(Outcome::DuplicateAuthorization.into());
     }
-    // Whatever is not ASCII must be escaped; readers differ in what they make of it otherwise.
+    // Non-ASCII bytes must be escaped: parsers differ in how they decode them.
     if request.uri().path_and_query().is_some_and(|target| !target.as_str().is_ascii()) {
         return Err(Outcome::AmbiguousPath.into());
     }
-    let decoded = path::canonical(request.uri().path()).map_err(|why| {
-        tracing::debug!(client = %peer.address, ?why, "a path could be read in two ways");
+    let decoded = path::canonicalize(request.uri().path()).map_err(|error| {
+        tracing::debug!(client = %peer.address, ?error, "ambiguous path rejected");
         Outcome::AmbiguousPath
     })?;
     let head = Head {
@@ -109,89 +116,91 @@ async fn admit(
         query: request.uri().query(),
         headers: request.headers(),
     };
-    let admitted = worker.gate.admit(peer, head, now).await?;
+    let admitted = worker.config.access.admit(peer, head, now).await?;
     drop(decoded);
-    let upgrade = upgrade(worker, request, &admitted)?;
+    let upgrade = allowed_upgrade(worker, request, &admitted)?;
     let headers = request.headers_mut();
-    if worker.gate.protected.strip(headers) {
-        worker.gate.metrics.stripped();
+    let access = &worker.config.access;
+    if access.protected.strip(headers) {
+        access.metrics.record_stripped();
     }
-    connection::strip_request(headers, &worker.gate.protected)
-        .map_err(|connection::NamesProtected| Outcome::DropsIdentity)?;
-    Ok(Passed { admitted, host, upgrade })
+    hop_by_hop::strip_request(headers, &access.protected)
+        .map_err(|hop_by_hop::DropsProtectedHeader| Outcome::DropsIdentity)?;
+    Ok(ForwardContext { admitted, host, upgrade })
 }
 
-/// The protocol that client and upstream may switch to. One that is not allowed is ignored, as HTTP provides (W4); on ignored paths
-/// none is, since nobody would know who speaks.
-fn upgrade(
+/// Returns the protocol that the connection may switch to. A protocol that is not allowed is ignored, as HTTP
+/// provides; on ignored paths none is allowed, because the user is unknown.
+fn allowed_upgrade(
     worker: &Worker,
     request: &mut Request<Incoming>,
     admitted: &Admitted,
-) -> Result<Option<(HeaderValue, OnUpgrade)>, Refusal> {
+) -> Result<Option<(HeaderValue, OnUpgrade)>, LocalResponse> {
     if request.version() != Version::HTTP_11 || !request.headers().contains_key(header::UPGRADE) {
         return Ok(None);
     }
-    let wanted = connection::wanted_upgrade(request.headers()).map_err(|()| Outcome::BadUpgrade)?;
-    let Some(wanted) = wanted else { return Ok(None) };
-    let allowed = worker.upgrades.iter().any(|name| name.eq_ignore_ascii_case(wanted));
-    if !allowed || admitted.identity.is_none() {
+    let requested = hop_by_hop::requested_upgrade(request.headers()).map_err(|()| Outcome::BadUpgrade)?;
+    let Some(requested) = requested else { return Ok(None) };
+    let is_allowed = worker.config.upgrades.iter().any(|name| name.eq_ignore_ascii_case(requested));
+    if !is_allowed || admitted.identity.is_none() {
         return Ok(None);
     }
-    if shape::announces_body(request.headers()) {
+    if validation::announces_body(request.headers()) {
         return Err(Outcome::BadUpgrade.into());
     }
-    let token = HeaderValue::from_str(wanted).map_err(|_| Outcome::BadUpgrade)?;
+    let token = HeaderValue::from_str(requested).map_err(|_| Outcome::BadUpgrade)?;
     Ok(Some((token, hyper::upgrade::on(request))))
 }
-
-type Who = (Admitted, Option<HeaderValue>, Option<(HeaderValue, OnUpgrade)>);
 
 async fn forward(
     worker: &Worker,
     peer: &Arc<Peer>,
     request: Request<Incoming>,
-    (admitted, host, upgrade): Who,
+    context: ForwardContext,
     in_flight: InFlight,
-) -> Result<Response<Reply>, Refusal> {
+) -> Result<Response<ResponseBody>, LocalResponse> {
+    let ForwardContext { admitted, host, upgrade } = context;
     let (mut parts, body) = request.into_parts();
-    let own = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    let target = worker.target.join(&own).ok_or(Outcome::BadTarget)?;
+    let path_and_query =
+        parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let target = worker.config.upstream_url.resolve(&path_and_query).ok_or(Outcome::BadTarget)?;
     parts.uri = target.into();
     parts.version = Version::HTTP_11;
     parts.extensions = http::Extensions::new();
-    headers(worker, peer, &mut parts.headers, &admitted, host);
+    set_headers(worker, peer, &mut parts.headers, &admitted, host);
     if let Some((token, _)) = &upgrade {
         parts.headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         parts.headers.insert(header::UPGRADE, token.clone());
     }
-    let (body, ended) = Outgoing::new(body, &worker.gate.protected, &peer.activity);
-    // Said explicitly: with GET and others, a body of unknown length would be left out.
+    let (body, ended) = RequestBody::new(body, &worker.config.access.protected, &peer.activity);
+    // Explicit, because for GET and other methods hyper would omit a body of unknown length.
     if !body.is_end_stream() && body.size_hint().exact().is_none() {
         parts.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
-    let sending = Instant::now();
-    let sent = worker.upstream.send(Request::from_parts(parts, body), ended).await;
-    worker.gate.metrics.upstream_took(sending.elapsed());
-    let (response, lease) = sent.map_err(|failure| {
-        if let Some(kept_back) = worker.told.may_tell(Instant::now()) {
-            tracing::warn!(client = %peer.address, %failure, kept_back, "502");
+    let sent_at = Instant::now();
+    let result = worker.upstream.send(Request::from_parts(parts, body), ended).await;
+    worker.config.access.metrics.observe_upstream(sent_at.elapsed());
+    let (response, lease) = result.map_err(|error| {
+        if let Some(suppressed) = worker.upstream_failures.permit(Instant::now()) {
+            tracing::warn!(client = %peer.address, %error, suppressed, "upstream request failed");
         }
-        match failure {
-            Failure::Unreachable(_) => Outcome::UpstreamUnreachable,
-            Failure::Broken(_) => Outcome::UpstreamBroken,
+        match error {
+            UpstreamError::Unreachable(_) => Outcome::UpstreamUnreachable,
+            UpstreamError::Broken(_) => Outcome::UpstreamBroken,
         }
     })?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return switch(peer, response, upgrade);
+        return switch_protocols(peer, response, upgrade);
     }
     let (mut parts, body) = response.into_parts();
-    connection::strip_response(&mut parts.headers);
+    hop_by_hop::strip_response(&mut parts.headers);
     parts.extensions = http::Extensions::new();
-    Ok(Response::from_parts(parts, Reply::passing(body, lease, in_flight)))
+    Ok(Response::from_parts(parts, ResponseBody::from_upstream(body, lease, in_flight)))
 }
 
-/// Writes the headers that the upstream is to see. Ours come last, so that nothing the client sent can undo them.
-fn headers(
+/// Sets the headers for the upstream. The identity headers come last, so that no client header can replace
+/// them.
+fn set_headers(
     worker: &Worker,
     peer: &Peer,
     headers: &mut HeaderMap,
@@ -199,38 +208,39 @@ fn headers(
     host: Option<HeaderValue>,
 ) {
     match &admitted.credential {
-        // Nobody has looked at it: an upstream that believes it would be deceived (W1).
+        // On ignored paths the header is unverified; an upstream could trust it.
         Credential::None | Credential::Token => {
             headers.remove(header::AUTHORIZATION);
         }
         Credential::Certificate => {}
-        Credential::Websocket(rest) => {
+        Credential::Websocket(remaining) => {
             headers.remove(header::AUTHORIZATION);
-            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, rest.clone());
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, remaining.clone());
         }
     }
-    let host = worker.host.clone().or(host).or_else(|| worker.own_host.clone());
+    let WorkerConfig { host_override, default_host, access, .. } = &worker.config;
+    let host = host_override.clone().or(host).or_else(|| default_host.clone());
     if let Some(host) = host {
         headers.insert(header::HOST, host);
     }
-    forwarded_for(headers, &peer.forwarded_for);
-    if let (Some(style), Some(identity)) = (&worker.gate.style, &admitted.identity)
+    append_forwarded_for(headers, &peer.forwarded_for);
+    if let (Some(names), Some(identity)) = (&access.identity_headers, &admitted.identity)
         && let Some(Ok((user, groups))) = &identity.headers
     {
-        headers.insert(&style.user, user.clone());
-        headers.insert(&style.groups, groups.clone());
+        headers.insert(&names.user, user.clone());
+        headers.insert(&names.groups, groups.clone());
     }
 }
 
-/// Adds the client to the list of those that a request has come through.
-fn forwarded_for(headers: &mut HeaderMap, client: &HeaderValue) {
-    let mut before = headers.get_all(X_FORWARDED_FOR).iter().peekable();
-    if before.peek().is_none() {
+/// Appends the client address to `X-Forwarded-For`.
+fn append_forwarded_for(headers: &mut HeaderMap, client: &HeaderValue) {
+    let mut previous = headers.get_all(X_FORWARDED_FOR).iter().peekable();
+    if previous.peek().is_none() {
         headers.insert(X_FORWARDED_FOR, client.clone());
         return;
     }
     let mut list = Vec::new();
-    for line in before {
+    for line in previous {
         list.extend_from_slice(line.as_bytes());
         list.extend_from_slice(b", ");
     }
@@ -240,25 +250,26 @@ fn forwarded_for(headers: &mut HeaderMap, client: &HeaderValue) {
     }
 }
 
-/// Switches both sides to the protocol that was asked for. An upstream that names another one is not believed.
-fn switch(
+/// Switches both connections to the requested protocol. An upstream that switches to a different one is a
+/// failure.
+fn switch_protocols(
     peer: &Arc<Peer>,
     mut response: Response<Incoming>,
     upgrade: Option<(HeaderValue, OnUpgrade)>,
-) -> Result<Response<Reply>, Refusal> {
-    let agreed = connection::wanted_upgrade(response.headers()).ok().flatten();
+) -> Result<Response<ResponseBody>, LocalResponse> {
+    let agreed = hop_by_hop::requested_upgrade(response.headers()).ok().flatten();
     let Some((token, client)) = upgrade else { return Err(Outcome::UpstreamBroken.into()) };
     if !agreed.is_some_and(|agreed| agreed.as_bytes().eq_ignore_ascii_case(token.as_bytes())) {
-        tracing::warn!(client = %peer.address, ?agreed, "502: the upstream switched to another protocol than was asked for");
+        tracing::warn!(client = %peer.address, ?agreed, "upstream switched to a protocol that was not requested");
         return Err(Outcome::UpstreamBroken.into());
     }
     let upstream = hyper::upgrade::on(&mut response);
-    // It ends with the connections that it joins.
+    // The task ends with the two connections.
     tokio::spawn(tunnel::run(client, upstream, peer.clone()));
-    let mut switching = Response::new(Reply::Text(bytes::Bytes::new()));
+    let mut switching = Response::new(ResponseBody::Text(bytes::Bytes::new()));
     *switching.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     std::mem::swap(switching.headers_mut(), response.headers_mut());
-    connection::strip_response(switching.headers_mut());
+    hop_by_hop::strip_response(switching.headers_mut());
     switching.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     switching.headers_mut().insert(header::UPGRADE, token);
     Ok(switching)
@@ -268,16 +279,15 @@ fn switch(
 mod tests {
     use super::*;
 
-    /// HDR-04.
     #[test]
-    fn the_client_is_added_to_those_before_it() {
+    fn client_is_appended_to_forwarded_for() {
         let client = HeaderValue::from_static("198.18.0.9");
         let mut headers = HeaderMap::new();
-        forwarded_for(&mut headers, &client);
+        append_forwarded_for(&mut headers, &client);
         assert_eq!(headers[X_FORWARDED_FOR], "198.18.0.9");
         headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("a"));
         headers.append(X_FORWARDED_FOR, HeaderValue::from_static("b, c"));
-        forwarded_for(&mut headers, &client);
+        append_forwarded_for(&mut headers, &client);
         assert_eq!(headers[X_FORWARDED_FOR], "a, b, c, 198.18.0.9");
         assert_eq!(headers.get_all(X_FORWARDED_FOR).iter().count(), 1);
     }

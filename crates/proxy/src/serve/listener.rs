@@ -1,4 +1,4 @@
-//! Accepts connections and gives each to the worker that has fewest.
+//! Accepts connections and assigns each to the worker with the fewest.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,16 +7,17 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 
-use super::stop::Stop;
+use super::shutdown::Shutdown;
 use super::worker::{Accepted, Handle, Purpose};
 
-/// Connections that the kernel holds for us.
+/// Connections queued by the kernel.
 const BACKLOG: u32 = 4096;
 
-/// How long is waited when there are no descriptors left: trying at once would take all of a processor.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Pause after a failed accept, e.g. without free file descriptors: an immediate retry would take a whole
+/// CPU.
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: TcpListener,
@@ -24,7 +25,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Listens at `HOST:PORT`; without a host, everywhere.
+    /// Listens on `HOST:PORT`; without a host, on all interfaces.
     pub(crate) async fn bind(address: &str, purpose: Purpose) -> std::io::Result<Self> {
         let address = resolve(address).await?;
         let socket = match address {
@@ -36,51 +37,51 @@ impl Listener {
         Ok(Self { socket: socket.listen(BACKLOG)?, purpose })
     }
 
-    /// Where it listens.
+    /// Returns the local address.
     pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Accepts until `stop`; then nobody listens any more.
-    pub(crate) async fn run(self, workers: Arc<Vec<Handle>>, places: Arc<Semaphore>, stop: Stop) {
+    /// Accepts connections until the shutdown; then the socket is closed.
+    pub(crate) async fn run(self, workers: Arc<Vec<Handle>>, permits: Arc<Semaphore>, shutdown: Shutdown) {
         loop {
             let accepted = tokio::select! {
-                () = stop.heard() => return,
-                accepted = self.accept(&places) => accepted,
+                () = shutdown.triggered() => return,
+                accepted = self.accept(&permits) => accepted,
             };
             match accepted {
                 Ok(accepted) => {
-                    if let Some(worker) = workers.iter().min_by_key(|worker| worker.open()) {
-                        worker.give(accepted);
+                    if let Some(worker) = workers.iter().min_by_key(|worker| worker.open_connections()) {
+                        worker.assign(accepted);
                     }
                 }
-                Err(error) if is_of_client(&error) => {}
+                Err(error) if is_client_error(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "no connection can be accepted; trying again");
-                    tokio::time::sleep(PAUSE).await;
+                    tracing::warn!(%error, "accept failed; retrying");
+                    tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await;
                 }
             }
         }
     }
 
-    async fn accept(&self, places: &Arc<Semaphore>) -> std::io::Result<Accepted> {
-        // More than may be open wait in the kernel, and are not answered by us.
-        let place = places.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    async fn accept(&self, permits: &Arc<Semaphore>) -> std::io::Result<Accepted> {
+        // Connections above the limit wait in the kernel backlog.
+        let permit = permits.clone().acquire_owned().await.map_err(std::io::Error::other)?;
         let (stream, address) = self.socket.accept().await?;
-        // It belongs to this thread's runtime until it is given away.
+        // Deregisters the stream from this thread's runtime; the worker registers it with its own.
         let stream = stream.into_std()?;
-        Ok(Accepted { stream, address: address.ip(), purpose: self.purpose.clone(), place })
+        Ok(Accepted { stream, address: address.ip(), purpose: self.purpose.clone(), permit })
     }
 }
 
-/// Errors of the connection that was to be accepted, and not of ours.
-fn is_of_client(error: &std::io::Error) -> bool {
+/// Returns whether the error concerns the client's connection and not the listener.
+fn is_client_error(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 async fn resolve(address: &str) -> std::io::Result<SocketAddr> {
-    let everywhere = address.starts_with(':').then(|| format!("[::]{address}"));
-    let found = tokio::net::lookup_host(everywhere.as_deref().unwrap_or(address)).await?.next();
-    found.ok_or_else(|| std::io::Error::other("no address has this name"))
+    let all_interfaces = address.starts_with(':').then(|| format!("[::]{address}"));
+    let found = tokio::net::lookup_host(all_interfaces.as_deref().unwrap_or(address)).await?.next();
+    found.ok_or_else(|| std::io::Error::other("host name resolves to no address"))
 }

@@ -1,17 +1,17 @@
-//! Serves clients: accepts, reads, decides, forwards.
+//! Serves clients: accepts connections, authenticates and authorizes requests, and forwards them.
 
-mod access;
+pub(crate) mod access_control;
+mod access_log;
 pub(crate) mod activity;
 mod connection;
 pub(crate) mod endpoints;
 mod framing;
-pub(crate) mod gate;
 mod handler;
 pub(crate) mod listener;
+mod local_response;
 pub(crate) mod peer;
-mod refusal;
-pub(crate) mod seldom;
-mod shape;
+pub(crate) mod rate_limited_log;
+pub(crate) mod shutdown;
 pub(crate) mod socket;
-pub(crate) mod stop;
+mod validation;
 pub(crate) mod worker;

@@ -1,7 +1,7 @@
-//! The other end of one connection.
+//! The client of one connection.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use http::HeaderValue;
@@ -10,76 +10,78 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::activity::Activity;
-use crate::cache::Secret;
-use crate::identity::{HeaderStyle, Identity};
-use crate::tls::clients;
-use crate::tls::reload::Current;
+use crate::cache::HmacKey;
+use crate::identity::{Identity, IdentityHeaders};
+use crate::sync::lock;
+use crate::tls::client_cert;
+use crate::tls::reload::Reloadable;
 
-/// How long it is remembered whom a certificate names: it may expire while its connection lives.
-const CERTIFICATE_FOR: Duration = Duration::from_secs(60);
+/// How long the identity of a certificate is cached: the certificate may expire while the connection is open.
+const CERTIFICATE_CACHE_TTL: Duration = Duration::from_secs(60);
 
-/// The other end of one connection.
+/// The client of one connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// Its address.
     pub(crate) address: IpAddr,
-    /// The same as a header has it.
+    /// The address as `X-Forwarded-For` value.
     pub(crate) forwarded_for: HeaderValue,
-    /// What happens on the connection.
+    /// Activity on the connection.
     pub(crate) activity: Arc<Activity>,
     certificates: Vec<CertificateDer<'static>>,
-    named: Mutex<Option<Named>>,
-    _place: OwnedSemaphorePermit,
+    cached: Mutex<Option<CachedIdentity>>,
+    _permit: OwnedSemaphorePermit,
 }
 
 #[derive(Debug)]
-struct Named {
+struct CachedIdentity {
     generation: u64,
     at: Instant,
     identity: Option<Arc<Identity>>,
 }
 
 impl Peer {
-    /// A client at an address, with the certificates that it has shown.
+    /// Creates the peer of a connection with the certificates it presented.
     pub(crate) fn new(
         address: IpAddr,
         certificates: Vec<CertificateDer<'static>>,
         activity: Arc<Activity>,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Self {
         let address = address.to_canonical();
         let forwarded_for = HeaderValue::from_str(&address.to_string())
             .unwrap_or_else(|_| HeaderValue::from_static("unknown"));
-        Self { address, forwarded_for, activity, certificates, named: Mutex::default(), _place: place }
+        Self { address, forwarded_for, activity, certificates, cached: Mutex::default(), _permit: permit }
     }
 
-    /// Whom its certificate names, if these authorities vouch for it.
-    pub(crate) fn named(
+    /// Returns the identity of the client certificate, if the CA has issued it.
+    pub(crate) fn certificate_identity(
         &self,
-        authorities: &Current<RootCertStore>,
-        style: Option<&HeaderStyle>,
-        secret: &Secret,
+        client_ca: &Reloadable<RootCertStore>,
+        identity_headers: Option<&IdentityHeaders>,
+        hmac_key: &HmacKey,
     ) -> Option<Arc<Identity>> {
         if self.certificates.is_empty() {
             return None;
         }
-        let generation = authorities.generation();
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = named.as_ref()
-            && known.generation == generation
-            && known.at.elapsed() < CERTIFICATE_FOR
+        let generation = client_ca.generation();
+        let mut cached = lock(&self.cached);
+        if let Some(entry) = cached.as_ref()
+            && entry.generation == generation
+            && entry.at.elapsed() < CERTIFICATE_CACHE_TTL
         {
-            return known.identity.clone();
+            return entry.identity.clone();
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let identity = match clients::named(&self.certificates, &authorities.get(), now) {
-            Ok(user) => Identity::new(user.authenticated(), style, secret).map(Arc::new),
-            Err(why) => {
-                tracing::debug!(client = %self.address, %why, "a client certificate names nobody");
+        let identity = match client_cert::user_info(&self.certificates, &client_ca.get(), now) {
+            Ok(user) => {
+                Identity::new(user.with_authenticated_group(), identity_headers, hmac_key).map(Arc::new)
+            }
+            Err(error) => {
+                tracing::debug!(client = %self.address, %error, "client certificate rejected");
                 None
             }
         };
-        *named = Some(Named { generation, at: Instant::now(), identity: identity.clone() });
+        *cached = Some(CachedIdentity { generation, at: Instant::now(), identity: identity.clone() });
         identity
     }
 }

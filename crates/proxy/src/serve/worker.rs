@@ -1,4 +1,4 @@
-//! A thread that serves: connections are given to it, and stay with it.
+//! Worker threads. A connection is assigned to one worker and stays with it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,141 +9,122 @@ use http::HeaderValue;
 use rustls::ServerConfig;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
+use super::access_control::AccessControl;
 use super::connection;
 use super::endpoints::Endpoints;
-use super::gate::Gate;
-use super::seldom::Seldom;
-use super::stop::Stop;
-use crate::settings::{ClientLimits, Http2};
-use crate::upstream::send::Upstream;
-use crate::upstream::target::Target;
+use super::rate_limited_log::RateLimitedLog;
+use super::shutdown::Shutdown;
+use crate::settings::{ClientLimits, Http2Settings};
+use crate::upstream::client::UpstreamClient;
+use crate::upstream::url::UpstreamUrl;
 
-/// How often connections to the upstream are looked at.
-const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// Interval at which idle upstream connections are swept.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What every worker is told.
-#[derive(Debug)]
-pub(crate) struct Orders {
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) target: Target,
-    pub(crate) host: Option<HeaderValue>,
+/// The configuration of all workers.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerConfig {
+    pub(crate) access: Arc<AccessControl>,
+    pub(crate) upstream_url: UpstreamUrl,
+    /// Replaces the client's `Host`.
+    pub(crate) host_override: Option<HeaderValue>,
+    /// Used when the client sends no `Host`.
+    pub(crate) default_host: Option<HeaderValue>,
     pub(crate) upgrades: Vec<String>,
-    pub(crate) http2: Http2,
+    pub(crate) http2: Http2Settings,
     pub(crate) limits: ClientLimits,
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) access_log: bool,
-    pub(crate) stop: Stop,
+    pub(crate) shutdown: Shutdown,
 }
 
-/// What one worker serves with.
+/// The state of one worker thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) target: Target,
-    /// What `Host` is replaced by.
-    pub(crate) host: Option<HeaderValue>,
-    /// What stands for a `Host` that is missing.
-    pub(crate) own_host: Option<HeaderValue>,
-    pub(crate) upgrades: Vec<String>,
-    pub(crate) upstream: Upstream,
-    pub(crate) http2: Http2,
-    pub(crate) limits: ClientLimits,
-    pub(crate) tls: Option<Arc<ServerConfig>>,
-    pub(crate) access_log: bool,
-    pub(crate) stop: Stop,
-    /// When failures of the upstream were told last.
-    pub(crate) told: Seldom,
-    open: Arc<AtomicUsize>,
+    pub(crate) config: WorkerConfig,
+    pub(crate) upstream: UpstreamClient,
+    /// Limits the log messages about failed upstream requests.
+    pub(crate) upstream_failures: RateLimitedLog,
+    open_connections: Arc<AtomicUsize>,
 }
 
-/// What a connection is for.
+/// What a listener serves.
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
-    /// Requests in clear text.
+    /// Proxied requests in clear text.
     Plain,
-    /// Requests over TLS.
+    /// Proxied requests over TLS.
     Tls,
-    /// The proxy's own health and metrics, over TLS.
+    /// The proxy's own health and metrics endpoints, over TLS.
     Endpoints(Arc<Endpoints>),
 }
 
-/// A connection for a worker.
+/// An accepted connection.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
     pub(crate) address: IpAddr,
     pub(crate) purpose: Purpose,
-    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) permit: OwnedSemaphorePermit,
 }
 
-/// A worker, as the control thread knows it.
+/// The control thread's handle of a worker.
 #[derive(Debug)]
 pub(crate) struct Handle {
-    give: mpsc::UnboundedSender<Accepted>,
-    open: Arc<AtomicUsize>,
+    connections: mpsc::UnboundedSender<Accepted>,
+    open_connections: Arc<AtomicUsize>,
 }
 
 impl Handle {
-    /// How many connections it has.
-    pub(crate) fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+    /// Returns the number of open connections.
+    pub(crate) fn open_connections(&self) -> usize {
+        self.open_connections.load(Ordering::Relaxed)
     }
 
-    /// Gives it a connection. One for a worker that has ended is closed, and the process with it.
-    pub(crate) fn give(&self, accepted: Accepted) {
-        self.open.fetch_add(1, Ordering::Relaxed);
-        if self.give.send(accepted).is_err() {
-            self.open.fetch_sub(1, Ordering::Relaxed);
+    /// Assigns a connection to the worker. When the worker has ended, the connection is closed; the process
+    /// exits anyway.
+    pub(crate) fn assign(&self, accepted: Accepted) {
+        self.open_connections.fetch_add(1, Ordering::Relaxed);
+        if self.connections.send(accepted).is_err() {
+            self.open_connections.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Starts a worker. The second part is told, or closed, when it ends.
+/// Starts a worker thread. The receiver resolves when the thread ends.
 pub(crate) fn start(
     number: usize,
-    orders: &Orders,
-    upstream: Upstream,
+    config: &WorkerConfig,
+    upstream: UpstreamClient,
 ) -> std::io::Result<(Handle, oneshot::Receiver<()>)> {
-    let (give, given) = mpsc::unbounded_channel();
-    let open = Arc::new(AtomicUsize::new(0));
-    let own_host =
-        orders.target.way.as_ref().and_then(|way| HeaderValue::from_str(way.authority.as_str()).ok());
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let open_connections = Arc::new(AtomicUsize::new(0));
     let worker = Arc::new(Worker {
-        gate: orders.gate.clone(),
-        target: orders.target.clone(),
-        host: orders.host.clone(),
-        own_host,
-        upgrades: orders.upgrades.clone(),
+        config: config.clone(),
         upstream,
-        http2: orders.http2,
-        limits: orders.limits,
-        tls: orders.tls.clone(),
-        access_log: orders.access_log,
-        stop: orders.stop.clone(),
-        told: Seldom::default(),
-        open: open.clone(),
+        upstream_failures: RateLimitedLog::default(),
+        open_connections: open_connections.clone(),
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (alive, ended) = oneshot::channel();
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-        // Closed also by a panic.
+        // Dropped on a panic too.
         let alive: oneshot::Sender<()> = alive;
-        runtime.block_on(work(worker, given));
+        runtime.block_on(run(worker, receiver));
         drop(alive);
     })?;
-    Ok((Handle { give, open }, ended))
+    Ok((Handle { connections: sender, open_connections }, ended))
 }
 
-async fn work(worker: Arc<Worker>, mut given: mpsc::UnboundedReceiver<Accepted>) {
-    let mut sweep = tokio::time::interval(SWEEP_EVERY);
+async fn run(worker: Arc<Worker>, mut connections: mpsc::UnboundedReceiver<Accepted>) {
+    let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
     sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            accepted = given.recv() => match accepted {
+            accepted = connections.recv() => match accepted {
                 Some(accepted) => {
-                    let open = Open { count: worker.open.clone(), gauge: worker.gate.metrics.connections().clone() };
-                    open.gauge.inc();
-                    // A connection that fails, or panics, takes only itself along.
+                    let open = OpenConnection::new(&worker);
+                    // A task per connection: one that fails or panics does not affect the others.
                     tokio::spawn(connection::run(worker.clone(), accepted, open));
                 }
                 None => return,
@@ -155,14 +136,22 @@ async fn work(worker: Arc<Worker>, mut given: mpsc::UnboundedReceiver<Accepted>)
     }
 }
 
-/// Counts a connection as long as it is served.
+/// Counts a connection while it is served.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenConnection {
     count: Arc<AtomicUsize>,
     gauge: prometheus_client::metrics::gauge::Gauge,
 }
 
-impl Drop for Open {
+impl OpenConnection {
+    fn new(worker: &Worker) -> Self {
+        let gauge = worker.config.access.metrics.connections().clone();
+        gauge.inc();
+        Self { count: worker.open_connections.clone(), gauge }
+    }
+}
+
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.gauge.dec();

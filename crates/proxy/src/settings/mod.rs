@@ -1,8 +1,8 @@
-//! What the proxy is told at its start, checked as a whole before anything else happens.
+//! Settings of the proxy, validated as a whole at startup.
 
-mod check;
+mod cipher_suites;
 mod read;
-mod suites;
+mod validator;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,83 +10,90 @@ use std::time::Duration;
 use http::HeaderValue;
 use runtime::telemetry::Format;
 
-use self::check::Check;
-pub use self::check::Problems;
-use self::read::text;
+use self::read::non_empty;
+pub use self::validator::InvalidSettings;
+use self::validator::Validator;
 use crate::config::{self, Configuration};
 use crate::flags::{Args, ProcessArgs};
-use crate::identity::HeaderStyle;
+use crate::identity::IdentityHeaders;
 use crate::request::glob::Pattern;
-use crate::upstream::target::Target;
+use crate::upstream::url::UpstreamUrl;
 
-/// Everything that the proxy was told, checked.
+/// The validated settings.
 #[derive(Debug)]
 pub struct Settings {
     pub(crate) insecure: Option<String>,
     pub(crate) secure: Option<String>,
     pub(crate) endpoints_port: u16,
-    pub(crate) upstream: Upstream,
-    pub(crate) paths: Paths,
+    pub(crate) upstream: UpstreamSettings,
+    pub(crate) paths: PathPatterns,
     pub(crate) upgrades: Vec<String>,
-    pub(crate) http2: Http2,
-    pub(crate) tls: Tls,
-    pub(crate) client_ca: Option<PathBuf>,
-    pub(crate) style: Option<HeaderStyle>,
-    pub(crate) protected: Vec<String>,
-    pub(crate) audiences: Vec<String>,
-    pub(crate) outage_is_503: bool,
-    pub(crate) oidc: Option<Oidc>,
-    pub(crate) kubernetes: Kubernetes,
+    pub(crate) http2: Http2Settings,
+    pub(crate) tls: TlsSettings,
+    pub(crate) authentication: AuthenticationSettings,
+    pub(crate) oidc: Option<OidcSettings>,
+    pub(crate) kubernetes: KubernetesSettings,
     pub(crate) configuration: Configuration,
     pub(crate) limits: ClientLimits,
     pub(crate) workers: usize,
-    pub(crate) drain: Duration,
+    pub(crate) drain_timeout: Duration,
     pub(crate) metrics_address: Option<String>,
     pub(crate) access_log: bool,
     pub(crate) log_format: Format,
     pub(crate) verbosity: u32,
-    /// What was given and should be known, one sentence each.
+    /// Risky or ineffective settings, one sentence each.
     pub(crate) warnings: Vec<String>,
     /// Every flag with its value, for the log.
     pub(crate) effective: String,
 }
 
-/// Where requests go.
+/// The upstream.
 #[derive(Debug)]
-pub(crate) struct Upstream {
-    pub(crate) target: Target,
+pub(crate) struct UpstreamSettings {
+    pub(crate) url: UpstreamUrl,
     pub(crate) ca: Option<PathBuf>,
-    pub(crate) client: Option<(PathBuf, PathBuf)>,
-    pub(crate) host: Option<HeaderValue>,
+    pub(crate) client_key_pair: Option<(PathBuf, PathBuf)>,
+    pub(crate) host_override: Option<HeaderValue>,
 }
 
-/// Paths that are special.
-#[derive(Debug, Default)]
-pub(crate) struct Paths {
+/// Patterns of allowed and of ignored paths.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathPatterns {
     pub(crate) allowed: Vec<Pattern>,
     pub(crate) ignored: Vec<Pattern>,
 }
 
-/// How HTTP/2 is served.
+/// Server-side HTTP/2.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Http2 {
+pub(crate) struct Http2Settings {
     pub(crate) enabled: bool,
     pub(crate) streams: u32,
     pub(crate) size: u32,
 }
 
-/// How TLS is served.
+/// Server-side TLS.
 #[derive(Debug)]
-pub(crate) struct Tls {
-    pub(crate) pair: Option<(PathBuf, PathBuf)>,
-    pub(crate) only_13: bool,
+pub(crate) struct TlsSettings {
+    pub(crate) key_pair: Option<(PathBuf, PathBuf)>,
+    pub(crate) only_tls13: bool,
     pub(crate) suites: Option<Vec<rustls::CipherSuite>>,
-    pub(crate) reload: Duration,
+    pub(crate) reload_interval: Duration,
 }
 
-/// Tokens of an identity provider.
+/// Authentication of clients.
+#[derive(Debug)]
+pub(crate) struct AuthenticationSettings {
+    pub(crate) client_ca: Option<PathBuf>,
+    pub(crate) identity_headers: Option<IdentityHeaders>,
+    /// Header names that only the proxy may set, in addition to `X-Remote-*`.
+    pub(crate) protected: Vec<String>,
+    pub(crate) audiences: Vec<String>,
+    pub(crate) outage_is_503: bool,
+}
+
+/// OpenID Connect.
 #[derive(Clone, Debug)]
-pub(crate) struct Oidc {
+pub(crate) struct OidcSettings {
     pub(crate) issuer: String,
     pub(crate) client_id: String,
     pub(crate) groups_claim: String,
@@ -97,18 +104,18 @@ pub(crate) struct Oidc {
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// The way to the API server, and what is remembered of its answers.
+/// API server access and caches.
 #[derive(Debug)]
-pub(crate) struct Kubernetes {
+pub(crate) struct KubernetesSettings {
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) rate: Option<(f64, u32)>,
-    pub(crate) within: Duration,
-    pub(crate) tokens: crate::authentication::tokens::Lifetimes,
-    pub(crate) decisions: crate::authorization::Lifetimes,
+    pub(crate) timeout: Duration,
+    pub(crate) token_ttls: crate::authentication::token_review::TokenTtls,
+    pub(crate) decision_ttls: crate::authorization::DecisionTtls,
     pub(crate) cache: crate::cache::Limits,
 }
 
-/// What clients may take.
+/// Limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientLimits {
     pub(crate) connections: usize,
@@ -119,28 +126,28 @@ pub(crate) struct ClientLimits {
 }
 
 impl TryFrom<Args> for Settings {
-    type Error = Problems;
+    type Error = InvalidSettings;
 
-    fn try_from(args: Args) -> Result<Self, Problems> {
+    fn try_from(args: Args) -> Result<Self, InvalidSettings> {
         let effective = format!("{args:?}");
-        let mut check = Check::default();
+        let mut validator = Validator::default();
         let Args { listen, tls, authentication, oidc, kubernetes, limits, process, hidden } = args;
         let settings = {
-            let check = &mut check;
-            let reload = read::tls_settings(check, &tls, &listen);
-            let (style, protected, audiences, outage_is_503, client_ca) =
-                read::identities(check, authentication);
-            let oidc = read::oidc_settings(check, oidc);
-            let (paths, upgrades, http2, upstream) = read::ways(check, &listen);
-            let addresses = (text(listen.insecure_listen_address), text(listen.secure_listen_address));
+            let validator = &mut validator;
+            let tls = read::tls_settings(validator, &tls, &listen);
+            let authentication = read::authentication_settings(validator, authentication);
+            let oidc = read::oidc_settings(validator, oidc);
+            let (paths, upgrades, http2, upstream) = read::routing_settings(validator, &listen);
+            let addresses =
+                (non_empty(listen.insecure_listen_address), non_empty(listen.secure_listen_address));
             if addresses == (None, None) {
-                check.problem(
+                validator.error(
                     "no listen address provided: set --insecure-listen-address or --secure-listen-address",
                 );
             }
-            let configuration = match text(listen.config_file) {
-                Some(path) => config::load(path.as_ref()).unwrap_or_else(|problems| {
-                    problems.iter().for_each(|problem| check.problem(problem));
+            let configuration = match non_empty(listen.config_file) {
+                Some(path) => config::load(path.as_ref()).unwrap_or_else(|errors| {
+                    errors.iter().for_each(|error| validator.error(error));
                     Configuration::default()
                 }),
                 None => Configuration::default(),
@@ -153,39 +160,35 @@ impl TryFrom<Args> for Settings {
                 log_format,
                 version: _,
             } = process;
-            read::verbosity(check, &hidden);
+            read::warn_ignored_flags(validator, &hidden);
             Settings {
-                endpoints_port: check.number("proxy-endpoints-port", &listen.proxy_endpoints_port),
+                endpoints_port: validator.number("proxy-endpoints-port", &listen.proxy_endpoints_port),
                 upstream,
                 paths,
                 upgrades,
                 http2,
-                tls: reload,
-                client_ca,
-                style,
-                protected,
-                audiences,
-                outage_is_503,
+                tls,
+                authentication,
                 oidc,
-                kubernetes: read::kubernetes_settings(check, kubernetes),
+                kubernetes: read::kubernetes_settings(validator, kubernetes),
                 configuration,
-                limits: read::client_limits(check, &limits),
-                workers: check.number("workers", &workers),
-                drain: check.duration("drain-timeout", &drain_timeout),
-                metrics_address: text(metrics_listen_address),
-                access_log: check.boolean("access-log", &access_log),
-                log_format: log_format.parse().unwrap_or_else(|why: String| {
-                    check.problem(format!("--log-format: {why}"));
+                limits: read::client_limits(validator, &limits),
+                workers: validator.number("workers", &workers),
+                drain_timeout: validator.duration("drain-timeout", &drain_timeout),
+                metrics_address: non_empty(metrics_listen_address),
+                access_log: validator.boolean("access-log", &access_log),
+                log_format: log_format.parse().unwrap_or_else(|reason: String| {
+                    validator.error(format!("--log-format: {reason}"));
                     Format::Json
                 }),
-                verbosity: check.number("v", &hidden.verbosity),
+                verbosity: validator.number("v", &hidden.verbosity),
                 insecure: addresses.0,
                 secure: addresses.1,
                 warnings: Vec::new(),
                 effective,
             }
         };
-        check.finish(settings)
+        validator.finish(settings)
     }
 }
 

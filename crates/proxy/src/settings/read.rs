@@ -1,131 +1,146 @@
-//! Reads groups of flags, each into the settings that it is for.
+//! Converts groups of flags into settings.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
-use super::check::Check;
-use super::{ClientLimits, Http2, Kubernetes, Oidc, Paths, Tls, Upstream, suites};
+use super::validator::Validator;
+use super::{
+    AuthenticationSettings, ClientLimits, Http2Settings, KubernetesSettings, OidcSettings, PathPatterns,
+    TlsSettings, UpstreamSettings, cipher_suites,
+};
 use crate::flags::{
     AuthenticationArgs, HiddenArgs, KubernetesArgs, LimitArgs, ListenArgs, OidcArgs, TlsArgs,
 };
-use crate::identity::HeaderStyle;
+use crate::identity::IdentityHeaders;
 use crate::request::glob::Pattern;
-use crate::upstream::target::Target;
+use crate::upstream::url::UpstreamUrl;
 
-/// The largest frame that HTTP/2 knows.
-const LARGEST_FRAME: u32 = (1 << 24) - 1;
-const SMALLEST_FRAME: u32 = 1 << 14;
-/// What is used instead of a size that HTTP/2 does not know.
-const LIBRARY_FRAME: u32 = 1 << 20;
+/// Largest HTTP/2 frame.
+const MAX_FRAME: u32 = (1 << 24) - 1;
+const MIN_FRAME: u32 = 1 << 14;
+/// Used for a size outside the HTTP/2 range, as Go's HTTP/2 library does.
+const DEFAULT_FRAME: u32 = 1 << 20;
 
-pub(super) fn text(value: String) -> Option<String> {
+pub(super) fn non_empty(value: String) -> Option<String> {
     (!value.is_empty()).then_some(value)
 }
 
-pub(super) fn file(value: &str) -> Option<PathBuf> {
+pub(super) fn path(value: &str) -> Option<PathBuf> {
     (!value.is_empty()).then(|| value.into())
 }
 
-pub(super) fn verbosity(check: &mut Check, hidden: &HiddenArgs) {
+pub(super) fn warn_ignored_flags(validator: &mut Validator, hidden: &HiddenArgs) {
     if hidden.vmodule.is_some() {
-        check.warn("--vmodule has no effect");
+        validator.warn("--vmodule has no effect");
     }
-    check.duration("log-flush-frequency", &hidden.log_flush_frequency);
-    for given in hidden.dead.given() {
-        check.dead(&given);
+    validator.duration("log-flush-frequency", &hidden.log_flush_frequency);
+    for flag in hidden.deprecated.passed() {
+        validator.deprecated(&flag);
     }
 }
 
-pub(super) fn tls_settings(check: &mut Check, tls: &TlsArgs, listen: &ListenArgs) -> Tls {
-    let pair = match (file(&tls.tls_cert_file), file(&tls.tls_private_key_file)) {
+pub(super) fn tls_settings(validator: &mut Validator, tls: &TlsArgs, listen: &ListenArgs) -> TlsSettings {
+    let key_pair = match (path(&tls.tls_cert_file), path(&tls.tls_private_key_file)) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (None, None) => {
             if !listen.secure_listen_address.is_empty() {
-                check.warn("--tls-cert-file and --tls-private-key-file are not set: a self-signed certificate is served, which no client can verify");
+                validator.warn("--tls-cert-file and --tls-private-key-file are not set: serving a self-signed certificate, which clients cannot verify");
             }
             None
         }
         _ => {
-            check.problem("--tls-cert-file and --tls-private-key-file go together: set both or none");
+            validator.error("--tls-cert-file and --tls-private-key-file must be set together");
             None
         }
     };
     if !listen.insecure_listen_address.is_empty() {
-        check.warn(
-            "--insecure-listen-address serves without TLS: whoever sees the traffic sees the tokens in it",
+        validator.warn(
+            "--insecure-listen-address serves without TLS: tokens are visible to everyone on the network path",
         );
     }
-    let only_13 = match tls.tls_min_version.as_str() {
+    let only_tls13 = match tls.tls_min_version.as_str() {
         "VersionTLS13" => true,
         "VersionTLS12" | "" => false,
         old @ ("VersionTLS10" | "VersionTLS11") => {
-            check.warn(format!("--tls-min-version: {old} is not safe and is taken for VersionTLS12"));
+            validator.warn(format!("--tls-min-version: {old} is insecure; using VersionTLS12"));
             false
         }
         other => {
-            check.problem(format!("--tls-min-version: {other:?} is none of VersionTLS12, VersionTLS13"));
+            validator.error(format!(
+                "--tls-min-version: {other:?} is not supported: expected VersionTLS12 or VersionTLS13"
+            ));
             false
         }
     };
-    let reload = check.duration("tls-reload-interval", &tls.tls_reload_interval);
-    if reload != Duration::from_secs(60) {
-        check.warn("--tls-reload-interval is deprecated by kube-rbac-proxy: certificates are looked at every minute without it");
+    let reload_interval = validator.duration("tls-reload-interval", &tls.tls_reload_interval);
+    if reload_interval != Duration::from_secs(60) {
+        validator.warn("--tls-reload-interval is deprecated by kube-rbac-proxy: by default certificates are reloaded every minute");
     }
-    let http2 = check.boolean("http2-disable", &listen.http2_disable);
-    let names = check.list("tls-cipher-suites", &tls.tls_cipher_suites);
-    Tls { pair, only_13, suites: suites::choose(check, &names, !http2 && !only_13), reload }
+    let http2_disabled = validator.boolean("http2-disable", &listen.http2_disable);
+    let names = validator.list("tls-cipher-suites", &tls.tls_cipher_suites);
+    TlsSettings {
+        key_pair,
+        only_tls13,
+        suites: cipher_suites::select(validator, &names, !http2_disabled && !only_tls13),
+        reload_interval,
+    }
 }
 
-pub(super) type Identities = (Option<HeaderStyle>, Vec<String>, Vec<String>, bool, Option<PathBuf>);
-
-pub(super) fn identities(check: &mut Check, args: AuthenticationArgs) -> Identities {
-    let name = |check: &mut Check, flag: &str, text: &str| {
+pub(super) fn authentication_settings(
+    validator: &mut Validator,
+    args: AuthenticationArgs,
+) -> AuthenticationSettings {
+    let name = |validator: &mut Validator, flag: &str, text: &str| {
         HeaderName::try_from(text)
-            .map_err(|_| check.problem(format!("--{flag}: {text:?} is no header name")))
+            .map_err(|_| validator.error(format!("--{flag}: invalid header name {text:?}")))
             .ok()
     };
-    let user = name(check, "auth-header-user-field-name", &args.auth_header_user_field_name);
-    let groups = name(check, "auth-header-groups-field-name", &args.auth_header_groups_field_name);
-    let enabled = check.boolean("auth-header-fields-enabled", &args.auth_header_fields_enabled);
+    let user = name(validator, "auth-header-user-field-name", &args.auth_header_user_field_name);
+    let groups = name(validator, "auth-header-groups-field-name", &args.auth_header_groups_field_name);
+    let enabled = validator.boolean("auth-header-fields-enabled", &args.auth_header_fields_enabled);
     let separator = args.auth_header_groups_field_separator;
     if HeaderValue::from_str(&separator).is_err() {
-        check
-            .problem(format!("--auth-header-groups-field-separator: {separator:?} cannot stand in a header"));
+        validator.error(format!(
+            "--auth-header-groups-field-separator: {separator:?} is not valid in a header value"
+        ));
     }
     let protected = [&user, &groups].into_iter().flatten().map(ToString::to_string).collect();
-    let style = match (user, groups) {
-        (Some(user), Some(groups)) if enabled => Some(HeaderStyle { user, groups, separator }),
+    let identity_headers = match (user, groups) {
+        (Some(user), Some(groups)) if enabled => Some(IdentityHeaders { user, groups, separator }),
         _ => None,
     };
     let outage_is_503 = match args.authentication_outage_status.as_str() {
         "401" => false,
         "503" => true,
         other => {
-            check.problem(format!("--authentication-outage-status: {other:?} is neither 401 nor 503"));
+            validator.error(format!(
+                "--authentication-outage-status: {other:?} is not supported: expected 401 or 503"
+            ));
             false
         }
     };
-    let audiences = check.list("auth-token-audiences", &args.auth_token_audiences);
-    (style, protected, audiences, outage_is_503, file(&args.client_ca_file))
+    let audiences = validator.list("auth-token-audiences", &args.auth_token_audiences);
+    let client_ca = path(&args.client_ca_file);
+    AuthenticationSettings { client_ca, identity_headers, protected, audiences, outage_is_503 }
 }
 
-pub(super) fn oidc_settings(check: &mut Check, args: OidcArgs) -> Option<Oidc> {
-    let known = |name: &&String| {
+pub(super) fn oidc_settings(validator: &mut Validator, args: OidcArgs) -> Option<OidcSettings> {
+    let is_supported = |name: &&String| {
         matches!(name.split_at_checked(2), Some(("RS" | "ES" | "PS", "256" | "384" | "512")))
     };
-    for unknown in args.oidc_sign_alg.iter().filter(|name| !known(name)) {
-        check.problem(format!("--oidc-sign-alg: {unknown:?} is none of RS, ES, PS with 256, 384 or 512"));
+    for unsupported in args.oidc_sign_alg.iter().filter(|name| !is_supported(name)) {
+        validator.error(format!("--oidc-sign-alg: unsupported algorithm {unsupported:?}: expected RS, ES or PS with 256, 384 or 512"));
     }
-    let issuer = text(args.oidc_issuer)?;
+    let issuer = non_empty(args.oidc_issuer)?;
     if !issuer.starts_with("https://") {
-        check.problem(format!("--oidc-issuer: {issuer:?} does not begin with https://"));
+        validator.error(format!("--oidc-issuer: invalid issuer {issuer:?}: expected an https:// URL"));
     }
     if args.oidc_client_id.is_empty() {
-        check.problem("--oidc-clientID must be set with --oidc-issuer: it is the audience of its tokens");
+        validator.error("--oidc-clientID must be set with --oidc-issuer: it is the expected token audience");
     }
-    Some(Oidc {
+    Some(OidcSettings {
         issuer,
         client_id: args.oidc_client_id,
         groups_claim: args.oidc_groups_claim,
@@ -133,117 +148,117 @@ pub(super) fn oidc_settings(check: &mut Check, args: OidcArgs) -> Option<Oidc> {
         username_prefix: args.oidc_username_prefix,
         groups_prefix: args.oidc_groups_prefix,
         algorithms: args.oidc_sign_alg,
-        ca: file(&args.oidc_ca_file),
+        ca: path(&args.oidc_ca_file),
     })
 }
 
-pub(super) fn ways(check: &mut Check, args: &ListenArgs) -> (Paths, Vec<String>, Http2, Upstream) {
-    let patterns = |check: &mut Check, flag: &str, given: &[String]| {
+pub(super) fn routing_settings(
+    validator: &mut Validator,
+    args: &ListenArgs,
+) -> (PathPatterns, Vec<String>, Http2Settings, UpstreamSettings) {
+    let patterns = |validator: &mut Validator, flag: &str, values: &[String]| {
         let mut patterns = Vec::new();
-        for text in check.list(flag, given) {
+        for text in validator.list(flag, values) {
             match Pattern::parse(&text) {
                 Some(pattern) => patterns.push(pattern),
-                None => {
-                    check.problem(format!("--{flag}: {text:?} is no pattern: a [ or a \\ is not finished"))
-                }
+                None => validator.error(format!("--{flag}: invalid pattern {text:?}: unterminated [ or \\")),
             }
         }
         patterns
     };
-    let paths = Paths {
-        allowed: patterns(check, "allow-paths", &args.allow_paths),
-        ignored: patterns(check, "ignore-paths", &args.ignore_paths),
+    let paths = PathPatterns {
+        allowed: patterns(validator, "allow-paths", &args.allow_paths),
+        ignored: patterns(validator, "ignore-paths", &args.ignore_paths),
     };
     if !paths.allowed.is_empty() && !paths.ignored.is_empty() {
-        check.problem("--allow-paths and --ignore-paths exclude each other: remove one of them");
+        validator.error("--allow-paths and --ignore-paths are mutually exclusive");
     }
     let upgrades = if args.upgrade_protocols.is_empty() {
         vec!["websocket".to_owned()]
     } else {
-        check.list("upgrade-protocols", &args.upgrade_protocols)
+        validator.list("upgrade-protocols", &args.upgrade_protocols)
     };
     if upgrades.iter().any(|name| name.eq_ignore_ascii_case("h2c")) {
-        check.problem("--upgrade-protocols: h2c would carry requests that nobody authorizes");
+        validator.error(
+            "--upgrade-protocols: h2c is not allowed, because requests inside it would bypass authorization",
+        );
     }
-    let streams = check.number("http2-max-concurrent-streams", &args.http2_max_concurrent_streams);
-    let size: u32 = check.number("http2-max-size", &args.http2_max_size);
-    let size = if (SMALLEST_FRAME..=LARGEST_FRAME).contains(&size) { size } else { LIBRARY_FRAME };
-    let http2 = Http2 { enabled: !check.boolean("http2-disable", &args.http2_disable), streams, size };
-    let h2c = check.boolean("upstream-force-h2c", &args.upstream_force_h2c);
-    let target = Target::parse(&args.upstream, h2c).unwrap_or_else(|why| {
-        check.problem(format!("--upstream: {why}"));
-        Target::default()
+    let streams = validator.number("http2-max-concurrent-streams", &args.http2_max_concurrent_streams);
+    let size: u32 = validator.number("http2-max-size", &args.http2_max_size);
+    let size = if (MIN_FRAME..=MAX_FRAME).contains(&size) { size } else { DEFAULT_FRAME };
+    let http2 =
+        Http2Settings { enabled: !validator.boolean("http2-disable", &args.http2_disable), streams, size };
+    let h2c = validator.boolean("upstream-force-h2c", &args.upstream_force_h2c);
+    let url = UpstreamUrl::parse(&args.upstream, h2c).unwrap_or_else(|reason| {
+        validator.error(format!("--upstream: {reason}"));
+        UpstreamUrl::default()
     });
-    let ca = file(&args.upstream_ca_file);
-    let client = match (file(&args.upstream_client_cert_file), file(&args.upstream_client_key_file)) {
+    let ca = path(&args.upstream_ca_file);
+    let client_key_pair = match (path(&args.upstream_client_cert_file), path(&args.upstream_client_key_file))
+    {
         (None, None) => None,
-        (Some(certificate), Some(key)) if ca.is_some() => Some((certificate, key)),
-        (Some(_), Some(_)) => {
-            check.warn("--upstream-client-cert-file and --upstream-client-key-file have no effect without --upstream-ca-file");
-            None
-        }
         _ if ca.is_none() => {
-            check.warn("--upstream-client-cert-file and --upstream-client-key-file have no effect without --upstream-ca-file");
+            validator.warn("--upstream-client-cert-file and --upstream-client-key-file have no effect without --upstream-ca-file");
             None
         }
+        (Some(certificate), Some(key)) => Some((certificate, key)),
         _ => {
-            check.problem(
-                "--upstream-client-cert-file and --upstream-client-key-file go together: set both or none",
-            );
+            validator
+                .error("--upstream-client-cert-file and --upstream-client-key-file must be set together");
             None
         }
     };
-    let host =
+    let host_override =
         (!args.upstream_host_header.is_empty()).then(|| HeaderValue::from_str(&args.upstream_host_header));
-    let host = host.transpose().unwrap_or_else(|_| {
-        check.problem(format!("--upstream-host-header: {:?} is no host", args.upstream_host_header));
+    let host_override = host_override.transpose().unwrap_or_else(|_| {
+        validator.error(format!("--upstream-host-header: invalid host {:?}", args.upstream_host_header));
         None
     });
-    (paths, upgrades, http2, Upstream { target, ca, client, host })
+    (paths, upgrades, http2, UpstreamSettings { url, ca, client_key_pair, host_override })
 }
 
-pub(super) fn kubernetes_settings(check: &mut Check, args: KubernetesArgs) -> Kubernetes {
-    let rate: f64 = check.number("kube-api-qps", &args.kube_api_qps);
-    let burst: i64 = check.number("kube-api-burst", &args.kube_api_burst);
+pub(super) fn kubernetes_settings(validator: &mut Validator, args: KubernetesArgs) -> KubernetesSettings {
+    let rate: f64 = validator.number("kube-api-qps", &args.kube_api_qps);
+    let burst: i64 = validator.number("kube-api-burst", &args.kube_api_burst);
     let rate = (rate > 0.0).then_some(rate).and_then(|rate| match u32::try_from(burst) {
         Ok(burst) if burst > 0 => Some((rate, burst)),
         _ => {
-            check.problem("--kube-api-burst must be set above 0 with --kube-api-qps");
+            validator.error("--kube-api-burst must be set to more than 0 with --kube-api-qps");
             None
         }
     });
-    Kubernetes {
-        kubeconfig: file(&args.kubeconfig),
+    KubernetesSettings {
+        kubeconfig: path(&args.kubeconfig),
         rate,
-        within: check.positive("kube-api-timeout", &args.kube_api_timeout),
-        tokens: crate::authentication::tokens::Lifetimes {
-            known: check.duration("token-cache-ttl", &args.token_cache_ttl),
-            bad: check.duration("token-error-cache-ttl", &args.token_error_cache_ttl),
+        timeout: validator.positive("kube-api-timeout", &args.kube_api_timeout),
+        token_ttls: crate::authentication::token_review::TokenTtls {
+            definite: validator.duration("token-cache-ttl", &args.token_cache_ttl),
+            rejected: validator.duration("token-error-cache-ttl", &args.token_error_cache_ttl),
         },
-        decisions: crate::authorization::Lifetimes {
-            allowed: check.duration("authorization-allow-ttl", &args.authorization_allow_ttl),
-            denied: check.duration("authorization-deny-ttl", &args.authorization_deny_ttl),
+        decision_ttls: crate::authorization::DecisionTtls {
+            allowed: validator.duration("authorization-allow-ttl", &args.authorization_allow_ttl),
+            denied: validator.duration("authorization-deny-ttl", &args.authorization_deny_ttl),
         },
         cache: crate::cache::Limits {
-            entries: check.number("cache-max-entries", &args.cache_max_entries),
-            bytes: check.number("cache-max-bytes", &args.cache_max_bytes),
+            entries: validator.number("cache-max-entries", &args.cache_max_entries),
+            bytes: validator.number("cache-max-bytes", &args.cache_max_bytes),
         },
     }
 }
 
-pub(super) fn client_limits(check: &mut Check, args: &LimitArgs) -> ClientLimits {
+pub(super) fn client_limits(validator: &mut Validator, args: &LimitArgs) -> ClientLimits {
     let limits = ClientLimits {
-        connections: check.number("max-connections", &args.max_connections),
-        head_bytes: check.number("max-header-bytes", &args.max_header_bytes),
-        head: check.positive("header-timeout", &args.header_timeout),
-        idle: check.positive("idle-timeout", &args.idle_timeout),
-        stall: check.positive("stall-timeout", &args.stall_timeout),
+        connections: validator.number("max-connections", &args.max_connections),
+        head_bytes: validator.number("max-header-bytes", &args.max_header_bytes),
+        head: validator.positive("header-timeout", &args.header_timeout),
+        idle: validator.positive("idle-timeout", &args.idle_timeout),
+        stall: validator.positive("stall-timeout", &args.stall_timeout),
     };
     if limits.connections == 0 {
-        check.problem("--max-connections must be above 0");
+        validator.error("--max-connections must be greater than 0");
     }
     if !(8_192..=1 << 20).contains(&limits.head_bytes) {
-        check.problem("--max-header-bytes must be between 8192 and 1048576");
+        validator.error("--max-header-bytes must be between 8192 and 1048576");
     }
     limits
 }

@@ -1,6 +1,6 @@
-//! Certificates: those that are served, those that clients show, those that the upstream is trusted by.
+//! TLS: serving certificates, client certificates, and trust in the upstream.
 
-pub(crate) mod clients;
+pub(crate) mod client_cert;
 pub(crate) mod pem;
 pub(crate) mod reload;
 pub(crate) mod self_signed;

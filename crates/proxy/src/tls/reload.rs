@@ -1,5 +1,5 @@
-//! Files that are read again and again, and compared by content: what is mounted from a Secret is replaced by swapping symbolic
-//! links, which watching inodes misses.
+//! Reloads files periodically and compares their content: a mounted Secret is updated by swapping symbolic
+//! links, which inode watches miss.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,25 +8,25 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::metrics::ProxyMetrics;
 
-/// Something that is replaced as a whole while others use it.
+/// A value that is replaced as a whole while in use.
 #[derive(Debug)]
-pub(crate) struct Current<T> {
+pub(crate) struct Reloadable<T> {
     value: RwLock<Arc<T>>,
     generation: AtomicU64,
 }
 
-impl<T> Current<T> {
-    /// Begins with this.
+impl<T> Reloadable<T> {
+    /// Creates it with an initial value.
     pub(crate) fn new(value: T) -> Self {
         Self { value: RwLock::new(Arc::new(value)), generation: AtomicU64::new(0) }
     }
 
-    /// What is in use now.
+    /// Returns the value in use.
     pub(crate) fn get(&self) -> Arc<T> {
         self.value.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes with every replacement.
+    /// Returns a number that changes with every replacement.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -37,68 +37,79 @@ impl<T> Current<T> {
     }
 }
 
-type Load<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send>;
+type LoadFn<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send>;
 
-/// Files, and what is made of them.
-pub(crate) struct Source<T> {
-    what: &'static str,
+/// Files and the value loaded from them.
+pub(crate) struct FileSource<T> {
+    name: &'static str,
     files: Vec<PathBuf>,
-    seen: Result<Vec<Vec<u8>>, String>,
-    load: Load<T>,
-    current: Arc<Current<T>>,
+    last_content: Result<Vec<Vec<u8>>, String>,
+    load: LoadFn<T>,
+    current: Arc<Reloadable<T>>,
     metrics: ProxyMetrics,
 }
 
-impl<T> Source<T> {
-    /// Reads the files for the first time. What cannot be used now is an error, and not a reason to go on without it.
+impl<T> FileSource<T> {
+    /// Loads the files for the first time. A failure is an error: the proxy must not start without the value.
     pub(crate) fn open(
-        what: &'static str,
+        name: &'static str,
         files: Vec<PathBuf>,
         metrics: &ProxyMetrics,
         load: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + 'static,
     ) -> Result<Self, String> {
         let content = read(&files)?;
-        let current = Arc::new(Current::new(load(&content).map_err(|why| format!("the {what}: {why}"))?));
-        metrics.reloaded(what, true);
-        Ok(Self { what, files, seen: Ok(content), load: Box::new(load), current, metrics: metrics.clone() })
+        let current = Arc::new(Reloadable::new(load(&content).map_err(|error| format!("{name}: {error}"))?));
+        metrics.record_reload(name, true);
+        Ok(Self {
+            name,
+            files,
+            last_content: Ok(content),
+            load: Box::new(load),
+            current,
+            metrics: metrics.clone(),
+        })
     }
 
-    /// What is in use.
-    pub(crate) fn current(&self) -> Arc<Current<T>> {
+    /// Returns the value in use.
+    pub(crate) fn current(&self) -> Arc<Reloadable<T>> {
         self.current.clone()
     }
 }
 
-/// Something that looks at files from time to time.
-pub(crate) trait Look: Send {
-    /// Looks once. What has changed and is good is put into use; what is bad is told once, and the old stays.
-    fn look(&mut self);
+/// A set of files that can be reloaded.
+pub(crate) trait Reload: Send {
+    /// Reloads the files if they changed. When the new content is invalid, this is logged once and the
+    /// previous value stays in use.
+    fn reload(&mut self);
 }
 
-impl<T: Send + Sync> Look for Source<T> {
-    fn look(&mut self) {
+impl<T: Send + Sync> Reload for FileSource<T> {
+    fn reload(&mut self) {
         let content = read(&self.files);
-        if content == self.seen {
+        if content == self.last_content {
             return;
         }
         let loaded = content.clone().and_then(|content| (self.load)(&content));
-        self.metrics.reloaded(self.what, loaded.is_ok());
+        self.metrics.record_reload(self.name, loaded.is_ok());
         match loaded {
             Ok(value) => {
                 self.current.replace(value);
-                tracing::info!(files = ?self.files, "the {} has changed and is in use", self.what);
+                tracing::info!(name = self.name, files = ?self.files, "file reloaded");
             }
-            Err(why) => {
-                tracing::error!(files = ?self.files, why, "the {} has changed and cannot be used; the old one stays", self.what);
+            Err(error) => {
+                tracing::error!(name = self.name, files = ?self.files, error, "file reload failed; keeping the previous content");
             }
         }
-        self.seen = content;
+        self.last_content = content;
     }
 }
 
-impl<T> fmt::Debug for Source<T> {
+impl<T> fmt::Debug for FileSource<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("what", &self.what).field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("FileSource")
+            .field("name", &self.name)
+            .field("files", &self.files)
+            .finish_non_exhaustive()
     }
 }
 
@@ -115,49 +126,48 @@ mod tests {
 
     use super::*;
 
-    fn open(file: &std::path::Path) -> Source<u32> {
+    fn open(file: &std::path::Path) -> FileSource<u32> {
         let metrics = ProxyMetrics::new(&Metrics::new());
-        Source::open("number", vec![file.to_owned()], &metrics, |content| {
+        FileSource::open("number", vec![file.to_owned()], &metrics, |content| {
             let text =
                 String::from_utf8_lossy(content.first().map(Vec::as_slice).unwrap_or_default()).into_owned();
-            text.trim().parse().map_err(|_| format!("{text:?} is no number"))
+            text.trim().parse().map_err(|_| format!("invalid number {text:?}"))
         })
         .unwrap()
     }
 
-    /// TLS-05, TLS-06, X509-06: by content, whatever happens to inodes and links; a bad one keeps the old.
     #[test]
-    fn what_is_good_is_used_and_what_is_bad_keeps_the_old() {
-        let folder = tempfile::tempdir().unwrap();
-        let (one, two, link) = (folder.path().join("1"), folder.path().join("2"), folder.path().join("n"));
+    fn invalid_content_keeps_previous_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two, link) = (dir.path().join("1"), dir.path().join("2"), dir.path().join("n"));
         std::fs::write(&one, "1").unwrap();
         std::fs::write(&two, "2").unwrap();
         std::os::unix::fs::symlink(&one, &link).unwrap();
         let mut source = open(&link);
         let current = source.current();
-        let is = |current: &Current<u32>| (*current.get(), current.generation());
-        source.look();
-        assert_eq!(is(&current), (1, 0), "nothing has changed");
-        let next = folder.path().join("next");
+        let state = |current: &Reloadable<u32>| (*current.get(), current.generation());
+        source.reload();
+        assert_eq!(state(&current), (1, 0), "unchanged");
+        let next = dir.path().join("next");
         std::os::unix::fs::symlink(&two, &next).unwrap();
         std::fs::rename(&next, &link).unwrap();
-        source.look();
-        assert_eq!(is(&current), (2, 1), "the link was swapped");
+        source.reload();
+        assert_eq!(state(&current), (2, 1), "symbolic link swapped");
         std::fs::write(&two, "two").unwrap();
-        source.look();
-        assert_eq!(is(&current), (2, 1), "what is bad is not used");
+        source.reload();
+        assert_eq!(state(&current), (2, 1), "invalid content is not used");
         std::fs::remove_file(&link).unwrap();
-        source.look();
-        assert_eq!(is(&current), (2, 1), "what is missing is not used");
+        source.reload();
+        assert_eq!(state(&current), (2, 1), "missing file is not used");
         std::fs::write(&link, "3").unwrap();
-        source.look();
-        assert_eq!(is(&current), (3, 2));
+        source.reload();
+        assert_eq!(state(&current), (3, 2));
     }
 
     #[test]
-    fn what_is_bad_at_the_start_is_an_error() {
+    fn missing_file_at_startup_is_an_error() {
         let metrics = ProxyMetrics::new(&Metrics::new());
-        let missing = Source::<u32>::open("number", vec!["/nowhere/n".into()], &metrics, |_| Ok(1));
+        let missing = FileSource::<u32>::open("number", vec!["/nowhere/n".into()], &metrics, |_| Ok(1));
         assert!(missing.unwrap_err().contains("/nowhere/n"));
     }
 }

@@ -1,4 +1,4 @@
-//! How TLS is served.
+//! Server-side TLS.
 
 use std::sync::Arc;
 
@@ -11,66 +11,65 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
 
-use super::reload::Current;
-use crate::settings::Tls;
+use super::reload::Reloadable;
+use crate::settings::TlsSettings;
 
-/// The pair that is served, from the content of its two files. They must fit together.
-pub(crate) fn pair(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+/// Parses certificate and private key. They must match.
+pub(crate) fn certified_key(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
     let chain = super::pem::certificates(certificate)?;
     let key = super::pem::key(key)?;
     let key = aws_lc_rs::sign::any_supported_type(&key)
-        .map_err(|error| format!("the key cannot be used: {error}"))?;
-    let pair = CertifiedKey::new(chain, key);
-    match pair.keys_match() {
-        Ok(()) | Err(Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(pair),
-        Err(error) => Err(format!("certificate and key do not fit together: {error}")),
+        .map_err(|error| format!("unusable private key: {error}"))?;
+    let certified_key = CertifiedKey::new(chain, key);
+    match certified_key.keys_match() {
+        Ok(()) | Err(Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(certified_key),
+        Err(error) => Err(format!("certificate and private key do not match: {error}")),
     }
 }
 
-/// The configuration of all TLS listeners.
+/// Creates the configuration of all TLS listeners.
 pub(crate) fn config(
-    tls: &Tls,
+    tls: &TlsSettings,
     http2: bool,
-    pair: Arc<Current<CertifiedKey>>,
+    certified_key: Arc<Reloadable<CertifiedKey>>,
 ) -> Result<ServerConfig, Error> {
     let mut provider = aws_lc_rs::default_provider();
-    if let Some(wanted) = &tls.suites {
-        // Those of TLS 1.3 cannot be chosen, as in Go.
-        provider.cipher_suites.retain(|suite| suite.tls13().is_some() || wanted.contains(&suite.suite()));
+    if let Some(enabled) = &tls.suites {
+        // TLS 1.3 suites cannot be configured, as in Go.
+        provider.cipher_suites.retain(|suite| suite.tls13().is_some() || enabled.contains(&suite.suite()));
     }
     let versions: &[&rustls::SupportedProtocolVersion] =
-        if tls.only_13 { &[&TLS13] } else { &[&TLS12, &TLS13] };
-    let verifier = Arc::new(AskedFor { algorithms: provider.signature_verification_algorithms });
+        if tls.only_tls13 { &[&TLS13] } else { &[&TLS12, &TLS13] };
+    let verifier = Arc::new(UnverifiedClientCert { algorithms: provider.signature_verification_algorithms });
     let provider: Arc<CryptoProvider> = Arc::new(provider);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier)
-        .with_cert_resolver(Arc::new(Served(pair)));
+        .with_cert_resolver(Arc::new(ReloadingCertResolver(certified_key)));
     config.alpn_protocols =
         if http2 { vec![b"h2".to_vec(), b"http/1.1".to_vec()] } else { vec![b"http/1.1".to_vec()] };
-    // Records of this size fit into one round trip of most networks, and bound what a connection buffers.
     config.send_tls13_tickets = 2;
     Ok(config)
 }
 
-/// Serves what is in use at the moment.
+/// Serves the certificate in use.
 #[derive(Debug)]
-struct Served(Arc<Current<CertifiedKey>>);
+struct ReloadingCertResolver(Arc<Reloadable<CertifiedKey>>);
 
-impl ResolvesServerCert for Served {
+impl ResolvesServerCert for ReloadingCertResolver {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.get())
     }
 }
 
-/// Asks for a certificate and lets everybody in: whether it is a good one is judged request by request, since a token may be
-/// shown instead. That the client holds its key is checked here.
+/// Requests a client certificate and accepts any: it is verified per request, because a token may be used
+/// instead. The handshake only proves possession of the private key.
 #[derive(Debug)]
-struct AskedFor {
+struct UnverifiedClientCert {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ClientCertVerifier for AskedFor {
+impl ClientCertVerifier for UnverifiedClientCert {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -116,14 +115,14 @@ mod tests {
     use super::*;
     use crate::tls::self_signed;
 
-    /// TLS-07.
     #[test]
-    fn a_pair_must_fit_together() {
-        let ((certificate, key), (_, other)) = (self_signed::make().unwrap(), self_signed::make().unwrap());
-        assert!(pair(certificate.as_bytes(), key.as_bytes()).is_ok());
-        let why = pair(certificate.as_bytes(), other.as_bytes()).unwrap_err();
-        assert!(why.contains("do not fit together"), "{why}");
-        assert!(pair(b"", key.as_bytes()).is_err());
-        assert!(pair(certificate.as_bytes(), b"nonsense").is_err());
+    fn mismatched_key_is_rejected() {
+        let ((certificate, key), (_, other)) =
+            (self_signed::generate().unwrap(), self_signed::generate().unwrap());
+        assert!(certified_key(certificate.as_bytes(), key.as_bytes()).is_ok());
+        let error = certified_key(certificate.as_bytes(), other.as_bytes()).unwrap_err();
+        assert!(error.contains("do not match"), "{error}");
+        assert!(certified_key(b"", key.as_bytes()).is_err());
+        assert!(certified_key(certificate.as_bytes(), b"nonsense").is_err());
     }
 }

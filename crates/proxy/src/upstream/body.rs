@@ -1,4 +1,4 @@
-//! Bodies on their way through: never gathered, never copied.
+//! Streaming bodies: never buffered as a whole, never copied.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,45 +10,48 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::pool::Lease;
-use crate::request::connection;
-use crate::request::protected::Protected;
+use crate::request::hop_by_hop;
+use crate::request::protected::ProtectedHeaders;
 use crate::serve::activity::{Activity, InFlight};
 
-/// The body of a request on its way to the upstream.
+/// The request body sent to the upstream.
 #[derive(Debug)]
-pub(crate) enum Outgoing {
-    /// None.
+pub(crate) enum RequestBody {
+    /// No body.
     Empty,
-    /// As the client sends it.
-    Stream(Box<Stream>),
+    /// Streamed from the client.
+    Stream(Box<ClientBody>),
 }
 
-/// A body that the client is still sending.
+/// A request body that the client is still sending.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct ClientBody {
     body: Incoming,
-    ended: Arc<AtomicBool>,
-    protected: Arc<Protected>,
+    has_ended: Arc<AtomicBool>,
+    protected: Arc<ProtectedHeaders>,
     activity: Arc<Activity>,
 }
 
-impl Outgoing {
-    /// Passes a body on. The second part tells whether it has ended.
+impl RequestBody {
+    /// Forwards a client body. The flag is set once the body has ended.
     pub(crate) fn new(
         body: Incoming,
-        protected: &Arc<Protected>,
+        protected: &Arc<ProtectedHeaders>,
         activity: &Arc<Activity>,
     ) -> (Self, Option<Arc<AtomicBool>>) {
         if body.is_end_stream() {
             return (Self::Empty, None);
         }
-        let ended = Arc::new(AtomicBool::new(false));
+        let has_ended = Arc::new(AtomicBool::new(false));
         let (protected, activity) = (protected.clone(), activity.clone());
-        (Self::Stream(Box::new(Stream { body, ended: ended.clone(), protected, activity })), Some(ended))
+        (
+            Self::Stream(Box::new(ClientBody { body, has_ended: has_ended.clone(), protected, activity })),
+            Some(has_ended),
+        )
     }
 }
 
-impl Body for Outgoing {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -57,26 +60,26 @@ impl Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Self::Stream(stream) = self.get_mut() else { return Poll::Ready(None) };
-        let Stream { body, ended, protected, activity } = &mut **stream;
+        let ClientBody { body, has_ended, protected, activity } = &mut **stream;
         let polled = Pin::new(&mut *body).poll_frame(cx);
-        activity.awaits_body(polled.is_pending());
+        activity.set_body_pending(polled.is_pending());
         polled.map(|frame| match frame {
             Some(Ok(frame)) => {
                 if body.is_end_stream() {
-                    ended.store(true, Ordering::Release);
+                    has_ended.store(true, Ordering::Release);
                 }
                 match frame.into_trailers() {
                     Ok(mut trailers) => {
-                        // Whoever may not say who he is in a header may not do so behind the body either.
+                        // Identity headers must not arrive as trailers either.
                         protected.strip(&mut trailers);
-                        connection::strip_response(&mut trailers);
+                        hop_by_hop::strip_response(&mut trailers);
                         Some(Ok(Frame::trailers(trailers)))
                     }
                     Err(frame) => Some(Ok(frame)),
                 }
             }
             None => {
-                ended.store(true, Ordering::Release);
+                has_ended.store(true, Ordering::Release);
                 None
             }
             failed => failed,
@@ -98,40 +101,40 @@ impl Body for Outgoing {
     }
 }
 
-/// The body of an answer on its way to the client.
+/// The response body sent to the client.
 #[derive(Debug)]
-pub(crate) enum Reply {
-    /// The proxy's own.
+pub(crate) enum ResponseBody {
+    /// Text of the proxy itself.
     Text(Bytes),
-    /// The upstream's.
-    Upstream(Passing),
+    /// Streamed from the upstream.
+    Upstream(UpstreamBody),
 }
 
-/// A body that the upstream is still sending. While it lives, the request is under way.
+/// A response body that the upstream is still sending. The request is in flight as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Passing {
+pub(crate) struct UpstreamBody {
     body: Incoming,
     lease: Option<Lease>,
     _in_flight: InFlight,
 }
 
-impl Reply {
-    /// Passes the upstream's body on; the connection is given back when it has ended.
-    pub(crate) fn passing(body: Incoming, mut lease: Option<Lease>, in_flight: InFlight) -> Self {
+impl ResponseBody {
+    /// Forwards an upstream body and releases the connection when it has ended.
+    pub(crate) fn from_upstream(body: Incoming, mut lease: Option<Lease>, in_flight: InFlight) -> Self {
         if body.is_end_stream() {
-            give_back(&mut lease);
+            release(&mut lease);
         }
-        Self::Upstream(Passing { body, lease, _in_flight: in_flight })
+        Self::Upstream(UpstreamBody { body, lease, _in_flight: in_flight })
     }
 }
 
-fn give_back(lease: &mut Option<Lease>) {
+fn release(lease: &mut Option<Lease>) {
     if let Some(lease) = lease.take() {
-        lease.give_back();
+        lease.release();
     }
 }
 
-impl Body for Reply {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -142,12 +145,12 @@ impl Body for Reply {
         match self.get_mut() {
             Self::Text(text) if text.is_empty() => Poll::Ready(None),
             Self::Text(text) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(text))))),
-            Self::Upstream(Passing { body, lease, .. }) => {
+            Self::Upstream(UpstreamBody { body, lease, .. }) => {
                 let polled = Pin::new(&mut *body).poll_frame(cx);
                 match &polled {
-                    Poll::Ready(None) => give_back(lease),
-                    Poll::Ready(Some(Ok(_))) if body.is_end_stream() => give_back(lease),
-                    // A connection that broke is not used again.
+                    Poll::Ready(None) => release(lease),
+                    Poll::Ready(Some(Ok(_))) if body.is_end_stream() => release(lease),
+                    // A failed connection is not reused.
                     Poll::Ready(Some(Err(_))) => drop(lease.take()),
                     _ => {}
                 }
@@ -159,14 +162,14 @@ impl Body for Reply {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Text(text) => text.is_empty(),
-            Self::Upstream(passing) => passing.body.is_end_stream(),
+            Self::Upstream(upstream) => upstream.body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Text(text) => SizeHint::with_exact(u64::try_from(text.len()).unwrap_or(u64::MAX)),
-            Self::Upstream(passing) => passing.body.size_hint(),
+            Self::Upstream(upstream) => upstream.body.size_hint(),
         }
     }
 }

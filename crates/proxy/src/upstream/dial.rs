@@ -1,4 +1,4 @@
-//! New connections to the upstream.
+//! Opens upstream connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,90 +10,91 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::body::Outgoing;
-use super::target::{Speech, Way};
-use crate::tls::reload::Current;
+use super::body::RequestBody;
+use super::url::{Endpoint, Protocol};
+use crate::tls::reload::Reloadable;
 
-/// How long a connection may take, and the handshake in it.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Deadline for connecting, TLS handshake included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The head of an answer and what is read of its body at once: a bound for each of many connections.
-const LARGEST_BUFFER: usize = 64 * 1024;
+/// Bound of the read buffer of each connection, which holds the response headers and the first bytes of the
+/// body.
+const MAX_BUFFER: usize = 64 * 1024;
 
-/// How often the other end of an HTTP/2 connection is asked whether it is still there.
-const PING_EVERY: Duration = Duration::from_secs(20);
+/// HTTP/2 keep-alive ping interval.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// A connection that was made.
+/// A new connection.
 pub(crate) enum Dialed {
-    /// For one exchange at a time.
-    One(http1::SendRequest<Outgoing>),
-    /// For many.
-    Shared(http2::SendRequest<Outgoing>),
+    /// One request at a time.
+    Http1(http1::SendRequest<RequestBody>),
+    /// Multiplexed.
+    Http2(http2::SendRequest<RequestBody>),
 }
 
-/// Makes connections.
+/// Opens connections to one endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
-    pub(crate) way: Way,
-    pub(crate) tls: Option<Arc<Current<ClientConfig>>>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) tls: Option<Arc<Reloadable<ClientConfig>>>,
 }
 
 impl Dialer {
-    /// A new connection, with the task that serves it; or why there is none.
+    /// Opens a connection and spawns its task.
     pub(crate) async fn dial(&self) -> Result<Dialed, String> {
-        match tokio::time::timeout(CONNECT_WITHIN, self.connect()).await {
+        match tokio::time::timeout(CONNECT_TIMEOUT, self.connect()).await {
             Ok(dialed) => dialed,
-            Err(_) => Err(format!("no connection within {} s", CONNECT_WITHIN.as_secs())),
+            Err(_) => Err(format!("connect timed out after {} s", CONNECT_TIMEOUT.as_secs())),
         }
     }
 
     async fn connect(&self) -> Result<Dialed, String> {
-        let Way { host, port, speech, .. } = &self.way;
+        let Endpoint { host, port, protocol, .. } = &self.endpoint;
         let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| error.to_string())?;
-        crate::serve::socket::prepare(&stream);
-        match speech {
-            Speech::Plain => one(stream).await,
-            Speech::H2c => shared(stream).await,
-            Speech::Tls => {
-                let config = self.tls.as_ref().ok_or("there is no configuration of TLS")?.get();
+        crate::serve::socket::set_options(&stream);
+        match protocol {
+            Protocol::Http1 => handshake_http1(stream).await,
+            Protocol::H2c => handshake_http2(stream).await,
+            Protocol::Tls => {
+                let config = self.tls.as_ref().ok_or("TLS is not configured")?.get();
                 let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
                 let stream = TlsConnector::from(config)
                     .connect(name, stream)
                     .await
                     .map_err(|error| error.to_string())?;
                 if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                    shared(stream).await
+                    handshake_http2(stream).await
                 } else {
-                    one(stream).await
+                    handshake_http1(stream).await
                 }
             }
         }
     }
 }
 
-async fn one<S>(stream: S) -> Result<Dialed, String>
+async fn handshake_http1<S>(stream: S) -> Result<Dialed, String>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) = http1::Builder::new()
-        .max_buf_size(LARGEST_BUFFER)
+        .max_buf_size(MAX_BUFFER)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| error.to_string())?;
-    // It ends with its connection, and who used it is told by his own part.
+    // The task ends with the connection; errors reach the sender of the request.
     tokio::spawn(async move {
         let _ = connection.with_upgrades().await;
     });
-    Ok(Dialed::One(sender))
+    Ok(Dialed::Http1(sender))
 }
 
-async fn shared<S>(stream: S) -> Result<Dialed, String>
+async fn handshake_http2<S>(stream: S) -> Result<Dialed, String>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .keep_alive_interval(PING_EVERY)
+        .keep_alive_interval(PING_INTERVAL)
         .adaptive_window(true)
         .handshake(TokioIo::new(stream))
         .await
@@ -101,5 +102,5 @@ where
     tokio::spawn(async move {
         let _ = connection.await;
     });
-    Ok(Dialed::Shared(sender))
+    Ok(Dialed::Http2(sender))
 }

@@ -1,9 +1,9 @@
-//! The way to the upstream: connections that are kept, and what is sent over them.
+//! Upstream connections and requests.
 
 pub(crate) mod body;
+pub(crate) mod client;
+mod concurrency;
 pub(crate) mod dial;
-pub(crate) mod places;
-pub(crate) mod pool;
-pub(crate) mod send;
-pub(crate) mod target;
+mod pool;
 pub(crate) mod tunnel;
+pub(crate) mod url;

@@ -1,123 +1,122 @@
-//! Connections to the upstream that wait to be used again: those of one worker.
+//! Idle upstream connections of one worker.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hyper::client::conn::{http1, http2};
 
-use super::body::Outgoing;
-use super::places::{Place, Places};
+use super::body::RequestBody;
+use super::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
+use crate::sync::lock;
 
-/// How long a connection waits. Less than the 60 seconds after which the sidecar closes it: a request that is sent at that moment
-/// would be lost.
-const KEPT: Duration = Duration::from_secs(50);
+/// Idle timeout. Below the 60 seconds after which the sidecar closes the connection: a request sent at that
+/// moment would be lost.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 
-/// Whoever waited for less than this was alive a moment ago, and is not about to be closed for its idleness.
-const ALIVE: Duration = Duration::from_secs(1);
+/// A connection idle for less than this was alive a moment ago, and its idle timeout is not close.
+const RECENTLY_USED: Duration = Duration::from_secs(1);
 
-/// How many wait at most.
-const MOST: usize = 512;
+/// Maximum number of idle connections.
+const MAX_IDLE: usize = 512;
 
-/// How long one that has just ended its exchange may take to be ready for the next.
-const READY_WITHIN: Duration = Duration::from_millis(100);
+/// Deadline for a just released connection to become ready for the next request.
+const READY_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Connections that wait.
+/// Idle connections, and the shared HTTP/2 connection.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct ConnectionPool {
     idle: Mutex<Vec<Idle>>,
-    shared: Mutex<Option<http2::SendRequest<Outgoing>>>,
-    places: Places,
+    shared: Mutex<Option<http2::SendRequest<RequestBody>>>,
+    concurrency: ConcurrencyLimit,
 }
 
 #[derive(Debug)]
 struct Idle {
-    sender: http1::SendRequest<Outgoing>,
+    sender: http1::SendRequest<RequestBody>,
     since: Instant,
 }
 
-impl Pool {
-    /// How many exchanges go on at once.
-    pub(crate) fn places(&self) -> &Places {
-        &self.places
+impl ConnectionPool {
+    /// Returns the limit on concurrent requests.
+    pub(crate) fn concurrency(&self) -> &ConcurrencyLimit {
+        &self.concurrency
     }
 
-    /// One that waits: the one that was used last, since it is the least likely to be dead. The second part says whether it may be
-    /// closed by the upstream just now, as one that is idle for too long.
-    pub(crate) async fn take(&self) -> Option<(http1::SendRequest<Outgoing>, bool)> {
+    /// Returns the most recently used idle connection, the least likely to be dead. The flag is true when the
+    /// upstream may be closing it because of its idle timeout.
+    pub(crate) async fn take(&self) -> Option<(http1::SendRequest<RequestBody>, bool)> {
         loop {
             let Idle { mut sender, since } = lock(&self.idle).pop()?;
-            let waited = since.elapsed();
-            if sender.is_closed() || waited > KEPT {
+            let idle_for = since.elapsed();
+            if sender.is_closed() || idle_for > IDLE_TIMEOUT {
                 continue;
             }
             if sender.is_ready()
-                || matches!(tokio::time::timeout(READY_WITHIN, sender.ready()).await, Ok(Ok(())))
+                || matches!(tokio::time::timeout(READY_TIMEOUT, sender.ready()).await, Ok(Ok(())))
             {
-                return Some((sender, waited > ALIVE));
+                return Some((sender, idle_for > RECENTLY_USED));
             }
         }
     }
 
-    /// The one that all share, if the upstream speaks HTTP/2.
-    pub(crate) fn shared(&self) -> Option<http2::SendRequest<Outgoing>> {
+    /// Returns the shared connection, if the upstream speaks HTTP/2.
+    pub(crate) fn shared(&self) -> Option<http2::SendRequest<RequestBody>> {
         lock(&self.shared).clone().filter(|sender| !sender.is_closed())
     }
 
-    /// Shares one.
-    pub(crate) fn share(&self, sender: http2::SendRequest<Outgoing>) {
+    /// Sets the shared HTTP/2 connection.
+    pub(crate) fn set_shared(&self, sender: http2::SendRequest<RequestBody>) {
         *lock(&self.shared) = Some(sender);
     }
 
-    /// Closes what has waited for too long. Says how many wait still.
+    /// Closes connections that exceeded the idle timeout. Returns how many are left.
     pub(crate) fn sweep(&self, now: Instant) -> usize {
         let mut idle = lock(&self.idle);
-        idle.retain(|one| now.saturating_duration_since(one.since) < KEPT && !one.sender.is_closed());
+        idle.retain(|connection| {
+            now.saturating_duration_since(connection.since) < IDLE_TIMEOUT && !connection.sender.is_closed()
+        });
         if idle.capacity() > 32 && idle.capacity() > 4 * idle.len() {
             idle.shrink_to_fit();
         }
         idle.len()
     }
 
-    fn put(&self, sender: http1::SendRequest<Outgoing>) {
+    fn insert(&self, sender: http1::SendRequest<RequestBody>) {
         let mut idle = lock(&self.idle);
-        if idle.len() < MOST && !sender.is_closed() {
+        if idle.len() < MAX_IDLE && !sender.is_closed() {
             idle.push(Idle { sender, since: Instant::now() });
         }
     }
 }
 
-/// A connection in use. It goes back only after both bodies have ended; dropped before, it is closed, and the upstream learns that
-/// nobody wants its answer any more.
+/// A connection in use. It returns to the pool only after both bodies have ended; dropped earlier, it is
+/// closed, so that the upstream notices that the response is no longer needed.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    sender: http1::SendRequest<Outgoing>,
-    request_ended: Option<Arc<AtomicBool>>,
-    pool: Arc<Pool>,
-    /// Free again after the connection is back: whoever waits for the one finds the other.
-    _place: Place,
+    sender: http1::SendRequest<RequestBody>,
+    request_has_ended: Option<Arc<AtomicBool>>,
+    pool: Arc<ConnectionPool>,
+    /// Released after the connection is back in the pool, so that the waiting request finds it.
+    _permit: ConcurrencyPermit,
 }
 
 impl Lease {
-    /// Uses a connection of a pool.
+    /// Leases a connection of the pool.
     pub(crate) fn new(
-        sender: http1::SendRequest<Outgoing>,
-        request_ended: Option<Arc<AtomicBool>>,
-        pool: &Arc<Pool>,
-        place: Place,
+        sender: http1::SendRequest<RequestBody>,
+        request_has_ended: Option<Arc<AtomicBool>>,
+        pool: &Arc<ConnectionPool>,
+        permit: ConcurrencyPermit,
     ) -> Self {
-        Self { sender, request_ended, pool: pool.clone(), _place: place }
+        Self { sender, request_has_ended, pool: pool.clone(), _permit: permit }
     }
 
-    /// The answer has ended.
-    pub(crate) fn give_back(self) {
-        if self.request_ended.is_none_or(|ended| ended.load(Ordering::Acquire)) {
-            self.pool.put(self.sender);
-            self.pool.places.ended();
+    /// Returns the connection to the pool once the response body has ended.
+    pub(crate) fn release(self) {
+        if self.request_has_ended.is_none_or(|ended| ended.load(Ordering::Acquire)) {
+            self.pool.insert(self.sender);
+            self.pool.concurrency.record_completion();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

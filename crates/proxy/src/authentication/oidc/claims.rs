@@ -1,57 +1,61 @@
-//! Who a verified token names.
+//! Maps the claims of a verified token to a user.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::identity::UserInfo;
-use crate::settings::Oidc;
+use crate::identity::{CREDENTIAL_ID, UserInfo};
+use crate::settings::OidcSettings;
 
-/// The extra field that tells which credential was used.
-const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-
-/// How much earlier than it says a token may be used: clocks differ.
+/// Tolerated clock skew for `nbf`, in seconds.
 const NOT_BEFORE_LEEWAY: f64 = 300.0;
 
-/// Whether a token says that it is of this issuer. Google's tokens may leave out the scheme.
-pub(super) fn is_of(claims: &Map<String, Value>, issuer: &str) -> bool {
-    let says = text(claims, "iss");
-    says == issuer || (says == "accounts.google.com" && issuer == "https://accounts.google.com")
+/// Returns whether the token has this issuer. Google tokens may omit the scheme.
+pub(super) fn is_issued_by(claims: &Map<String, Value>, issuer: &str) -> bool {
+    let iss = text(claims, "iss");
+    iss == issuer || (iss == "accounts.google.com" && issuer == "https://accounts.google.com")
 }
 
-/// Who that is, and until when (in seconds since 1970).
-pub(super) fn user(claims: &Map<String, Value>, oidc: &Oidc, now: f64) -> Result<(UserInfo, f64), String> {
+/// Returns the user, and the expiry in seconds since the Unix epoch.
+pub(super) fn user_info(
+    claims: &Map<String, Value>,
+    oidc: &OidcSettings,
+    now: f64,
+) -> Result<(UserInfo, f64), String> {
     let audiences = strings(claims.get("aud"));
     if !audiences.iter().any(|audience| *audience == oidc.client_id) {
-        return Err(format!("the token is not for {:?} (--oidc-clientID)", oidc.client_id));
+        return Err(format!("token audience does not contain {:?} (--oidc-clientID)", oidc.client_id));
     }
-    let until =
-        claims.get("exp").and_then(Value::as_f64).ok_or("the token does not say until when it is good")?;
-    if now > until {
-        return Err("the token has expired".into());
+    let expires_at = claims.get("exp").and_then(Value::as_f64).ok_or("token has no exp claim")?;
+    if now > expires_at {
+        return Err("token has expired".into());
     }
-    if claims.get("nbf").and_then(Value::as_f64).is_some_and(|from| now + NOT_BEFORE_LEEWAY < from) {
-        return Err("the token is not good yet".into());
+    if claims
+        .get("nbf")
+        .and_then(Value::as_f64)
+        .is_some_and(|not_before| now + NOT_BEFORE_LEEWAY < not_before)
+    {
+        return Err("token is not valid yet".into());
     }
     let name = text(claims, &oidc.username_claim);
     if name.is_empty() {
-        return Err(format!("the token has no claim {:?} (--oidc-username-claim)", oidc.username_claim));
+        return Err(format!("token has no claim {:?} (--oidc-username-claim)", oidc.username_claim));
     }
-    let unverified = claims.get("email_verified").is_some_and(|verified| *verified != Value::Bool(true));
-    if oidc.username_claim == "email" && unverified {
-        return Err("the token's email is not verified".into());
+    let is_unverified = claims.get("email_verified").is_some_and(|verified| *verified != Value::Bool(true));
+    if oidc.username_claim == "email" && is_unverified {
+        return Err("email of the token is not verified".into());
     }
     if !claims.contains_key(&oidc.groups_claim)
         && claims.get("_claim_names").is_some_and(|names| names.get(&oidc.groups_claim).is_some())
     {
-        return Err("the token's groups stand elsewhere (_claim_names), which is not followed".into());
+        return Err("distributed claims (_claim_names) are not supported".into());
     }
     let groups = match claims.get(&oidc.groups_claim) {
         None | Some(Value::Null) => Vec::new(),
         groups @ Some(Value::String(_) | Value::Array(_)) => strings(groups),
         Some(_) => {
             return Err(format!(
-                "the claim {:?} (--oidc-groups-claim) is no list of texts",
+                "claim {:?} (--oidc-groups-claim) is not a list of strings",
                 oidc.groups_claim
             ));
         }
@@ -68,7 +72,7 @@ pub(super) fn user(claims: &Map<String, Value>, oidc: &Oidc, now: f64) -> Result
         groups: groups.iter().map(|group| format!("{}{group}", oidc.groups_prefix)).collect(),
         extra,
     };
-    Ok((info, until))
+    Ok((info, expires_at))
 }
 
 fn text<'a>(claims: &'a Map<String, Value>, name: &str) -> &'a str {

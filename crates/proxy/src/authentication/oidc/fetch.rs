@@ -1,4 +1,4 @@
-//! Documents of an issuer, over HTTPS.
+//! Fetches documents of an issuer over HTTPS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// How long a document may take.
-const WITHIN: Duration = Duration::from_secs(30);
+/// Deadline for one document.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// No document of an issuer is larger.
-const LARGEST: usize = 1 << 20;
+/// Maximum size of a document.
+const MAX_BYTES: usize = 1 << 20;
 
-/// Reads a document.
+/// Fetches and parses a JSON document.
 pub(super) async fn json<T: DeserializeOwned>(url: &str, tls: &Arc<ClientConfig>) -> Result<T, String> {
-    let bytes = match tokio::time::timeout(WITHIN, get(url, tls)).await {
-        Ok(got) => got.map_err(|error| format!("{url}: {error}"))?,
-        Err(_) => return Err(format!("{url}: no answer within {} s", WITHIN.as_secs())),
+    let bytes = match tokio::time::timeout(TIMEOUT, get(url, tls)).await {
+        Ok(result) => result.map_err(|error| format!("{url}: {error}"))?,
+        Err(_) => return Err(format!("{url}: timed out after {} s", TIMEOUT.as_secs())),
     };
     serde_json::from_slice(&bytes).map_err(|error| format!("{url}: {error}"))
 }
@@ -31,7 +31,7 @@ pub(super) async fn json<T: DeserializeOwned>(url: &str, tls: &Arc<ClientConfig>
 async fn get(url: &str, tls: &Arc<ClientConfig>) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
     let uri: Uri = url.parse()?;
     let authority =
-        uri.authority().filter(|_| uri.scheme_str() == Some("https")).ok_or("it is no https:// address")?;
+        uri.authority().filter(|_| uri.scheme_str() == Some("https")).ok_or("expected an https:// URL")?;
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
     let stream = TcpStream::connect((host.as_str(), authority.port_u16().unwrap_or(443))).await?;
     let stream = TlsConnector::from(tls.clone()).connect(ServerName::try_from(host)?, stream).await?;
@@ -41,16 +41,16 @@ async fn get(url: &str, tls: &Arc<ClientConfig>) -> Result<Bytes, Box<dyn std::e
         .header(header::HOST, authority.as_str())
         .header(header::ACCEPT, "application/json")
         .body(Empty::<Bytes>::new())?;
-    let answer = async {
+    let response_body = async {
         let response = sender.send_request(request).await?;
         if !response.status().is_success() {
-            return Err(format!("it was answered with {}", response.status()).into());
+            return Err(format!("unexpected status {}", response.status()).into());
         }
-        Ok(Limited::new(response.into_body(), LARGEST).collect().await?.to_bytes())
+        Ok(Limited::new(response.into_body(), MAX_BYTES).collect().await?.to_bytes())
     };
-    // Both end together: the connection is of no use without its answer.
+    // The connection is useless without the response, so both futures end together.
     tokio::select! {
-        answer = answer => answer,
+        response_body = response_body => response_body,
         Err(error) = connection => Err(error.into()),
     }
 }

@@ -1,4 +1,4 @@
-//! Signed tokens: what is written in them, and whether their signature is good.
+//! Parses signed tokens (JWS) and verifies their signatures.
 
 use aws_lc_rs::rsa::PublicKeyComponents;
 use aws_lc_rs::signature::{self, EcdsaVerificationAlgorithm, RsaParameters, UnparsedPublicKey};
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A token, taken apart and not yet believed.
+/// A parsed token that is not verified yet.
 #[derive(Debug)]
 pub(super) struct Token<'a> {
     pub(super) algorithm: String,
@@ -21,11 +21,11 @@ pub(super) struct Token<'a> {
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Extensions that must be understood; we understand none.
+    /// Extensions that must be understood; none are supported.
     crit: Option<Value>,
 }
 
-/// A key as an issuer publishes it.
+/// A key as published by an issuer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Jwk {
@@ -48,7 +48,7 @@ pub(super) struct JwkSet {
 }
 
 impl<'a> Token<'a> {
-    /// Takes a token apart; `None` for what is none.
+    /// Parses a token; `None` when it is malformed.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let (signed, signature) = text.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
@@ -65,30 +65,32 @@ impl<'a> Token<'a> {
         })
     }
 
-    /// Whether one of these keys made its signature. A key that names another id is not tried.
+    /// Returns whether one of the keys signed the token. A key with a different id is not tried.
     pub(super) fn is_signed_by(&self, keys: &JwkSet) -> bool {
-        let may = |key: &&Jwk| {
+        let is_candidate = |key: &&Jwk| {
             key.usage.as_deref().is_none_or(|usage| usage == "sig")
                 && (self.key_id.is_none() || key.kid.is_none() || self.key_id == key.kid)
         };
-        keys.keys.iter().filter(may).any(|key| self.verify(key).is_some())
+        keys.keys.iter().filter(is_candidate).any(|key| self.verify(key).is_some())
     }
 
-    /// The algorithm comes from the token, and the kind of key must fit it: a public key is never taken for a shared secret.
+    /// Verifies the signature. The token selects the algorithm, and the key type must match it, so that a
+    /// public key is never used as a shared secret.
     fn verify(&self, key: &Jwk) -> Option<()> {
         let (message, signature) = (self.signed.as_bytes(), self.signature.as_slice());
-        if let Some(parameters) = rsa(&self.algorithm) {
-            let part = |part: &Option<String>| decode(part.as_deref()?);
-            let components = PublicKeyComponents { n: part(&key.n)?, e: part(&key.e)? };
+        if let Some(parameters) = rsa_parameters(&self.algorithm) {
+            let decode_component = |component: &Option<String>| decode(component.as_deref()?);
+            let components =
+                PublicKeyComponents { n: decode_component(&key.n)?, e: decode_component(&key.e)? };
             return (key.kty == "RSA")
                 .then(|| components.verify(parameters, message, signature).ok())
                 .flatten();
         }
-        let (curve, size, algorithm) = ecdsa(&self.algorithm)?;
+        let (curve, size, algorithm) = ecdsa_algorithm(&self.algorithm)?;
         if key.kty != "EC" || key.crv.as_deref() != Some(curve) {
             return None;
         }
-        // An uncompressed point: both coordinates in their full length.
+        // Uncompressed point: both coordinates in full length.
         let mut point = vec![4];
         for coordinate in [&key.x, &key.y] {
             let bytes = decode(coordinate.as_deref()?)?;
@@ -99,7 +101,7 @@ impl<'a> Token<'a> {
     }
 }
 
-fn rsa(name: &str) -> Option<&'static RsaParameters> {
+fn rsa_parameters(name: &str) -> Option<&'static RsaParameters> {
     Some(match name {
         "RS256" => &signature::RSA_PKCS1_2048_8192_SHA256,
         "RS384" => &signature::RSA_PKCS1_2048_8192_SHA384,
@@ -111,7 +113,7 @@ fn rsa(name: &str) -> Option<&'static RsaParameters> {
     })
 }
 
-fn ecdsa(name: &str) -> Option<(&'static str, usize, &'static EcdsaVerificationAlgorithm)> {
+fn ecdsa_algorithm(name: &str) -> Option<(&'static str, usize, &'static EcdsaVerificationAlgorithm)> {
     Some(match name {
         "ES256" => ("P-256", 32, &signature::ECDSA_P256_SHA256_FIXED),
         "ES384" => ("P-384", 48, &signature::ECDSA_P384_SHA384_FIXED),

@@ -1,4 +1,4 @@
-//! What is answered instead of the upstream's answer.
+//! Responses of the proxy itself. Where kube-rbac-proxy answers too, status and body equal its own.
 
 use std::borrow::Cow;
 
@@ -7,21 +7,21 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use crate::authorization::Attributes;
 use crate::outcome::Outcome;
-use crate::upstream::body::Reply;
+use crate::upstream::body::ResponseBody;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
-/// An answer of the proxy itself.
+/// A response of the proxy itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Refusal {
-    /// How the request ends.
+pub(crate) struct LocalResponse {
+    /// The outcome of the request.
     pub(crate) outcome: Outcome,
     status: StatusCode,
     body: Cow<'static, str>,
 }
 
-impl From<Outcome> for Refusal {
+impl From<Outcome> for LocalResponse {
     fn from(outcome: Outcome) -> Self {
         let body = match outcome {
             Outcome::NoCredentials
@@ -39,19 +39,19 @@ impl From<Outcome> for Refusal {
     }
 }
 
-impl Refusal {
-    /// He may not, or nobody could tell.
-    pub(crate) fn about(outcome: Outcome, user: &str, attributes: &Attributes<'_>) -> Self {
-        let said =
+impl LocalResponse {
+    /// A denied request, or one that could not be authorized.
+    pub(crate) fn for_attributes(outcome: Outcome, user: &str, attributes: &Attributes<'_>) -> Self {
+        let message =
             if outcome == Outcome::AuthorizationUnavailable { "Authorization error" } else { "Forbidden" };
         let (verb, (resource, subresource)) = (attributes.verb(), attributes.resource());
         let body =
-            format!("{said} (user={user}, verb={verb}, resource={resource}, subresource={subresource})\n");
+            format!("{message} (user={user}, verb={verb}, resource={resource}, subresource={subresource})\n");
         Self { outcome, status: outcome.status(), body: body.into() }
     }
 
-    /// It cannot be found out now who that is, and the client is told so instead of being told that his token is bad (W13).
-    pub(crate) fn outage() -> Self {
+    /// The API server cannot review tokens: 503 instead of 401, which would claim that the token is invalid.
+    pub(crate) fn authentication_unavailable() -> Self {
         Self {
             outcome: Outcome::AuthenticationUnavailable,
             status: StatusCode::SERVICE_UNAVAILABLE,
@@ -59,20 +59,20 @@ impl Refusal {
         }
     }
 
-    /// The answer.
-    pub(crate) fn into_response(self) -> Response<Reply> {
+    /// Converts it into an HTTP response.
+    pub(crate) fn into_response(self) -> Response<ResponseBody> {
         let body = match self.body {
             Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
             Cow::Owned(text) => Bytes::from(text),
         };
         let has_body = !body.is_empty();
-        let mut response = Response::new(Reply::Text(body));
+        let mut response = Response::new(ResponseBody::Text(body));
         *response.status_mut() = self.status;
         if has_body {
             response.headers_mut().insert(header::CONTENT_TYPE, TEXT);
             response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
         }
-        // Where this request ends, and another would begin, is not known; or what stands for a host may be anything.
+        // The end of an ambiguous request, and thus the start of the next one, is unknown.
         if matches!(self.outcome, Outcome::AmbiguousFraming | Outcome::AmbiguousHost) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -88,8 +88,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_read_as_they_always_have() {
-        let text = |refusal: Refusal| (refusal.status.as_u16(), refusal.body.into_owned());
+    fn bodies_equal_those_of_kube_rbac_proxy() {
+        let text = |response: LocalResponse| (response.status.as_u16(), response.body.into_owned());
         assert_eq!(text(Outcome::BadToken.into()), (401, "Unauthorized\n".into()));
         assert_eq!(text(Outcome::PathNotAllowed.into()), (404, "404 page not found\n".into()));
         assert_eq!(text(Outcome::UpstreamUnreachable.into()), (502, String::new()));
@@ -99,11 +99,11 @@ mod tests {
         );
         let path = Attributes::Path { verb: "get", path: "/a".into() };
         assert_eq!(
-            text(Refusal::about(Outcome::Denied, "u", &path)),
+            text(LocalResponse::for_attributes(Outcome::Denied, "u", &path)),
             (403, "Forbidden (user=u, verb=get, resource=, subresource=)\n".into())
         );
         assert_eq!(
-            text(Refusal::about(Outcome::AuthorizationUnavailable, "u", &path)),
+            text(LocalResponse::for_attributes(Outcome::AuthorizationUnavailable, "u", &path)),
             (500, "Authorization error (user=u, verb=get, resource=, subresource=)\n".into())
         );
     }

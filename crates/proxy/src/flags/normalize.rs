@@ -1,30 +1,30 @@
-//! What kube-rbac-proxy's parser accepts and ours does not by itself, rewritten before it is parsed.
+//! Rewrites arguments that kube-rbac-proxy's parser accepts and clap does not.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The name that this binary has in images made for kube-rbac-proxy.
-const UPSTREAM_NAME: &str = "kube-rbac-proxy";
+/// Name of this binary in images built for kube-rbac-proxy.
+const KUBE_RBAC_PROXY: &str = "kube-rbac-proxy";
 
-/// Whether the binary was called as the program that it stands in for: then all words are the proxy's.
+/// Returns whether the binary was invoked as `kube-rbac-proxy`: then all arguments are the proxy's.
 #[must_use]
 pub fn called_as_upstream(program: &OsString) -> bool {
-    Path::new(program).file_name().is_some_and(|name| name == UPSTREAM_NAME)
+    Path::new(program).file_name().is_some_and(|name| name == KUBE_RBAC_PROXY)
 }
 
-/// The words of the proxy's command line with underscores in flag names as hyphens, and without empty words between flags, which
-/// templates leave behind.
-pub fn normalized(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+/// Replaces underscores in flag names with hyphens, and removes empty arguments, which templates leave
+/// behind.
+pub fn normalized(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut value_follows = false;
     let mut normalized = Vec::new();
-    for word in words {
+    for arg in args {
         let is_value = std::mem::take(&mut value_follows);
-        let Some(text) = word.to_str() else {
-            normalized.push(word);
+        let Some(text) = arg.to_str() else {
+            normalized.push(arg);
             continue;
         };
         if is_value {
-            normalized.push(word);
+            normalized.push(arg);
         } else if let Some(flag) = text.strip_prefix("--").filter(|flag| !flag.is_empty()) {
             let (name, value) = match flag.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
@@ -38,13 +38,13 @@ pub fn normalized(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             });
         } else if !text.is_empty() {
             value_follows = text == "-v";
-            normalized.push(word);
+            normalized.push(arg);
         }
     }
     normalized
 }
 
-/// Whether the next word belongs to a flag.
+/// Returns whether the flag takes its value from the next argument.
 fn takes_value(name: &str) -> bool {
     let command = <super::Args as clap::Args>::augment_args(clap::Command::new("proxy"));
     command.get_arguments().any(|arg| {

@@ -1,17 +1,17 @@
-//! Cipher suites by the names that Go programs take.
+//! Cipher suites by the names that Go programs accept.
 
 use rustls::CipherSuite;
 
-use super::check::Check;
+use super::validator::Validator;
 
-/// What every HTTP/2 client over TLS 1.2 must be able to use.
-const HTTP2_NEEDS: [CipherSuite; 2] = [
+/// Suites of which HTTP/2 over TLS 1.2 requires one (RFC 9113).
+const HTTP2_REQUIRED: [CipherSuite; 2] = [
     CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
     CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
 ];
 
-/// Names that are known and not offered: they are not safe any more.
-const UNSAFE: [&str; 14] = [
+/// Known suites that are not offered because they are insecure.
+const INSECURE: [&str; 16] = [
     "TLS_RSA_WITH_RC4_128_SHA",
     "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
     "TLS_RSA_WITH_AES_128_CBC_SHA",
@@ -26,41 +26,39 @@ const UNSAFE: [&str; 14] = [
     "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
     "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
 ];
 
-/// The same, newer.
-const UNSAFE_TOO: [&str; 2] =
-    ["TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256"];
-
-/// The suites that are offered; none for the default.
-pub(super) fn choose(check: &mut Check, names: &[String], http2: bool) -> Option<Vec<CipherSuite>> {
+/// Returns the suites to offer; `None` for the default.
+pub(super) fn select(validator: &mut Validator, names: &[String], http2: bool) -> Option<Vec<CipherSuite>> {
     if names.is_empty() {
         return None;
     }
     let mut suites = Vec::new();
-    let mut any_unknown = false;
+    let mut has_unknown = false;
     for name in names {
-        match known(name) {
+        match parse(name) {
             Some(suite) => suites.push(suite),
-            None if UNSAFE.contains(&name.as_str()) || UNSAFE_TOO.contains(&name.as_str()) => {
-                check.warn(format!("--tls-cipher-suites: {name} is not safe and is not offered"));
+            None if INSECURE.contains(&name.as_str()) => {
+                validator.warn(format!("--tls-cipher-suites: {name} is insecure and not offered"));
             }
             None => {
-                any_unknown = true;
-                check.problem(format!("--tls-cipher-suites: {name:?} is not known"));
+                has_unknown = true;
+                validator.error(format!("--tls-cipher-suites: unknown cipher suite {name:?}"));
             }
         }
     }
-    let offers_12 = suites.iter().any(|suite| !is_13(*suite));
-    if !any_unknown && !offers_12 {
-        check.problem("--tls-cipher-suites: none of them can be offered for TLS 1.2");
-    } else if !any_unknown && http2 && !suites.iter().any(|suite| HTTP2_NEEDS.contains(suite)) {
-        check.problem("--tls-cipher-suites: HTTP/2 needs TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 or TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: add one, or set --http2-disable");
+    let offers_tls12 = suites.iter().any(|suite| !is_tls13(*suite));
+    if !has_unknown && !offers_tls12 {
+        validator.error("--tls-cipher-suites: none of them can be offered with TLS 1.2");
+    } else if !has_unknown && http2 && !suites.iter().any(|suite| HTTP2_REQUIRED.contains(suite)) {
+        validator.error("--tls-cipher-suites: HTTP/2 requires TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 or TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: add one, or set --http2-disable");
     }
     Some(suites)
 }
 
-fn is_13(suite: CipherSuite) -> bool {
+fn is_tls13(suite: CipherSuite) -> bool {
     matches!(
         suite,
         CipherSuite::TLS13_AES_128_GCM_SHA256
@@ -69,7 +67,7 @@ fn is_13(suite: CipherSuite) -> bool {
     )
 }
 
-fn known(name: &str) -> Option<CipherSuite> {
+fn parse(name: &str) -> Option<CipherSuite> {
     Some(match name {
         "TLS_AES_128_GCM_SHA256" => CipherSuite::TLS13_AES_128_GCM_SHA256,
         "TLS_AES_256_GCM_SHA384" => CipherSuite::TLS13_AES_256_GCM_SHA384,

@@ -1,8 +1,9 @@
-//! Logging flags that have had no effect for years. Thousands of manifests still pass them, so they are taken, with a warning.
+//! klog flags that have had no effect for years. Many manifests still pass them, so they are accepted with a
+//! warning.
 
-/// Flags without effect.
+/// Deprecated flags without effect.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct DeadArgs {
+pub(crate) struct DeprecatedArgs {
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     logtostderr: Option<String>,
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -27,46 +28,44 @@ pub(crate) struct DeadArgs {
     log_file_max_size: Option<String>,
 }
 
-/// A dead flag that was given.
+/// A deprecated flag that was passed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Given<'a> {
-    /// Its name.
+pub(crate) struct DeprecatedFlag<'a> {
     pub(crate) name: &'static str,
-    /// What was given.
     pub(crate) value: &'a str,
-    /// What it must be, although it has no effect.
-    pub(crate) kind: Kind,
+    /// Values of another kind are still rejected.
+    pub(crate) kind: ValueKind,
 }
 
-/// What a flag takes.
+/// The kind of a flag value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// true or false.
+pub(crate) enum ValueKind {
+    /// `true` or `false`.
     Bool,
-    /// Anything.
+    /// Any text.
     Text,
-    /// A count.
+    /// A non-negative number.
     Number,
 }
 
-impl DeadArgs {
-    /// Those that were given.
-    pub(crate) fn given(&self) -> Vec<Given<'_>> {
+impl DeprecatedArgs {
+    /// Returns the flags that were passed.
+    pub(crate) fn passed(&self) -> Vec<DeprecatedFlag<'_>> {
         [
-            ("logtostderr", &self.logtostderr, Kind::Bool),
-            ("alsologtostderr", &self.alsologtostderr, Kind::Bool),
-            ("add-dir-header", &self.add_dir_header, Kind::Bool),
-            ("one-output", &self.one_output, Kind::Bool),
-            ("skip-headers", &self.skip_headers, Kind::Bool),
-            ("skip-log-headers", &self.skip_log_headers, Kind::Bool),
-            ("log-backtrace-at", &self.log_backtrace_at, Kind::Text),
-            ("log-dir", &self.log_dir, Kind::Text),
-            ("log-file", &self.log_file, Kind::Text),
-            ("stderrthreshold", &self.stderrthreshold, Kind::Text),
-            ("log-file-max-size", &self.log_file_max_size, Kind::Number),
+            ("logtostderr", &self.logtostderr, ValueKind::Bool),
+            ("alsologtostderr", &self.alsologtostderr, ValueKind::Bool),
+            ("add-dir-header", &self.add_dir_header, ValueKind::Bool),
+            ("one-output", &self.one_output, ValueKind::Bool),
+            ("skip-headers", &self.skip_headers, ValueKind::Bool),
+            ("skip-log-headers", &self.skip_log_headers, ValueKind::Bool),
+            ("log-backtrace-at", &self.log_backtrace_at, ValueKind::Text),
+            ("log-dir", &self.log_dir, ValueKind::Text),
+            ("log-file", &self.log_file, ValueKind::Text),
+            ("stderrthreshold", &self.stderrthreshold, ValueKind::Text),
+            ("log-file-max-size", &self.log_file_max_size, ValueKind::Number),
         ]
         .into_iter()
-        .filter_map(|(name, value, kind)| Some(Given { name, value: value.as_deref()?, kind }))
+        .filter_map(|(name, value, kind)| Some(DeprecatedFlag { name, value: value.as_deref()?, kind }))
         .collect()
     }
 }
