@@ -1,4 +1,4 @@
-//! Callers: one request each, over a connection of its own.
+//! Test clients: one request each, over a connection of its own.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Whatever goes wrong.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// Any error of a call.
+pub type CallError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A request.
 #[derive(Default)]
@@ -23,72 +23,75 @@ pub struct Call {
     identity: Option<Identity>,
 }
 
-/// Its answer.
+/// Its response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct CallResponse {
     pub status: u16,
     pub body: String,
 }
 
 impl Call {
-    /// For a path.
+    /// A GET request.
     pub fn get(path: &str) -> Self {
         Self { path: path.into(), ..Self::default() }
     }
 
-    /// With a header.
+    /// Adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push_str(&format!("{name}: {value}\r\n"));
         self
     }
 
-    /// With a token.
+    /// Adds a bearer token.
     pub fn token(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Over TLS.
+    /// Uses TLS.
     pub fn tls(mut self) -> Self {
         self.tls = true;
         self
     }
 
-    /// Over TLS with a certificate.
+    /// Uses TLS with a client certificate.
     pub fn certificate(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
         self.tls()
     }
 
-    /// Asks.
-    pub async fn to(self, address: &str) -> Result<Answer, Failure> {
+    /// Sends the request.
+    pub async fn send_to(self, address: &str) -> Result<CallResponse, CallError> {
         let stream = TcpStream::connect(address).await?;
         if self.tls {
             let stream = connect(stream, self.identity.as_ref()).await?;
-            self.over(stream).await
+            self.send_over(stream).await
         } else {
-            self.over(stream).await
+            self.send_over(stream).await
         }
     }
 
-    async fn over(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<Answer, Failure> {
+    async fn send_over(
+        &self,
+        mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    ) -> Result<CallResponse, CallError> {
         let head =
             format!("GET {} HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\n{}\r\n", self.path, self.headers);
         stream.write_all(head.as_bytes()).await?;
         let mut bytes = Vec::new();
-        // A server may close without saying goodbye in TLS.
+        // Servers may close without a TLS close_notify.
         let read = stream.read_to_end(&mut bytes).await;
         if bytes.is_empty() {
             read?;
         }
         let text = String::from_utf8(bytes)?;
-        let (head, body) = text.split_once("\r\n\r\n").ok_or("no answer")?;
+        let (head, body) = text.split_once("\r\n\r\n").ok_or("no response")?;
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or("no status")?;
-        Ok(Answer { status, body: body.to_owned() })
+        Ok(CallResponse { status, body: body.to_owned() })
     }
 }
 
-/// The subject of the certificate that is served.
-pub async fn names_of(address: &str) -> Result<String, Failure> {
+/// Returns the subject of the served certificate.
+pub async fn served_subject(address: &str) -> Result<String, CallError> {
     let stream = connect(TcpStream::connect(address).await?, None).await?;
     let certificates = stream.get_ref().1.peer_certificates().ok_or("no certificate")?;
     let first = certificates.first().ok_or("no certificate")?;
@@ -99,12 +102,12 @@ pub async fn names_of(address: &str) -> Result<String, Failure> {
 async fn connect(
     stream: TcpStream,
     identity: Option<&Identity>,
-) -> Result<tokio_rustls::client::TlsStream<TcpStream>, Failure> {
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, CallError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody));
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate));
     let config = match identity {
         None => builder.with_no_client_auth(),
         Some(Identity { certificate, key }) => builder.with_client_auth_cert(
@@ -115,11 +118,11 @@ async fn connect(
     Ok(TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("proxy")?, stream).await?)
 }
 
-/// Who the server is, is what the test looks at itself.
+/// Accepts any server certificate; the tests check it themselves where it matters.
 #[derive(Debug)]
-struct Anybody;
+struct AcceptAnyCertificate;
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

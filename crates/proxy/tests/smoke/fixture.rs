@@ -1,4 +1,4 @@
-//! The ground of a test: a namespace, callers with tokens and rights, and proxies.
+//! The test fixture: a namespace, callers with tokens and permissions, and proxies.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use testbed::harness::wait;
 use testbed::process::{Process, Program};
 use testbed::{Context, ControlPlane, Error};
 
-/// How long things that take a moment may take.
+/// Deadline for events that normally take a moment.
 pub const SOON: Duration = Duration::from_secs(30);
 
-/// What a test stands on.
-pub struct Ground<'a> {
+/// The fixture of a test.
+pub struct Fixture<'a> {
     plane: &'a ControlPlane,
     client: Client,
     pub namespace: String,
     pub logs: PathBuf,
 }
 
-impl<'a> Ground<'a> {
-    /// A namespace of the test's own.
-    pub async fn on(cx: &'a Context) -> Result<Self, Error> {
+impl<'a> Fixture<'a> {
+    /// Creates the fixture with a namespace of its own.
+    pub async fn new(cx: &'a Context) -> Result<Self, Error> {
         let plane = cx.control_plane().await?;
         std::fs::create_dir_all(cx.logs())
-            .map_err(|source| Error::Io { what: "making a folder".into(), source })?;
+            .map_err(|source| Error::Io { what: "creating the log directory".into(), source })?;
         Ok(Self {
             plane,
             client: plane.client().await?,
@@ -39,7 +39,7 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// A token of a new service account that may get a path; none when it is empty.
+    /// Creates a service account that may get `path` (nothing when it is empty) and returns a token.
     pub async fn token(&self, name: &str, path: &str) -> Result<String, Error> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.namespace);
         let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
@@ -58,7 +58,7 @@ impl<'a> Ground<'a> {
         self.issue(name, Vec::new()).await
     }
 
-    /// A token of a service account that there is, for an audience.
+    /// Returns a token of an existing service account for an audience.
     pub async fn token_for(&self, name: &str, audience: &str) -> Result<String, Error> {
         self.issue(name, vec![audience.to_owned()]).await
     }
@@ -67,21 +67,24 @@ impl<'a> Ground<'a> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.namespace);
         let spec = TokenRequestSpec { audiences, ..TokenRequestSpec::default() };
         let request = TokenRequest { spec, ..TokenRequest::default() };
-        let made = accounts.create_token_request(name, &PostParams::default(), &request).await?;
-        made.status.map(|status| status.token).ok_or_else(|| Error::Refused("no token".into()))
+        let issued = accounts.create_token_request(name, &PostParams::default(), &request).await?;
+        issued
+            .status
+            .map(|status| status.token)
+            .ok_or_else(|| Error::Refused("TokenRequest has no status".into()))
     }
 
-    /// `HOST:PORT` of the API server.
+    /// Returns `HOST:PORT` of the API server.
     pub fn api_server(&self) -> String {
         self.plane.url().trim_start_matches("https://").trim_end_matches('/').to_owned()
     }
 
-    /// The administrator's kubeconfig with another address.
+    /// Returns the administrator's kubeconfig with another server address.
     pub fn kubeconfig_at(&self, server: &str) -> String {
         self.plane.admin().at(server).kubeconfig()
     }
 
-    /// Lets a user get a path.
+    /// Allows a user to get a path.
     pub async fn allow_user(&self, user: &str, path: &str) -> Result<(), Error> {
         let subject = Subject { kind: "User".into(), name: user.into(), ..Subject::default() };
         self.allow(user, subject, path).await
@@ -106,72 +109,70 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    /// A proxy that is about to be started.
-    pub fn proxy(&self, name: &str) -> Orders<'_> {
-        Orders { ground: self, name: name.into(), flags: Vec::new() }
+    /// Configures a proxy.
+    pub fn proxy(&self, name: &str) -> ProxyBuilder<'_> {
+        ProxyBuilder { fixture: self, name: name.into(), flags: Vec::new() }
     }
 }
 
-/// What a proxy is told.
-pub struct Orders<'g> {
-    ground: &'g Ground<'g>,
+/// The configuration of a proxy to start.
+pub struct ProxyBuilder<'g> {
+    fixture: &'g Fixture<'g>,
     name: String,
     flags: Vec<String>,
 }
 
-impl Orders<'_> {
-    /// One more flag.
+impl ProxyBuilder<'_> {
+    /// Adds a flag.
     pub fn flag(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.flags.push(format!("--{name}={value}"));
         self
     }
 
-    /// Starts it.
+    /// Starts the proxy.
     pub fn start(self) -> Result<Proxy, Error> {
         let mut flags = self.flags;
         if !flags.iter().any(|flag| flag.starts_with("--kubeconfig=")) {
-            let kubeconfig = self.ground.plane.admin().write_kubeconfig(&self.ground.logs)?;
+            let kubeconfig = self.fixture.plane.admin().write_kubeconfig(&self.fixture.logs)?;
             flags.push(format!("--kubeconfig={}", kubeconfig.display()));
         }
         let process = Program::new(format!("proxy-{}", self.name), binaries::path("outrigger")?)
             .arg("proxy")
             .args(flags)
-            .start(self.ground.plane.site())?;
+            .start(self.fixture.plane.site())?;
         Ok(Proxy { process })
     }
 }
 
-/// A running proxy; killed when dropped.
+/// A running proxy; killed on drop.
 pub struct Proxy {
     pub process: Process,
 }
 
 impl Proxy {
-    /// Its log so far.
+    /// Returns its log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.process.log()).unwrap_or_default()
     }
 
-    /// Waits until it has logged a line with all of these texts.
-    pub async fn until_told(&self, texts: &[&str]) -> Result<(), Error> {
+    /// Waits for a log line that contains all the texts.
+    pub async fn wait_for_log(&self, texts: &[&str]) -> Result<(), Error> {
         wait::until(format!("a log line with {texts:?}"), SOON, || async {
             let log = self.log();
-            let told = log.lines().any(|line| texts.iter().all(|text| line.contains(text)));
-            if told { Ok(()) } else { Err(format!("its log is\n{log}")) }
+            let found = log.lines().any(|line| texts.iter().all(|text| line.contains(text)));
+            if found { Ok(()) } else { Err(format!("log:\n{log}")) }
         })
         .await
     }
 
-    /// Where the listener of a flag is.
+    /// Returns the address of the listener configured by a flag.
     pub async fn address(&self, flag: &str) -> Result<String, Error> {
         wait::until(format!("the address of --{flag}"), SOON, || async {
             self.process.check_alive().map_err(|error| error.to_string())?;
             let log = self.log();
             let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
             let found = lines.rfind(|line| line["message"] == "listening" && line["flag"] == flag);
-            found
-                .and_then(|line| line["address"].as_str().map(str::to_owned))
-                .ok_or(format!("its log is\n{log}"))
+            found.and_then(|line| line["address"].as_str().map(str::to_owned)).ok_or(format!("log:\n{log}"))
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! The upstream: says which headers it saw.
+//! An upstream that responds with the request headers it received.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -17,55 +17,55 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::ground::SOON;
+use crate::fixture::SOON;
 
-/// An upstream; it ends when dropped.
+/// An upstream; stopped on drop.
 pub struct Upstream {
     address: SocketAddr,
     stop: CancellationToken,
-    asked: Arc<Mutex<Vec<String>>>,
+    requested: Arc<Mutex<Vec<String>>>,
     slow: Arc<Semaphore>,
-    ended: Option<tokio::task::JoinHandle<()>>,
+    task: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl Upstream {
-    /// Starts one.
+    /// Starts an upstream.
     pub async fn start() -> Result<Self, Error> {
         let io = |source| Error::Io { what: "starting an upstream".into(), source };
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(io)?;
         let address = listener.local_addr().map_err(io)?;
-        let (stop, asked, slow) = (CancellationToken::new(), Arc::default(), Arc::new(Semaphore::new(0)));
-        let serving = serve(listener, stop.clone(), Arc::clone(&asked), slow.clone());
-        let ended = Some(tokio::spawn(serving));
-        Ok(Self { address, stop, asked, slow, ended })
+        let (stop, requested, slow) = (CancellationToken::new(), Arc::default(), Arc::new(Semaphore::new(0)));
+        let serving = serve(listener, stop.clone(), Arc::clone(&requested), slow.clone());
+        let task = Some(tokio::spawn(serving));
+        Ok(Self { address, stop, requested, slow, task })
     }
 
-    /// Where it is.
+    /// Returns its URL.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
 
-    /// Ends it: nobody listens any more, and connections are closed.
+    /// Stops listening and closes all connections.
     pub async fn stop(mut self) {
         self.stop.cancel();
-        if let Some(ended) = self.ended.take() {
-            let _ = ended.await;
+        if let Some(task) = self.task.take() {
+            let _ = task.await;
         }
     }
 
-    /// Lets requests for `/slow` end.
+    /// Completes the requests for `/slow`.
     pub fn release(&self) {
         self.slow.add_permits(1_000);
     }
 
-    /// Waits until a path was asked for so often.
-    pub async fn until_asked(&self, path: &str, times: usize) -> Result<(), Error> {
+    /// Waits until a path was requested `times` times.
+    pub async fn wait_for_requests(&self, path: &str, times: usize) -> Result<(), Error> {
         wait::until(format!("{times} requests for {path}"), SOON, || async {
-            let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if asked.iter().filter(|one| *one == path).count() == times {
+            let requested = self.requested.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if requested.iter().filter(|one| *one == path).count() == times {
                 Ok(())
             } else {
-                Err(format!("it was asked for {asked:?}"))
+                Err(format!("requested so far: {requested:?}"))
             }
         })
         .await
@@ -81,7 +81,7 @@ impl Drop for Upstream {
 async fn serve(
     listener: TcpListener,
     stop: CancellationToken,
-    asked: Arc<Mutex<Vec<String>>>,
+    requested: Arc<Mutex<Vec<String>>>,
     slow: Arc<Semaphore>,
 ) {
     loop {
@@ -89,13 +89,13 @@ async fn serve(
             () = stop.cancelled() => return,
             Ok((stream, _)) = listener.accept() => stream,
         };
-        let (stop, asked, slow) = (stop.clone(), asked.clone(), slow.clone());
+        let (stop, requested, slow) = (stop.clone(), requested.clone(), slow.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request: Request<Incoming>| {
-                let (asked, slow) = (asked.clone(), slow.clone());
+                let (requested, slow) = (requested.clone(), slow.clone());
                 async move {
                     let path = request.uri().path().to_owned();
-                    asked.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+                    requested.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
                     if path == "/slow" {
                         drop(slow.acquire().await);
                     }
@@ -112,7 +112,7 @@ async fn serve(
     }
 }
 
-/// Each header with its value; a list where there are several lines.
+/// Returns each header with its value; a list when it occurs several times.
 fn headers(request: &Request<Incoming>) -> Value {
     let text =
         |value: &http::HeaderValue| Value::from(String::from_utf8_lossy(value.as_bytes()).into_owned());
