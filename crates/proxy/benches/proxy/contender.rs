@@ -1,4 +1,4 @@
-//! Those who are measured: ours, the program that it stands in for, and nginx, which authorizes nothing.
+//! The measured programs: Outrigger, the peer (kube-rbac-proxy), and nginx, which does not authorize.
 
 use std::net::SocketAddr;
 
@@ -8,13 +8,13 @@ use testbed::harness::wire::Wire;
 use testbed::process::Process;
 use testbed::{Error, process};
 
+use crate::environment::{Environment, IGNORED_PATH, SOON};
 use crate::load::Protocol;
 use crate::nginx;
-use crate::world::{OPEN, SOON, World};
 
-/// A running one; ended when dropped.
+/// A running program; stopped on drop.
 pub struct Contender {
-    /// Whose it is.
+    /// `ours`, `peer`, `nginx` or `direct`.
     pub name: &'static str,
     process: Option<Process>,
     plain: SocketAddr,
@@ -22,33 +22,33 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// Starts it. Ours and the peer are given the same flags: those of a node's pod, and no limit of questions to the API server,
-    /// which would be measured otherwise.
-    pub async fn start(build: &Build, world: &World) -> Result<Self, Error> {
-        let [plain, http2] = world.addresses();
+    /// Starts a program. Ours and the peer get the same flags: those of a node's pod, and no rate limit to
+    /// the API server, which would be measured instead.
+    pub async fn start(build: &Build, environment: &Environment) -> Result<Self, Error> {
+        let [plain, http2] = environment.addresses();
         let process = if build.name == "nginx" {
-            nginx::ceiling(
-                &world.site,
+            nginx::baseline(
+                &environment.site,
                 &build.program,
                 &plain.to_string(),
                 &http2.to_string(),
-                &world.upstream,
+                &environment.upstream,
             )?
         } else {
-            let user = world.plane.user(build.name, Some("system:masters"))?;
+            let user = environment.plane.user(build.name, Some("system:masters"))?;
             let program = process::Program::new(build.name, &build.program);
             let program = if build.name == "ours" { program.arg("proxy") } else { program };
             program
                 .flag("insecure-listen-address", plain.to_string())
-                .flag("upstream", format!("http://{}/", world.upstream))
-                .flag("config-file", &world.config)
-                .flag("ignore-paths", OPEN)
+                .flag("upstream", format!("http://{}/", environment.upstream))
+                .flag("config-file", &environment.config)
+                .flag("ignore-paths", IGNORED_PATH)
                 .flag("auth-header-fields-enabled", "true")
                 .flag("kube-api-qps", "100000")
                 .flag("kube-api-burst", "100000")
-                .flag("kubeconfig", user.write_kubeconfig(world.site.dir())?)
+                .flag("kubeconfig", user.write_kubeconfig(environment.site.dir())?)
                 .flag("v", "0")
-                .start(&world.site)?
+                .start(&environment.site)?
         };
         wait::until(format!("{} to listen", build.name), SOON, || async {
             process.check_alive()?;
@@ -59,18 +59,18 @@ impl Contender {
         Ok(Self { name: build.name, process: Some(process), plain, http2 })
     }
 
-    /// Nobody between client and upstream.
-    pub fn nobody(world: &World) -> Self {
-        let [plain, http2] = world.of_upstream;
-        Self { name: "nobody", process: None, plain, http2 }
+    /// No proxy: the client talks to the upstream directly.
+    pub fn direct(environment: &Environment) -> Self {
+        let [plain, http2] = environment.upstream_addresses;
+        Self { name: "direct", process: None, plain, http2 }
     }
 
-    /// Whether it looks at who asks.
+    /// Returns whether it authorizes requests.
     pub fn authorizes(&self) -> bool {
         matches!(self.name, "ours" | "peer")
     }
 
-    /// Where it listens.
+    /// Returns its address.
     pub fn address(&self, protocol: Protocol) -> SocketAddr {
         match protocol {
             Protocol::Http1 => self.plain,
@@ -78,12 +78,12 @@ impl Contender {
         }
     }
 
-    /// Seconds of processor time so far.
+    /// Returns the CPU time used so far, in seconds.
     pub fn cpu(&self) -> Result<f64, Error> {
         self.pid().map_or(Ok(0.0), |pid| usage::cpu(pid?).map(|used| used.as_secs_f64()))
     }
 
-    /// Resident memory in MB.
+    /// Returns the resident memory in MB.
     pub fn memory(&self) -> Result<f64, Error> {
         self.pid().map_or(Ok(0.0), |pid| usage::memory(pid?))
     }

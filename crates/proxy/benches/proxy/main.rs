@@ -1,16 +1,17 @@
-//! What the proxy costs: processor time per request, time that a client waits, memory, and questions to the API server. The released
-//! binary stands before one upstream and the real API server; nginx, which authorizes nothing, does the same forwarding as the
-//! ceiling. With `OUTRIGGER_PEER_PROXY` the upstream program does the same as ours. All of them run at once, and work in turns.
+//! Benchmark of the proxy: CPU time per request, added latency, memory, and reviews at the API server. The
+//! release binary runs against one upstream and a real API server; nginx, which does not authorize, forwards
+//! the same requests as a baseline. With `OUTRIGGER_PEER_PROXY` kube-rbac-proxy is measured too. All programs
+//! run at the same time and are measured in turns.
 
-mod calls;
 mod contender;
-mod crowds;
+mod environment;
 mod load;
+mod memory;
 mod nginx;
 mod report;
+mod reviews;
 mod settings;
 mod tools;
-mod world;
 
 use std::process::ExitCode;
 
@@ -18,11 +19,11 @@ use testbed::Error;
 use testbed::bench::{self, Build, Circumstances};
 
 use crate::contender::Contender;
+use crate::environment::Environment;
 use crate::load::{Cell, Protocol};
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::tools::Tools;
-use crate::world::World;
 
 fn main() -> ExitCode {
     bench::main("proxy", run)
@@ -34,37 +35,38 @@ async fn run() -> Result<(), Error> {
     let ours = Build::ours()?;
     let peer = Build::peer("OUTRIGGER_PEER_PROXY", "kube-rbac-proxy")?;
     let circumstances = Circumstances::of(&ours, peer.as_ref(), settings.sizes())?;
-    let builds: Vec<Build> = [Some(ours), peer, Some(tools.ceiling()?)].into_iter().flatten().collect();
-    let report = play(&settings, &tools, &builds).await?;
+    let builds: Vec<Build> = [Some(ours), peer, Some(tools.baseline()?)].into_iter().flatten().collect();
+    let report = measure_all(&settings, &tools, &builds).await?;
     report.finish(&settings, circumstances)
 }
 
-async fn play(settings: &Settings, tools: &Tools, builds: &[Build]) -> Result<Report, Error> {
-    let world = World::new(settings, tools).await?;
+async fn measure_all(settings: &Settings, tools: &Tools, builds: &[Build]) -> Result<Report, Error> {
+    let environment = Environment::new(settings, tools).await?;
     let mut report = Report::default();
     for number in 1..=settings.rounds {
         println!("round {number} of {}", settings.rounds);
         for build in builds {
-            let fresh = Contender::start(build, &world).await?;
-            crowds::play(&world, &fresh, settings, &mut report).await?;
-            calls::play(&world, &fresh, tools, &mut report).await?;
-            crowds::users(&world, &fresh, &mut report).await?;
+            let fresh = Contender::start(build, &environment).await?;
+            memory::measure_connections(&environment, &fresh, settings, &mut report).await?;
+            reviews::measure(&environment, &fresh, tools, &mut report).await?;
+            memory::measure_cache(&environment, &fresh, &mut report).await?;
         }
         let mut contenders = Vec::new();
         for build in builds {
-            contenders.push(Contender::start(build, &world).await?);
+            contenders.push(Contender::start(build, &environment).await?);
         }
         for cell in Cell::all() {
             for contender in &contenders {
-                let measured = load::saturate(&world, contender, tools, cell, settings.seconds).await?;
+                let measured = load::saturate(&environment, contender, tools, cell, settings.seconds).await?;
                 report.cell(contender.name, cell, measured);
             }
         }
-        let upstream = Contender::nobody(&world);
+        let direct = Contender::direct(&environment);
         for protocol in [Protocol::Http1, Protocol::Http2] {
-            for contender in [&upstream].into_iter().chain(&contenders) {
-                let measured = load::at_leisure(&world, contender, tools, protocol, settings.seconds).await?;
-                report.leisure(contender.name, protocol, measured);
+            for contender in [&direct].into_iter().chain(&contenders) {
+                let measured =
+                    load::measure_latency(&environment, contender, tools, protocol, settings.seconds).await?;
+                report.latency(contender.name, protocol, measured);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Memory: of one that does nothing, of one with many connections that do nothing, and of one that knows many callers.
+//! Measures memory: idle, with many idle connections, and with many cached callers.
 
 use std::time::Duration;
 
@@ -7,72 +7,76 @@ use testbed::Error;
 use testbed::harness::wire::Wire;
 
 use crate::contender::Contender;
+use crate::environment::{AUTHORIZED_PATH, Environment, IGNORED_PATH};
 use crate::load::Protocol;
 use crate::report::Report;
 use crate::settings::Settings;
-use crate::world::{CLOSED, OPEN, World};
 
-/// What was freed is given back a moment later.
-const SETTLES: Duration = Duration::from_secs(2);
+/// Delay until freed memory is returned to the system.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
-/// How many ask at once.
-const AT_ONCE: usize = 16;
+/// Concurrent connections that send requests.
+const CONCURRENCY: usize = 16;
 
-/// Measures one that was just started.
-pub async fn play(
-    world: &World,
+/// Measures a freshly started program, idle and with idle connections.
+pub async fn measure_connections(
+    environment: &Environment,
     contender: &Contender,
     settings: &Settings,
     report: &mut Report,
 ) -> Result<(), Error> {
-    tokio::time::sleep(SETTLES).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     let idle = contender.memory()?;
-    let mut crowd = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..settings.idle {
         let mut wire = Wire::connect(contender.address(Protocol::Http1)).await?;
-        ask(&mut wire, OPEN, world.token()).await?;
-        crowd.push(wire);
+        send_request(&mut wire, IGNORED_PATH, environment.token()).await?;
+        connections.push(wire);
     }
-    tokio::time::sleep(SETTLES).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     let with_connections = contender.memory()?;
     println!(
-        "  {}: {idle:.1} MB at rest, {with_connections:.1} MB with {} idle connections",
+        "  {}: {idle:.1} MB idle, {with_connections:.1} MB with {} idle connections",
         contender.name,
-        crowd.len()
+        connections.len()
     );
-    report.memory(contender.name, "at rest", idle);
+    report.memory(contender.name, "idle", idle);
     report.memory(contender.name, "with idle connections", with_connections);
     Ok(())
 }
 
-/// Every caller asks once; what is remembered of all of them is measured.
-pub async fn users(world: &World, contender: &Contender, report: &mut Report) -> Result<(), Error> {
+/// Sends one request per caller and measures the memory of the cached results.
+pub async fn measure_cache(
+    environment: &Environment,
+    contender: &Contender,
+    report: &mut Report,
+) -> Result<(), Error> {
     if !contender.authorizes() {
         return Ok(());
     }
-    let share = world.tokens.len().div_ceil(AT_ONCE);
-    stream::iter(world.tokens.chunks(share))
+    let chunk = environment.tokens.len().div_ceil(CONCURRENCY);
+    stream::iter(environment.tokens.chunks(chunk))
         .map(|tokens| async move {
             let mut wire = Wire::connect(contender.address(Protocol::Http1)).await?;
             for token in tokens {
-                ask(&mut wire, CLOSED, token).await?;
+                send_request(&mut wire, AUTHORIZED_PATH, token).await?;
             }
             Ok::<(), Error>(())
         })
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENCY)
         .try_collect::<()>()
         .await?;
-    tokio::time::sleep(SETTLES).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     let memory = contender.memory()?;
-    println!("  {}: {memory:.1} MB with {} callers remembered", contender.name, world.tokens.len());
-    report.memory(contender.name, "with callers remembered", memory);
+    println!("  {}: {memory:.1} MB with {} callers cached", contender.name, environment.tokens.len());
+    report.memory(contender.name, "with callers cached", memory);
     Ok(())
 }
 
-async fn ask(wire: &mut Wire, path: &str, token: &str) -> Result<(), Error> {
+async fn send_request(wire: &mut Wire, path: &str, token: &str) -> Result<(), Error> {
     wire.send(format!("GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n")).await?;
     match wire.answer("GET").await?.status {
         200 => Ok(()),
-        status => Err(Error::Refused(format!("{path} was answered with {status}"))),
+        status => Err(Error::Refused(format!("{path}: unexpected status {status}"))),
     }
 }

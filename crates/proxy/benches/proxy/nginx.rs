@@ -1,15 +1,16 @@
-//! nginx: the upstream of everybody, and the proxy that authorizes nothing.
+//! nginx as the upstream of all contenders, and as the proxy that does not authorize.
 
 use std::path::Path;
 
 use testbed::process::{Process, Program};
 use testbed::{Error, Site};
 
-/// What the upstream answers: as long as the state of a task.
-const ANSWER_BYTES: usize = 200;
+/// Response size: that of a task's state.
+const RESPONSE_BYTES: usize = 200;
 
-/// What is the same for both. One process, so that what it takes can be read off it; no limit that a proxy would not have.
-const FRAME: &str =
+/// Configuration shared by both. One process, so that its CPU time is easy to read; no limits that the
+/// proxies do not have.
+const TEMPLATE: &str =
     "daemon off; master_process off; pid NAME.pid; error_log stderr crit; worker_rlimit_nofile 20000;
 events { worker_connections 16384; }
 http {
@@ -22,17 +23,17 @@ SERVERS
 
 /// Starts the upstream.
 pub fn upstream(site: &Site, nginx: &Path, plain: &str, http2: &str) -> Result<Process, Error> {
-    let answer = "a".repeat(ANSWER_BYTES);
+    let body = "a".repeat(RESPONSE_BYTES);
     let server = |listen: &str| {
         format!(
-            "  server {{ listen {listen}; location / {{ default_type text/plain; return 200 \"{answer}\"; }} }}\n"
+            "  server {{ listen {listen}; location / {{ default_type text/plain; return 200 \"{body}\"; }} }}\n"
         )
     };
     start(site, nginx, "upstream", &(server(plain) + &server(&format!("{http2} http2"))))
 }
 
-/// Starts the ceiling, with connections to the upstream that are kept, as proxies keep theirs.
-pub fn ceiling(
+/// Starts the baseline proxy, with keep-alive connections to the upstream, as the proxies use.
+pub fn baseline(
     site: &Site,
     nginx: &Path,
     plain: &str,
@@ -50,12 +51,12 @@ pub fn ceiling(
         server(plain),
         server(&format!("{http2} http2"))
     );
-    start(site, nginx, "ceiling", &servers)
+    start(site, nginx, "baseline", &servers)
 }
 
 fn start(site: &Site, nginx: &Path, name: &str, servers: &str) -> Result<Process, Error> {
     let file = site.dir().join(format!("{name}.conf"));
-    std::fs::write(&file, FRAME.replace("SERVERS", servers).replace("NAME", name))
+    std::fs::write(&file, TEMPLATE.replace("SERVERS", servers).replace("NAME", name))
         .map_err(|source| Error::Io { what: format!("writing {}", file.display()), source })?;
     Program::new(name, nginx).arg("-p").arg(site.dir()).arg("-c").arg(&file).start(site)
 }

@@ -8,88 +8,92 @@ use testbed::bench::{Circumstances, Figure, finish, float};
 use crate::load::{Cell, Path, Protocol, Saturated};
 use crate::settings::Settings;
 
-/// Goals are those of the issue: so many requests of ours for one of the peer's, and for one of nginx's with so many connections.
-const FOR_ONE_OF_PEER: f64 = 7.0;
-const FOR_ONE_OF_NGINX: [(usize, f64); 2] = [(32, 0.9), (512, 1.0)];
-const MEMORY_AT_REST: f64 = 8.0;
-const MEMORY_AT_512: f64 = 24.0;
-const P99_FOR_ONE_OF_PEER: f64 = 0.5;
+/// Goals: requests per CPU-second relative to the peer and to nginx (by number of connections), memory in MB,
+/// latency relative to the peer.
+const GOAL_PEER_RATIO: f64 = 7.0;
+const GOAL_NGINX_RATIO: [(usize, f64); 2] = [(32, 0.9), (512, 1.0)];
+const GOAL_IDLE_MEMORY: f64 = 8.0;
+const GOAL_LOADED_MEMORY: f64 = 24.0;
+const GOAL_P99_RATIO: f64 = 0.5;
 
-/// What was measured, by whom it was measured of, one value for each round.
+/// Measured values by program and key, one value per round.
 type Values<K> = BTreeMap<(&'static str, K), Vec<f64>>;
 
-/// What was measured in all rounds.
+/// Measurements of all rounds.
 #[derive(Default)]
 pub struct Report {
     cells: BTreeMap<(&'static str, Cell), Vec<Saturated>>,
     p50: Values<Protocol>,
     p99: Values<Protocol>,
     memory: Values<&'static str>,
-    calls: Values<&'static str>,
+    reviews: Values<&'static str>,
 }
 
 impl Report {
-    /// Somebody was asked as much as he could take.
-    pub fn cell(&mut self, of: &'static str, cell: Cell, measured: Saturated) {
-        self.cells.entry((of, cell)).or_default().push(measured);
+    /// Records the throughput of a saturated program.
+    pub fn cell(&mut self, program: &'static str, cell: Cell, measured: Saturated) {
+        self.cells.entry((program, cell)).or_default().push(measured);
     }
 
-    /// Somebody was asked at leisure.
-    pub fn leisure(&mut self, of: &'static str, protocol: Protocol, [p50, p99]: [f64; 2]) {
-        self.p50.entry((of, protocol)).or_default().push(p50);
-        self.p99.entry((of, protocol)).or_default().push(p99);
+    /// Records latencies at a moderate rate.
+    pub fn latency(&mut self, program: &'static str, protocol: Protocol, [p50, p99]: [f64; 2]) {
+        self.p50.entry((program, protocol)).or_default().push(p50);
+        self.p99.entry((program, protocol)).or_default().push(p99);
     }
 
-    /// So many MB were resident.
-    pub fn memory(&mut self, of: &'static str, when: &'static str, memory: f64) {
-        self.memory.entry((of, when)).or_default().push(memory);
+    /// Records resident memory in MB.
+    pub fn memory(&mut self, program: &'static str, state: &'static str, memory: f64) {
+        self.memory.entry((program, state)).or_default().push(memory);
     }
 
-    /// The API server was asked so often.
-    pub fn calls(&mut self, of: &'static str, what: &'static str, calls: usize) {
-        self.calls.entry((of, what)).or_default().push(float(calls));
+    /// Records the number of reviews.
+    pub fn reviews(&mut self, program: &'static str, case: &'static str, reviews: usize) {
+        self.reviews.entry((program, case)).or_default().push(float(reviews));
     }
 
-    /// Prints every figure and writes them down.
-    pub fn finish(&self, settings: &Settings, under: Circumstances) -> Result<(), Error> {
-        let mut figures: Vec<Figure> = Cell::all().flat_map(|cell| self.of_cell(cell)).collect();
+    /// Prints and stores all figures.
+    pub fn finish(&self, settings: &Settings, circumstances: Circumstances) -> Result<(), Error> {
+        let mut figures: Vec<Figure> = Cell::all().flat_map(|cell| self.throughput_figures(cell)).collect();
         for protocol in [Protocol::Http1, Protocol::Http2] {
-            figures.extend(self.of_leisure(protocol));
+            figures.extend(self.latency_figures(protocol));
         }
-        figures.extend(self.of_memory(settings));
-        for what in ["of one caller", "with one bad token"] {
-            let name = format!("questions to the API server for 1000 requests {what}");
-            figures.push(beside_peer(&name, "questions", &self.calls, what));
+        figures.extend(self.memory_figures(settings));
+        for case in ["of one caller", "with one invalid token"] {
+            let name = format!("reviews for 1000 requests {case}");
+            figures.push(compare_with_peer(&name, "reviews", &self.reviews, case));
         }
         let headline = format!("Median of {} rounds (range)", settings.rounds);
-        finish("proxy", &headline, &figures, under)
+        finish("proxy", &headline, &figures, circumstances)
     }
 
-    fn of_cell(&self, cell: Cell) -> Vec<Figure> {
-        let each = |of: &'static str, cell: Cell| {
+    fn throughput_figures(&self, cell: Cell) -> Vec<Figure> {
+        let throughput = |program: &'static str, cell: Cell| {
             self.cells
-                .get(&(of, cell))
+                .get(&(program, cell))
                 .into_iter()
                 .flatten()
                 .map(|one| one.per_cpu_second)
                 .collect::<Vec<_>>()
         };
-        let what = match cell.path {
-            Path::Closed => "authorized from the cache",
-            Path::Open => "on an ignored path",
+        let case = match cell.path {
+            Path::Authorized => "authorized from the cache",
+            Path::Ignored => "on an ignored path",
         };
-        let name = format!("{}, {} connections, {what}", cell.protocol.name(), cell.connections);
+        let name = format!("{}, {} connections, {case}", cell.protocol.name(), cell.connections);
         let unit = "requests per CPU-second";
-        let (ours, nginx) = (each("ours", cell), each("nginx", cell));
-        let goal = FOR_ONE_OF_NGINX.iter().find(|(connections, _)| {
-            cell.path == Path::Closed && cell.protocol == Protocol::Http1 && *connections == cell.connections
+        let (ours, nginx) = (throughput("ours", cell), throughput("nginx", cell));
+        let goal = GOAL_NGINX_RATIO.iter().find(|(connections, _)| {
+            cell.path == Path::Authorized
+                && cell.protocol == Protocol::Http1
+                && *connections == cell.connections
         });
         vec![
-            Figure::of(&name, unit, ours.clone(), each("peer", cell)).higher().goal_of_ratio(
-                (cell.path == Path::Closed && cell.protocol == Protocol::Http1).then_some(FOR_ONE_OF_PEER),
+            Figure::of(&name, unit, ours.clone(), throughput("peer", cell)).higher().goal_of_ratio(
+                (cell.path == Path::Authorized && cell.protocol == Protocol::Http1)
+                    .then_some(GOAL_PEER_RATIO),
             ),
             Figure::of(
-                format!("{name}, beside nginx (as peer), which authorizes nothing"),
+                format!("{name}, compared with nginx (as peer), which does not authorize"),
                 unit,
                 ours,
                 nginx,
@@ -99,25 +103,26 @@ impl Report {
         ]
     }
 
-    /// What the upstream takes by itself is not the proxy's.
-    fn of_leisure(&self, protocol: Protocol) -> Vec<Figure> {
+    /// The latency of the upstream itself is subtracted.
+    fn latency_figures(&self, protocol: Protocol) -> Vec<Figure> {
         [("p50", &self.p50), ("p99", &self.p99)]
             .into_iter()
             .flat_map(|(name, values)| {
-                let of = |of: &'static str| values.get(&(of, protocol)).cloned().unwrap_or_default();
-                let added = |of_whom: &'static str| {
-                    of(of_whom)
+                let values_of =
+                    |program: &'static str| values.get(&(program, protocol)).cloned().unwrap_or_default();
+                let added = |program: &'static str| {
+                    values_of(program)
                         .into_iter()
-                        .zip(of("nobody"))
+                        .zip(values_of("direct"))
                         .map(|(with, without)| with - without)
                         .collect::<Vec<_>>()
                 };
-                let name = format!("{}, time that it adds to an answer, {name}", protocol.name());
-                let goal = name.ends_with("p99").then_some(P99_FOR_ONE_OF_PEER);
+                let name = format!("{}, added latency, {name}", protocol.name());
+                let goal = name.ends_with("p99").then_some(GOAL_P99_RATIO);
                 [
                     Figure::of(&name, "ms", added("ours"), added("peer")).goal_of_ratio(goal),
                     Figure::of(
-                        format!("{name}, beside nginx (as peer)"),
+                        format!("{name}, compared with nginx (as peer)"),
                         "ms",
                         added("ours"),
                         added("nginx"),
@@ -127,35 +132,40 @@ impl Report {
             .collect()
     }
 
-    fn of_memory(&self, settings: &Settings) -> Vec<Figure> {
-        let largest = Cell { protocol: Protocol::Http1, path: Path::Closed, connections: 512 };
+    fn memory_figures(&self, settings: &Settings) -> Vec<Figure> {
+        let largest = Cell { protocol: Protocol::Http1, path: Path::Authorized, connections: 512 };
         let under_load: Values<&'static str> = self
             .cells
             .iter()
             .filter(|((_, cell), _)| *cell == largest)
-            .map(|((of, _), all)| ((*of, "load"), all.iter().map(|one| one.memory).collect()))
+            .map(|((program, _), all)| ((*program, "load"), all.iter().map(|one| one.memory).collect()))
             .collect();
         vec![
-            beside_peer("memory at rest (VmRSS)", "MB", &self.memory, "at rest").goal(MEMORY_AT_REST),
-            beside_peer("memory under load of 512 connections", "MB", &under_load, "load")
-                .goal(MEMORY_AT_512),
-            beside_peer(
+            compare_with_peer("idle memory (VmRSS)", "MB", &self.memory, "idle").goal(GOAL_IDLE_MEMORY),
+            compare_with_peer("memory under load with 512 connections", "MB", &under_load, "load")
+                .goal(GOAL_LOADED_MEMORY),
+            compare_with_peer(
                 &format!("memory with {} idle connections", settings.idle),
                 "MB",
                 &self.memory,
                 "with idle connections",
             ),
-            beside_peer(
-                &format!("memory with {} callers remembered", settings.users),
+            compare_with_peer(
+                &format!("memory with {} callers cached", settings.users),
                 "MB",
                 &self.memory,
-                "with callers remembered",
+                "with callers cached",
             ),
         ]
     }
 }
 
-fn beside_peer(name: &str, unit: &'static str, values: &Values<&'static str>, what: &'static str) -> Figure {
-    let of = |of: &'static str| values.get(&(of, what)).cloned().unwrap_or_default();
-    Figure::of(name, unit, of("ours"), of("peer"))
+fn compare_with_peer(
+    name: &str,
+    unit: &'static str,
+    values: &Values<&'static str>,
+    case: &'static str,
+) -> Figure {
+    let values_of = |program: &'static str| values.get(&(program, case)).cloned().unwrap_or_default();
+    Figure::of(name, unit, values_of("ours"), values_of("peer"))
 }

@@ -1,25 +1,25 @@
-//! Questions to the API server, counted by its audit log.
+//! Counts reviews created at the API server, from its audit log.
 
 use std::time::Duration;
 
 use testbed::Error;
 
 use crate::contender::Contender;
-use crate::load::{self, Asking, Path, Protocol};
+use crate::environment::Environment;
+use crate::load::{self, LoadRequest, Path, Protocol};
 use crate::report::Report;
 use crate::tools::Tools;
-use crate::world::World;
 
-/// Requests that are asked, over so many connections.
+/// Requests, and the connections they use.
 const REQUESTS: usize = 1_000;
 const CONNECTIONS: usize = 32;
 
-/// A question is in the log a moment after its answer.
-const LOGGED: Duration = Duration::from_secs(1);
+/// Delay until a review is in the audit log.
+const AUDIT_DELAY: Duration = Duration::from_secs(1);
 
-/// Counts what one asks who was just started: about a caller who is good, and about a token that is none.
-pub async fn play(
-    world: &World,
+/// Counts the reviews of a freshly started contender: for a valid caller, and for an invalid token.
+pub async fn measure(
+    environment: &Environment,
     contender: &Contender,
     tools: &Tools,
     report: &mut Report,
@@ -27,28 +27,28 @@ pub async fn play(
     if !contender.authorizes() {
         return Ok(());
     }
-    // Of a token's form, so that it cannot be refused by its looks.
-    let (signed, signature) = world.token().rsplit_once('.').unwrap_or_default();
-    let garbage = format!("{signed}.{}", signature.chars().rev().collect::<String>());
-    for (what, token) in [("of one caller", world.token()), ("with one bad token", &garbage)] {
-        let mut audit = world.plane.audit().reader_from_now()?;
-        let asking = Asking {
-            world,
+    // Well-formed, so that it cannot be rejected without a review.
+    let (signed, signature) = environment.token().rsplit_once('.').unwrap_or_default();
+    let invalid_token = format!("{signed}.{}", signature.chars().rev().collect::<String>());
+    for (case, token) in [("of one caller", environment.token()), ("with one invalid token", &invalid_token)]
+    {
+        let mut audit = environment.plane.audit().reader_from_now()?;
+        let load_request = LoadRequest {
+            environment,
             contender,
             protocol: Protocol::Http1,
-            path: Path::Closed,
+            path: Path::Authorized,
             connections: CONNECTIONS,
         };
-        load::output(asking.with_token(tools, &["-n", &REQUESTS.to_string()], token)).await?;
-        tokio::time::sleep(LOGGED).await;
-        let reviews = ["tokenreviews", "subjectaccessreviews"];
-        let calls = audit
-            .news()?
-            .into_iter()
-            .filter(|request| request.user == contender.name && reviews.contains(&request.resource.as_str()));
-        let calls = calls.count();
-        println!("  {}: {calls} questions to the API server for {REQUESTS} requests {what}", contender.name);
-        report.calls(contender.name, what, calls);
+        load::output(load_request.with_token(tools, &["-n", &REQUESTS.to_string()], token)).await?;
+        tokio::time::sleep(AUDIT_DELAY).await;
+        let review_resources = ["tokenreviews", "subjectaccessreviews"];
+        let reviews = audit.news()?.into_iter().filter(|request| {
+            request.user == contender.name && review_resources.contains(&request.resource.as_str())
+        });
+        let reviews = reviews.count();
+        println!("  {}: {reviews} reviews for {REQUESTS} requests {case}", contender.name);
+        report.reviews(contender.name, case, reviews);
     }
     Ok(())
 }

@@ -1,17 +1,17 @@
-//! How much is measured. The defaults are what figures are published by; smaller ones are for a quick look.
+//! Size of the benchmark. Published figures use the defaults; smaller values are for quick checks.
 
 use testbed::Error;
 use testbed::bench::number;
 
-/// How much is measured.
+/// Size of the benchmark.
 pub struct Settings {
-    /// Rounds, in each of which everybody does everything.
+    /// Rounds; each one measures everything.
     pub rounds: usize,
-    /// Seconds of each measurement.
+    /// Duration of each measurement in seconds.
     pub seconds: usize,
-    /// Callers of whom each has a token of its own.
+    /// Callers, each with its own token.
     pub users: usize,
-    /// Connections that stand idle.
+    /// Idle connections.
     pub idle: usize,
 }
 
@@ -26,7 +26,7 @@ impl Settings {
         })
     }
 
-    /// The same, with the names that figures are kept under.
+    /// Returns the sizes with the names they are stored under.
     pub fn sizes(&self) -> [(&'static str, usize); 4] {
         [
             ("rounds", self.rounds),

@@ -1,4 +1,4 @@
-//! Programs of Debian that take part: who forwards without authorizing, and who asks.
+//! Debian programs used by the benchmark.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,22 +6,26 @@ use std::process::Command;
 use testbed::Error;
 use testbed::bench::Build;
 
-/// Where programs are looked for.
-const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
+/// Directories searched for programs.
+const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
 
 /// The programs.
 pub struct Tools {
-    /// Serves as upstream, and as the ceiling.
+    /// Upstream and baseline proxy.
     pub nginx: PathBuf,
-    /// Asks, over both versions of HTTP. It is written in C++ and takes less time for a request than any proxy.
+    /// Load generator for both HTTP versions. Written in C++, it needs less CPU time per request than any
+    /// proxy.
     pub h2load: PathBuf,
 }
 
 impl Tools {
-    /// Finds them, or says how to get them.
+    /// Finds the programs; the error states how to install them.
     pub fn find() -> Result<Self, Error> {
         let find = |name: &str| {
-            FOLDERS.iter().map(|folder| PathBuf::from(folder).join(name)).find(|path| path.is_file())
+            DIRECTORIES
+                .iter()
+                .map(|directory| PathBuf::from(directory).join(name))
+                .find(|path| path.is_file())
         };
         match (find("nginx"), find("h2load")) {
             (Some(nginx), Some(h2load)) => Ok(Self { nginx, h2load }),
@@ -29,14 +33,14 @@ impl Tools {
                 let missing = [nginx.is_none().then_some("nginx"), h2load.is_none().then_some("h2load")];
                 let missing = missing.into_iter().flatten().collect::<Vec<_>>().join(" and ");
                 Err(Error::Refused(format!(
-                    "{missing} missing: apt-get install --no-install-recommends nginx-light nghttp2-client (nginx need not run)"
+                    "{missing} not found: run apt-get install --no-install-recommends nginx-light nghttp2-client (nginx need not be running)"
                 )))
             }
         }
     }
 
-    /// nginx, as one who is measured.
-    pub fn ceiling(&self) -> Result<Build, Error> {
+    /// Returns nginx as a measured program.
+    pub fn baseline(&self) -> Result<Build, Error> {
         let output = Command::new(&self.nginx)
             .arg("-v")
             .output()
