@@ -13,7 +13,10 @@ mod volume;
 
 pub use kind::{ArchiveSpec, FullNodeSpec, ReplayerSpec, ResultExport, ShadowResult};
 pub use peers::{Ec2TagsPeers, LabelPeers, PeerSource, StaticPeers};
-pub use plan::{FailedPlan, FailedTask, PlanKind, PlanPhase, PlannedTask, TaskPlan, TaskStatus, WaitingFor};
+pub use plan::{
+    ConfigChange, FailedPlan, FailedTask, PlanChanges, PlanKind, PlanPhase, PlannedTask, TaskPlan,
+    TaskStatus, WaitingFor,
+};
 pub use sidecar::{IssuerKind, SidecarConfig, SidecarTls};
 pub use snapshot::{
     Publish, S3Snapshot, SnapshotGeneration, SnapshotSource, StateSync, TendermintSnapshotGeneration,

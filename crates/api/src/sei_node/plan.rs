@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::SeiNodePhase;
+use super::{PeerSource, SeiNodePhase};
 use crate::schema;
 
 /// An ordered list of tasks.
@@ -51,6 +51,73 @@ pub struct TaskPlan {
     /// How the task failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_task_detail: Option<FailedTask>,
+
+    /// The changes that the plan makes. Absent in plans of fleets and of previous versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<PlanChanges>,
+
+    /// The sources from `spec.peers` whose peers the plan gives to seid. Absent in plans that write no configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub peers: Option<Vec<PeerSource>>,
+}
+
+/// The changes that a plan makes to a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanChanges {
+    /// The pod template changes. The new pod is observed before the plan continues.
+    #[serde(default)]
+    pub pod: bool,
+
+    /// The TLS configuration of the sidecar API changes.
+    #[serde(default)]
+    pub tls: bool,
+
+    /// The Secrets of the validator change. They are validated before the pod is replaced.
+    #[serde(default)]
+    pub keys: bool,
+
+    /// How the configuration of seid is written.
+    #[serde(default)]
+    pub config: ConfigChange,
+
+    /// Uploads of snapshots are started.
+    #[serde(default)]
+    pub snapshot_upload: bool,
+}
+
+impl PlanChanges {
+    /// Returns whether there is nothing to change.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Returns the changes of both.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self {
+            pod: self.pod || other.pod,
+            tls: self.tls || other.tls,
+            keys: self.keys || other.keys,
+            config: self.config.max(other.config),
+            snapshot_upload: self.snapshot_upload || other.snapshot_upload,
+        }
+    }
+}
+
+/// How a plan writes the configuration of seid, ordered by how much is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = schema::undescribed)]
+pub enum ConfigChange {
+    /// The configuration is not written.
+    #[default]
+    Unchanged,
+    /// Settings are written on top of the existing configuration.
+    Incremental,
+    /// The configuration is written from the defaults. Only this can remove a setting.
+    Full,
 }
 
 /// What a plan is for.
