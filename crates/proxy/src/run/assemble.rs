@@ -60,7 +60,7 @@ pub(super) fn worker_config(
     files: &mut ReloadableFiles,
 ) -> Result<WorkerConfig, Error> {
     let access = Arc::new(access_control(settings, metrics, proxy_metrics, files)?);
-    let tls = match &settings.secure {
+    let tls = match &settings.secure_address {
         None => None,
         Some(_) => Some(Arc::new(server_tls(settings, files)?)),
     };
@@ -230,14 +230,14 @@ pub(super) async fn listeners(
     metrics: &Metrics,
 ) -> Result<Vec<(&'static str, Listener)>, Error> {
     let mut listeners = Vec::new();
-    let endpoints = settings.secure.as_ref().filter(|_| settings.endpoints_port != 0).map(|secure| {
+    let endpoints = settings.secure_address.as_ref().filter(|_| settings.endpoints_port != 0).map(|secure| {
         let host = secure.rsplit_once(':').map_or(secure.as_str(), |(host, _)| host);
         format!("{host}:{}", settings.endpoints_port)
     });
     let endpoint_purpose = Purpose::Endpoints(Arc::new(Endpoints::new(metrics)));
     for (flag, address, purpose) in [
-        ("insecure-listen-address", settings.insecure.clone(), Purpose::Plain),
-        ("secure-listen-address", settings.secure.clone(), Purpose::Tls),
+        ("insecure-listen-address", settings.insecure_address.clone(), Purpose::Plain),
+        ("secure-listen-address", settings.secure_address.clone(), Purpose::Tls),
         ("proxy-endpoints-port", endpoints, endpoint_purpose),
     ] {
         let Some(address) = address else { continue };

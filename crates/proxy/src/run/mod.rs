@@ -103,7 +103,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         workers.push(worker);
     }
     let workers = Arc::new(workers);
-    let permits = Arc::new(Semaphore::new(settings.limits.connections));
+    let permits = Arc::new(Semaphore::new(settings.limits.max_connections));
     for (name, listener) in listeners {
         let accepting = listener.run(workers.clone(), permits.clone(), config.shutdown.clone());
         // Accepting ends when the drain starts, before the tasks are stopped.

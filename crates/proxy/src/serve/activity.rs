@@ -117,9 +117,9 @@ impl Activity {
             let since = since.load(Ordering::Relaxed);
             (since != NEVER).then(|| limit.saturating_sub(Duration::from_millis(now.saturating_sub(since))))
         };
-        let mut next = limits.stall;
+        let mut next = limits.stall_timeout;
         for since in [&self.write_blocked_since, &self.body_pending_since] {
-            match left(since, limits.stall) {
+            match left(since, limits.stall_timeout) {
                 Some(Duration::ZERO) => return TimeoutStatus::Stalled,
                 Some(left) => next = next.min(left),
                 None => {}
@@ -127,9 +127,9 @@ impl Activity {
         }
         if self.requests.load(Ordering::Relaxed) == 0 {
             let (since, limit, expired) = if self.is_reading_head() {
-                (&self.head_since, limits.head, TimeoutStatus::SlowHead)
+                (&self.head_since, limits.header_timeout, TimeoutStatus::SlowHead)
             } else {
-                (&self.idle_since, limits.idle, TimeoutStatus::Idle)
+                (&self.idle_since, limits.idle_timeout, TimeoutStatus::Idle)
             };
             match left(since, limit) {
                 Some(Duration::ZERO) => return expired,
@@ -239,11 +239,11 @@ mod tests {
     use super::*;
 
     const LIMITS: ClientLimits = ClientLimits {
-        connections: 1,
-        head_bytes: 1,
-        head: Duration::from_secs(10),
-        idle: Duration::from_secs(120),
-        stall: Duration::from_secs(300),
+        max_connections: 1,
+        max_header_bytes: 1,
+        header_timeout: Duration::from_secs(10),
+        idle_timeout: Duration::from_secs(120),
+        stall_timeout: Duration::from_secs(300),
     };
 
     /// The activity of a connection opened this many seconds ago.
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(activity.check_timeouts(&LIMITS), TimeoutStatus::Idle);
         activity.record_read();
         assert!(
-            matches!(activity.check_timeouts(&LIMITS), TimeoutStatus::CheckAfter(left) if left <= LIMITS.head)
+            matches!(activity.check_timeouts(&LIMITS), TimeoutStatus::CheckAfter(left) if left <= LIMITS.header_timeout)
         );
     }
 

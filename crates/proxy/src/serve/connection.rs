@@ -59,7 +59,7 @@ pub(crate) async fn run(worker: Arc<Worker>, accepted: Accepted, open: OpenConne
     match purpose {
         Purpose::Plain => {
             let is_http2 = if worker.config.http2.enabled {
-                match timeout(worker.config.limits.head, has_http2_preface(&stream)).await {
+                match timeout(worker.config.limits.header_timeout, has_http2_preface(&stream)).await {
                     Ok(is_http2) => is_http2,
                     Err(_) => {
                         return tracing::debug!(client = %address, "timed out waiting for the first request");
@@ -84,7 +84,7 @@ pub(crate) async fn run(worker: Arc<Worker>, accepted: Accepted, open: OpenConne
                         stream,
                         is_http2,
                         &worker.config.shutdown,
-                        worker.config.limits.head,
+                        worker.config.limits.header_timeout,
                     ))
                     .await;
                 }
@@ -99,7 +99,7 @@ pub(crate) async fn run(worker: Arc<Worker>, accepted: Accepted, open: OpenConne
 /// blocks no other one.
 async fn accept_tls(worker: &Worker, stream: TcpStream, address: IpAddr) -> Option<TlsStream<TcpStream>> {
     let tls = TlsAcceptor::from(worker.config.tls.clone()?);
-    match timeout(worker.config.limits.head, tls.accept(stream)).await {
+    match timeout(worker.config.limits.header_timeout, tls.accept(stream)).await {
         Ok(Ok(stream)) => return Some(stream),
         Ok(Err(error)) => tracing::debug!(client = %address, %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(client = %address, "TLS handshake timed out"),
@@ -152,8 +152,8 @@ fn http1(worker: &Worker) -> http1::Builder {
     // The header timeout is enforced by `drive`; hyper's would also close idle connections.
     builder
         .header_read_timeout(None)
-        .max_header_size(worker.config.limits.head_bytes)
-        .max_buf_size(worker.config.limits.head_bytes)
+        .max_header_size(worker.config.limits.max_header_bytes)
+        .max_buf_size(worker.config.limits.max_header_bytes)
         .timer(TokioTimer::new());
     builder
 }
@@ -168,7 +168,7 @@ fn http2(worker: &Worker) -> http2::Builder<TokioExecutor> {
         .max_frame_size(size)
         .initial_stream_window_size(size)
         .initial_connection_window_size(window)
-        .max_header_list_size(u32::try_from(worker.config.limits.head_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(worker.config.limits.max_header_bytes).unwrap_or(u32::MAX))
         .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
         .max_local_error_reset_streams(MAX_LOCAL_RESETS)
         .max_send_buf_size(SEND_BUFFER)
@@ -190,7 +190,7 @@ where
     E: std::fmt::Display,
 {
     let mut connection = pin!(connection);
-    let mut timer = pin!(sleep_until(Instant::now() + worker.config.limits.head));
+    let mut timer = pin!(sleep_until(Instant::now() + worker.config.limits.header_timeout));
     let mut shutdown = pin!(worker.config.shutdown.triggered());
     let mut is_shutting_down = false;
     // Timer and shutdown wake this task once registered, so they are polled again only when they can be
@@ -209,8 +209,10 @@ where
                 return Poll::Ready(Event::Shutdown);
             }
             // Reached only when headers arrive in pieces: their deadline is earlier than the timer's.
-            if activity.is_reading_head() && timer.deadline() > Instant::now() + worker.config.limits.head {
-                timer.as_mut().reset(Instant::now() + worker.config.limits.head);
+            if activity.is_reading_head()
+                && timer.deadline() > Instant::now() + worker.config.limits.header_timeout
+            {
+                timer.as_mut().reset(Instant::now() + worker.config.limits.header_timeout);
                 is_registered = false;
             }
             if is_registered && !timer.is_elapsed() {
@@ -232,8 +234,8 @@ where
                 TimeoutStatus::Idle => {
                     // Sends GOAWAY on HTTP/2; the client may have sent a request just now.
                     graceful(connection.as_mut());
-                    timer.as_mut().reset(Instant::now() + worker.config.limits.head);
-                    if timeout(worker.config.limits.head, connection.as_mut()).await.is_ok() {
+                    timer.as_mut().reset(Instant::now() + worker.config.limits.header_timeout);
+                    if timeout(worker.config.limits.header_timeout, connection.as_mut()).await.is_ok() {
                         return;
                     }
                 }

@@ -22,8 +22,8 @@ use crate::upstream::url::UpstreamUrl;
 /// The validated settings.
 #[derive(Debug)]
 pub struct Settings {
-    pub(crate) insecure: Option<String>,
-    pub(crate) secure: Option<String>,
+    pub(crate) insecure_address: Option<String>,
+    pub(crate) secure_address: Option<String>,
     pub(crate) endpoints_port: u16,
     pub(crate) upstream: UpstreamSettings,
     pub(crate) paths: PathPatterns,
@@ -118,11 +118,11 @@ pub(crate) struct KubernetesSettings {
 /// Limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientLimits {
-    pub(crate) connections: usize,
-    pub(crate) head_bytes: usize,
-    pub(crate) head: Duration,
-    pub(crate) idle: Duration,
-    pub(crate) stall: Duration,
+    pub(crate) max_connections: usize,
+    pub(crate) max_header_bytes: usize,
+    pub(crate) header_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) stall_timeout: Duration,
 }
 
 impl TryFrom<Args> for Settings {
@@ -182,8 +182,8 @@ impl TryFrom<Args> for Settings {
                     Format::Json
                 }),
                 verbosity: validator.number("v", &hidden.verbosity),
-                insecure: addresses.0,
-                secure: addresses.1,
+                insecure_address: addresses.0,
+                secure_address: addresses.1,
                 warnings: Vec::new(),
                 effective,
             }

@@ -248,16 +248,16 @@ pub(super) fn kubernetes_settings(validator: &mut Validator, args: KubernetesArg
 
 pub(super) fn client_limits(validator: &mut Validator, args: &LimitArgs) -> ClientLimits {
     let limits = ClientLimits {
-        connections: validator.number("max-connections", &args.max_connections),
-        head_bytes: validator.number("max-header-bytes", &args.max_header_bytes),
-        head: validator.positive("header-timeout", &args.header_timeout),
-        idle: validator.positive("idle-timeout", &args.idle_timeout),
-        stall: validator.positive("stall-timeout", &args.stall_timeout),
+        max_connections: validator.number("max-connections", &args.max_connections),
+        max_header_bytes: validator.number("max-header-bytes", &args.max_header_bytes),
+        header_timeout: validator.positive("header-timeout", &args.header_timeout),
+        idle_timeout: validator.positive("idle-timeout", &args.idle_timeout),
+        stall_timeout: validator.positive("stall-timeout", &args.stall_timeout),
     };
-    if limits.connections == 0 {
+    if limits.max_connections == 0 {
         validator.error("--max-connections must be greater than 0");
     }
-    if !(8_192..=1 << 20).contains(&limits.head_bytes) {
+    if !(8_192..=1 << 20).contains(&limits.max_header_bytes) {
         validator.error("--max-header-bytes must be between 8192 and 1048576");
     }
     limits

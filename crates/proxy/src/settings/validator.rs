@@ -108,7 +108,7 @@ impl Validator {
         if settings.configuration.mode == crate::config::AuthorizationMode::Path {
             self.warn("no resourceAttributes configured (--config-file): requests are authorized by path, and the default ClusterRole system:discovery allows every authenticated user to read /api/*, /apis/*, /healthz, /version and others");
         }
-        if settings.insecure.is_some()
+        if settings.insecure_address.is_some()
             && settings.authentication.audiences.is_empty()
             && settings.oidc.is_none()
         {

@@ -97,13 +97,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waiting_request_gets_next_free_permit() {
         let (limit, mut permits) = saturated().await;
-        let semaphore = async {
+        let complete_one = async {
             tokio::time::sleep(STALL_AFTER / 2).await;
             limit.record_completion();
             permits.pop();
         };
         let start = Instant::now();
-        let ((permit, waited), ()) = tokio::join!(limit.acquire(), semaphore);
+        let ((permit, waited), ()) = tokio::join!(limit.acquire(), complete_one);
         assert!(waited && permit._permit.is_some());
         assert!(start.elapsed() < STALL_AFTER, "{:?}", start.elapsed());
     }
