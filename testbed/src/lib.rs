@@ -18,7 +18,7 @@
 //! | [`cluster::control_plane`] | etcd, kube-apiserver, kube-controller-manager, kube-scheduler; users, kubeconfigs, audit log |
 //! | [`cluster::node`] | nodes in their own namespaces, with kubelet and containerd |
 //! | [`cluster::image`], [`cluster::parts`] | container images of our binaries; cache of the Go programs built from source |
-//! | [`cluster::site`], [`cluster::sweep`] | networks and directories of one run; cleanup after killed runs |
+//! | [`cluster::site`], `cluster::sweep` | networks and directories of one run; cleanup after killed runs |
 //! | [`cluster::pki`], [`cluster::cert_manager`] | CAs and certificates; cert-manager |
 //! | [`cluster::dns`], [`cluster::s3`], [`cluster::openshift`] | CoreDNS; an S3 server; CRDs of OpenShift |
 //! | [`harness`] | **Test harness** for suites that need a cluster: [`suite!`], [`Context`], shared control planes, log tails on failure |
