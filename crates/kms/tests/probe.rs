@@ -200,16 +200,16 @@ async fn replaced_plugin_is_found_without_leaking_connections() {
 
 #[tokio::test]
 async fn encryption_faults_are_detected() {
-    use round_trip::Refused;
+    use round_trip::Rejection;
     let fixture = Fixture::new();
     let text = b"a text to encrypt";
     for (fault, expected) in [
-        (EncryptFault::OtherKeyId("other".into()), Refused::OtherKey),
-        (EncryptFault::CiphertextOf(0), Refused::Empty),
-        (EncryptFault::CiphertextOf(1025), Refused::TooLong(1025)),
-        (EncryptFault::Plaintext, Refused::Plain),
-        (EncryptFault::Annotation("a.example".into(), 40_000), Refused::AnnotationsTooLong(40_009)),
-        (EncryptFault::Annotation("none".into(), 1), Refused::AnnotationName("none".into())),
+        (EncryptFault::OtherKeyId("other".into()), Rejection::OtherKey),
+        (EncryptFault::CiphertextOf(0), Rejection::Empty),
+        (EncryptFault::CiphertextOf(1025), Rejection::TooLong(1025)),
+        (EncryptFault::Plaintext, Rejection::Plain),
+        (EncryptFault::Annotation("a.example".into(), 40_000), Rejection::AnnotationsTooLong(40_009)),
+        (EncryptFault::Annotation("none".into(), 1), Rejection::AnnotationName("none".into())),
     ] {
         fixture.plugin.script(|script| script.encrypt = Some(fault));
         let encrypted = fixture.probe.encrypt(text, "uid", LONG).await.unwrap();
@@ -219,7 +219,7 @@ async fn encryption_faults_are_detected() {
     let encrypted = fixture.probe.encrypt(text, "uid", LONG).await.unwrap();
     fixture.plugin.script(|script| script.decrypt = Some(DecryptFault::OtherText));
     let decrypted = fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap();
-    assert_eq!(round_trip::same(text, &decrypted), Err(Refused::OtherText));
+    assert_eq!(round_trip::same(text, &decrypted), Err(Rejection::OtherText));
     let denied = DecryptFault::Error(Code::PermissionDenied, "kms:Decrypt".into());
     fixture.plugin.script(|script| script.decrypt = Some(denied));
     let failure = fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap_err();

@@ -17,7 +17,11 @@ use crate::fixture::{
 async fn report(client: &Client, kind: Kind, form: Form, node: &str) -> kube::Result<DynamicObject> {
     let params = PatchParams::apply(&reporter_manager(node)).force();
     kind.api(client)
-        .patch_status("cluster", &params, &Patch::Apply(kind.report("cluster", form, node, &[failing("1")])))
+        .patch_status(
+            "cluster",
+            &params,
+            &Patch::Apply(kind.report_body("cluster", form, node, &[failing("1")])),
+        )
         .await
 }
 

@@ -38,7 +38,10 @@ pub async fn pod_failure_is_reported_in_degraded(cx: Context) -> TestResult {
         }))
         .await?;
     let message = fixture.until_condition("Degraded", "True", "Error").await?;
-    assert!(message.starts_with("container vault-kms-plugin-1 exited with code 1: oops (attempt 1;"), "{message}");
+    assert!(
+        message.starts_with("container vault-kms-plugin-1 exited with code 1: oops (attempt 1;"),
+        "{message}"
+    );
     fixture.until_condition("Progressing", "False", "AsExpected").await?;
     assert_eq!(fixture.result().await?, Value::Null, "no result was stored");
     fixture

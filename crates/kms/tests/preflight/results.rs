@@ -196,8 +196,9 @@ pub async fn failed_check_is_retried_after_delay(cx: Context) -> TestResult {
             assert!(passed >= least - 1, "attempt {attempt} started {passed} s after the previous failure");
         }
         assert!(fixture.run_checker(&hash, &[1]).await?.status.success());
-        let message =
-            fixture.until_degraded_message(&format!("(attempt {attempt}; next attempt after {wait}s)")).await?;
+        let message = fixture
+            .until_degraded_message(&format!("(attempt {attempt}; next attempt after {wait}s)"))
+            .await?;
         assert!(message.contains("BadVersion"), "{message}");
         before = Some(fixture.pods().get("kms-preflight").await?);
     }

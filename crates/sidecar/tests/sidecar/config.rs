@@ -109,10 +109,7 @@ pub async fn a_change_keeps_everything_else(cx: Context) -> TestResult {
     assert_eq!(reloaded.app, after.app);
     for (fields, why) in [
         (json!({}), "at least one field is required"),
-        (
-            json!({"storage.db_backend": "goleveldb"}),
-            "storage.db_backend: not reloadable on a running node",
-        ),
+        (json!({"storage.db_backend": "goleveldb"}), "storage.db_backend: not reloadable on a running node"),
         (json!({"storage.nothing": "1"}), "unknown setting"),
         (json!({"mempool.size": "-1"}), "config validation failed: [{"),
     ] {
