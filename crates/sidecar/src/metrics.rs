@@ -1,4 +1,4 @@
-//! Metrics. They are shown without a token: labels are those of `api::sidecar_wire::exposure`.
+//! Metrics. They are served without authentication: only the labels in `api::sidecar_wire::exposure` are allowed.
 
 use std::time::Duration;
 
@@ -12,42 +12,42 @@ use prometheus_client::metrics::histogram::Histogram;
 runtime::catalogue! {
     /// Every metric of the sidecar, in the order of the documentation.
     ALL;
-    DURATION: Histogram "seictl_task_execution_duration_seconds" ["type", "status"] "Time that tasks took, by how they ended";
-    SUBMISSIONS: Counter "seictl_task_submissions_total" ["type"] "Tasks that were begun; repeated submissions do not count";
-    FAILURES: Counter "seictl_task_failures_total" ["type"] "Tasks that failed";
-    PANICS: Counter "seictl_task_panics_total" ["type"] "Tasks that panicked; each is also a failure";
-    REJECTIONS: Counter "seictl_sidecar_authn_rejections_total" ["reason"] "Calls that were turned away because the proxy named nobody, or more than one";
-    UPLOADS: Counter "seictl_snapshot_upload_outcome_total" ["chain", "outcome"] "Rounds of uploads, by how they ended";
-    UPLOADED_AT: Gauge "seictl_snapshot_upload_last_run_success_timestamp_seconds" ["chain"] "When a round of uploads last ended well, in seconds since 1970";
+    DURATION: Histogram "seictl_task_execution_duration_seconds" ["type", "status"] "Duration of tasks by status";
+    SUBMISSIONS: Counter "seictl_task_submissions_total" ["type"] "Tasks started; repeated submissions of the same task do not count";
+    FAILURES: Counter "seictl_task_failures_total" ["type"] "Failed tasks";
+    PANICS: Counter "seictl_task_panics_total" ["type"] "Panicked tasks; also counted as failed";
+    REJECTIONS: Counter "seictl_sidecar_authn_rejections_total" ["reason"] "Requests rejected because X-Remote-User was missing, empty or repeated";
+    UPLOADS: Counter "seictl_snapshot_upload_outcome_total" ["chain", "outcome"] "Snapshot uploads by outcome";
+    UPLOADED_AT: Gauge "seictl_snapshot_upload_last_run_success_timestamp_seconds" ["chain"] "Unix time of the last successful or skipped snapshot upload";
 }
 
-/// The buckets that dashboards expect, and some for tasks that move a chain's state.
-const TIMES: [f64; 15] =
+/// The default Prometheus buckets, extended for tasks that transfer chain state.
+const DURATION_BUCKETS: [f64; 15] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0, 21600.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByType {
+struct TypeLabels {
     r#type: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByStatus {
+struct StatusLabels {
     r#type: &'static str,
     status: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByReason {
+struct ReasonLabels {
     reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByChain {
+struct ChainLabels {
     chain: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
+struct OutcomeLabels {
     chain: String,
     outcome: &'static str,
 }
@@ -56,22 +56,22 @@ struct ByOutcome {
 #[derive(Clone, Debug)]
 pub struct Metrics {
     all: runtime::metrics::Metrics,
-    durations: Family<ByStatus, Histogram, fn() -> Histogram>,
-    submissions: Family<ByType, Counter>,
-    failures: Family<ByType, Counter>,
-    panics: Family<ByType, Counter>,
-    rejections: Family<ByReason, Counter>,
-    uploads: Family<ByOutcome, Counter>,
-    uploaded_at: Family<ByChain, Gauge>,
+    durations: Family<StatusLabels, Histogram, fn() -> Histogram>,
+    submissions: Family<TypeLabels, Counter>,
+    failures: Family<TypeLabels, Counter>,
+    panics: Family<TypeLabels, Counter>,
+    rejections: Family<ReasonLabels, Counter>,
+    uploads: Family<OutcomeLabels, Counter>,
+    uploaded_at: Family<ChainLabels, Gauge>,
 }
 
 impl Metrics {
-    /// All of them, registered.
+    /// Creates and registers all metrics.
     #[must_use]
     pub fn new() -> Self {
         let all = runtime::metrics::Metrics::new();
         let metrics = Self {
-            durations: Family::new_with_constructor(|| Histogram::new(TIMES)),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
             submissions: Family::default(),
             failures: Family::default(),
             panics: Family::default(),
@@ -90,41 +90,41 @@ impl Metrics {
         metrics
     }
 
-    /// A task was begun.
-    pub fn begun(&self, task: TaskType) {
-        self.submissions.get_or_create(&ByType { r#type: task.as_str() }).inc();
+    /// Counts a started task.
+    pub fn task_started(&self, task_type: TaskType) {
+        self.submissions.get_or_create(&TypeLabels { r#type: task_type.as_str() }).inc();
     }
 
-    /// A task ended.
-    pub fn ended(&self, task: TaskType, failed: bool, panicked: bool, took: Duration) {
-        let r#type = task.as_str();
+    /// Counts a finished task.
+    pub fn task_finished(&self, task_type: TaskType, failed: bool, panicked: bool, duration: Duration) {
+        let r#type = task_type.as_str();
         let status = if failed { "failed" } else { "completed" };
-        self.durations.get_or_create(&ByStatus { r#type, status }).observe(took.as_secs_f64());
+        self.durations.get_or_create(&StatusLabels { r#type, status }).observe(duration.as_secs_f64());
         if failed {
-            self.failures.get_or_create(&ByType { r#type }).inc();
+            self.failures.get_or_create(&TypeLabels { r#type }).inc();
         }
         if panicked {
-            self.panics.get_or_create(&ByType { r#type }).inc();
+            self.panics.get_or_create(&TypeLabels { r#type }).inc();
         }
     }
 
-    /// A call was turned away.
-    pub fn rejected(&self, reason: &'static str) {
-        self.rejections.get_or_create(&ByReason { reason }).inc();
+    /// Counts a rejected request.
+    pub fn authn_rejected(&self, reason: &'static str) {
+        self.rejections.get_or_create(&ReasonLabels { reason }).inc();
     }
 
-    /// A round of uploads ended.
-    pub fn uploaded(&self, chain: &str, outcome: &'static str) {
-        self.uploads.get_or_create(&ByOutcome { chain: chain.to_owned(), outcome }).inc();
+    /// Counts a finished snapshot upload.
+    pub fn upload_finished(&self, chain: &str, outcome: &'static str) {
+        self.uploads.get_or_create(&OutcomeLabels { chain: chain.to_owned(), outcome }).inc();
         if outcome != "error" {
             let now = k8s_openapi::jiff::Timestamp::now().as_second();
-            self.uploaded_at.get_or_create(&ByChain { chain: chain.to_owned() }).set(now);
+            self.uploaded_at.get_or_create(&ChainLabels { chain: chain.to_owned() }).set(now);
         }
     }
 
-    /// Everything, as text.
+    /// Encodes all metrics as OpenMetrics text.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn encode(&self) -> String {
         self.all.text()
     }
 }
@@ -142,19 +142,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_what_is_described_and_may_be_shown() {
+    fn exposed_metrics_are_documented_and_allowed() {
         let metrics = Metrics::new();
         for task in TaskType::ALL {
-            metrics.begun(*task);
-            metrics.ended(*task, true, true, Duration::from_secs(1));
+            metrics.task_started(*task);
+            metrics.task_finished(*task, true, true, Duration::from_secs(1));
         }
-        metrics.rejected("missing_header");
-        metrics.uploaded("arctic-1", "success");
-        let text = metrics.text();
+        metrics.authn_rejected("missing_header");
+        metrics.upload_finished("arctic-1", "success");
+        let text = metrics.encode();
         for metric in ALL {
             assert!(
                 text.lines().any(|line| line.starts_with(metric.name)),
-                "{} is not shown:\n{text}",
+                "{} is missing:\n{text}",
                 metric.name
             );
         }
@@ -162,12 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_is_what_the_code_says() -> testbed::Result<()> {
-        let page = page(&[("The sidecar", ALL)]);
-        let page = page.replace("# Metrics\n", "# Metrics of the sidecar\n");
+    fn metrics_reference_is_up_to_date() -> testbed::Result<()> {
+        let page = page(&[("Sidecar", ALL)]);
+        let page = page.replace("# Metrics\n", "# Sidecar metrics\n");
         let page = page.replace(
             "Every process serves them at `/metrics` of its admin server.",
-            "The sidecar serves them at `/v0/metrics`, with those of its process; what may\nstand in their labels is in sidecar-exposure.md.",
+            "The sidecar serves them at `/v0/metrics`, together with\nits process metrics; sidecar-exposure.md lists the allowed labels.",
         );
         testbed::harness::generated::check("docs/reference/sidecar-metrics.md", &page)
     }

@@ -1,7 +1,7 @@
-//! Who is trusted to say who a server is: those whom the system names, and those that are built in. An image that holds our
-//! program only names nobody, and without anybody no client can be made, not even for a server without TLS.
+//! Bundled root CA certificates. The sidecar image contains no system CA bundle, and without any root certificate the HTTP clients
+//! cannot be built, not even for plain HTTP servers.
 
-/// The authorities that are built in, each as DER.
-pub(crate) fn built_in() -> impl Iterator<Item = &'static [u8]> {
+/// Returns the bundled root certificates as DER. They are trusted in addition to those of the system.
+pub(crate) fn bundled() -> impl Iterator<Item = &'static [u8]> {
     webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().map(AsRef::as_ref)
 }

@@ -1,4 +1,4 @@
-//! The life of the process.
+//! The sidecar process, from startup to graceful shutdown.
 
 use std::io;
 use std::sync::Arc;
@@ -15,43 +15,43 @@ use crate::metrics::Metrics;
 use crate::node::{Node, home};
 use crate::settings::Settings;
 
-/// How long requests and tasks may take to end. Kubernetes kills after 30 seconds.
-const END_WITHIN: Duration = Duration::from_secs(25);
+/// Timeout of the graceful shutdown. The kubelet sends SIGKILL after 30 seconds.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Why the sidecar could not live.
+/// Why the sidecar failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Logs cannot be written as wanted.
+    /// The log settings are invalid.
     #[error("--log-level (OUTRIGGER_LOG_LEVEL): {0}")]
     Telemetry(String),
     /// The node's home cannot be used.
-    #[error("--home (SEI_HOME): {home} cannot be used: {why}")]
+    #[error("--home (SEI_HOME): cannot use {home}: {error}")]
     Home {
         /// The home.
         home: String,
-        /// Why.
-        why: io::Error,
+        /// The cause.
+        error: io::Error,
     },
     /// The ledger cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// What a process before this one did not end cannot be taken up.
-    #[error("tasks of an earlier process cannot be taken up: {0}")]
+    /// Tasks of a previous process cannot be recovered.
+    #[error("cannot recover tasks of the previous process: {0}")]
     Recover(ledger::Error),
-    /// The port is taken, or signals cannot be heard.
-    #[error("--port (SEI_SIDECAR_PORT): cannot listen on {address}: {why}")]
+    /// The port cannot be bound.
+    #[error("--port (SEI_SIDECAR_PORT): cannot listen on {address}: {error}")]
     Listen {
         /// The address.
         address: std::net::SocketAddr,
-        /// Why.
-        why: io::Error,
+        /// The cause.
+        error: io::Error,
     },
-    /// Signals cannot be heard.
-    #[error("signals cannot be heard: {0}")]
+    /// Signal handlers cannot be installed.
+    #[error("cannot install signal handlers: {0}")]
     Signals(io::Error),
 }
 
-/// Lives as the sidecar until SIGTERM or SIGINT.
+/// Runs the sidecar until SIGTERM or SIGINT.
 pub async fn run(settings: Settings) -> Result<(), Error> {
     let settings = Arc::new(settings);
     let options = telemetry::Options {
@@ -63,40 +63,40 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let telemetry = telemetry::start(&options).map_err(Error::Telemetry)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
-    let unusable = |why| Error::Home { home: settings.home.display().to_string(), why };
+    let unusable = |error| Error::Home { home: settings.home.display().to_string(), error };
     std::fs::create_dir_all(&settings.home).map_err(unusable)?;
-    // Held until the end: what another sidecar has just staged must not be swept.
-    let _home = home::take(&settings.home).map_err(unusable)?;
+    // Held until exit: `prepare` would delete temporary files of another running sidecar.
+    let _home_lock = home::lock(&settings.home).map_err(unusable)?;
     home::prepare(&settings.home).map_err(unusable)?;
-    // Bound before anything is begun: who cannot be asked must not work.
-    let address = settings.listen();
-    let listener = http::listen(address).await.map_err(|why| Error::Listen { address, why })?;
-    let end = CancellationToken::new();
-    let (ledger, keeper) = Ledger::open(&settings.home.join(ledger::FILE), end.clone())?;
+    // Bound before any task runs: a sidecar that cannot serve must not work.
+    let address = settings.listen_address();
+    let listener = http::listen(address).await.map_err(|error| Error::Listen { address, error })?;
+    let shutdown = CancellationToken::new();
+    let (ledger, ledger_thread) = Ledger::open(&settings.home.join(ledger::FILE), shutdown.clone())?;
     let metrics = Metrics::new();
     let node = Arc::new(Node::new(settings, ledger, metrics.clone()));
-    let engine = Engine::new(node, end.clone());
+    let engine = Engine::new(node, shutdown.clone());
     engine.recover().await.map_err(Error::Recover)?;
     tracing::info!(%address, "serving");
-    let serving = tokio::spawn(http::serve(listener, engine.clone(), metrics, end.clone()));
+    let serving = tokio::spawn(http::serve(listener, engine.clone(), metrics, shutdown.clone()));
     let pruning = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.prune().await }
+        async move { engine.run_pruning().await }
     });
     tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM: ending"),
-        _ = interrupt.recv() => tracing::info!("SIGINT: ending"),
+        _ = terminate.recv() => tracing::info!("SIGTERM received; shutting down"),
+        _ = interrupt.recv() => tracing::info!("SIGINT received; shutting down"),
     }
     pruning.abort();
     let stopped = async {
-        let (_, tasks) = tokio::join!(serving, engine.end(END_WITHIN));
+        let (_, tasks) = tokio::join!(serving, engine.shutdown(SHUTDOWN_TIMEOUT));
         tasks
     };
-    end.cancel();
-    if !tokio::time::timeout(END_WITHIN, stopped).await.unwrap_or(false) {
-        tracing::warn!("not everything ended in time: the next start does it again");
+    shutdown.cancel();
+    if !tokio::time::timeout(SHUTDOWN_TIMEOUT, stopped).await.unwrap_or(false) {
+        tracing::warn!("shutdown timeout exceeded; the next start reruns unfinished tasks");
     }
-    keeper.close().await;
+    ledger_thread.close().await;
     telemetry.end().await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The sidecars that are measured: ours, and the one that it stands in for.
+//! Starts the measured sidecars: ours and upstream's.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use testbed::process::{Process, Program};
 
 use crate::load;
 
-/// How long a start may take.
-const STARTS_WITHIN: Duration = Duration::from_secs(60);
+/// Timeout of a start.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Between two looks whether it serves: a start is measured by them.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Time between two checks whether it serves; the resolution of the start measurement.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A process of one of them.
+/// A running sidecar.
 pub struct Running {
     process: Process,
-    /// Where it listens.
+    /// Port of the API.
     pub port: u16,
     _site: Arc<Site>,
 }
 
-/// Starts it on the home of a site, and returns when it serves. Both are given the same variables.
+/// Starts a sidecar on the home of a site and waits until it serves. Both programs get the same variables.
 pub async fn start(contender: &Build, site: &Arc<Site>) -> Result<Running, Error> {
     let io = |what: &str| {
         let what = what.to_owned();
         move |source| Error::Io { what, source }
     };
     let home = site.dir().join("home");
-    std::fs::create_dir_all(&home).map_err(io("making a home"))?;
+    std::fs::create_dir_all(&home).map_err(io("creating the home"))?;
     let port = TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())
-        .map_err(io("finding a port"))?
+        .map_err(io("finding a free port"))?
         .port();
     let process = Program::new("sidecar", &contender.program)
         .arg(if contender.name == "ours" { "sidecar" } else { "serve" })
@@ -51,26 +51,26 @@ pub async fn start(contender: &Build, site: &Arc<Site>) -> Result<Running, Error
     let serves = async {
         while !load::serves(port).await {
             running.process.check_alive()?;
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok::<_, Error>(())
     };
     let late = |_| Error::Deadline {
-        what: "a sidecar that serves".into(),
-        limit: STARTS_WITHIN,
-        last: "it does not".into(),
+        what: "the sidecar to serve".into(),
+        limit: START_TIMEOUT,
+        last: "not serving".into(),
     };
-    tokio::time::timeout(STARTS_WITHIN, serves).await.map_err(late)??;
+    tokio::time::timeout(START_TIMEOUT, serves).await.map_err(late)??;
     Ok(running)
 }
 
 impl Running {
-    /// Its number.
+    /// Returns the process ID.
     pub fn pid(&self) -> Result<u32, Error> {
         self.process.pid()
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills the process and waits for its exit.
     pub fn kill(&self) -> Result<(), Error> {
         self.process.kill().map(drop)
     }

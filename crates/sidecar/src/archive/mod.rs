@@ -1,4 +1,4 @@
-//! Archives of snapshots: `tar.gz`, made by somebody else.
+//! Snapshot archives (`tar.gz`) from untrusted sources.
 
 mod name;
 mod pack;

@@ -1,33 +1,33 @@
-//! Names and links of an archive: what may stand in them. Pure.
+//! Validation of entry names and link targets. Pure functions.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// The parts of a name below the target. Nothing of it may lead outside: no root, no `..`.
-pub(super) fn parts(name: &[u8]) -> Option<Vec<&OsStr>> {
+/// Splits an entry name into components. Returns `None` for names that could leave the target: absolute paths and `..`.
+pub(super) fn components(name: &[u8]) -> Option<Vec<&OsStr>> {
     if name.starts_with(b"/") || name.contains(&0) {
         return None;
     }
-    let mut parts = Vec::new();
-    for part in name.split(|byte| *byte == b'/') {
-        match part {
+    let mut components = Vec::new();
+    for component in name.split(|byte| *byte == b'/') {
+        match component {
             b"" | b"." => {}
             b".." => return None,
-            part => parts.push(OsStr::from_bytes(part)),
+            component => components.push(OsStr::from_bytes(component)),
         }
     }
-    Some(parts)
+    Some(components)
 }
 
-/// Whether a link in a folder so deep below the target stays inside. It may go up only at its beginning: after a name it would
-/// go up from wherever that name leads, which may be another link.
+/// Returns whether a link at this depth below the target stays inside. `..` is allowed only at the beginning: after a name it
+/// would be relative to wherever that name leads, which may be another link.
 pub(super) fn stays_inside(depth: usize, target: &[u8]) -> bool {
     if target.is_empty() || target.starts_with(b"/") || target.contains(&0) {
         return false;
     }
     let (mut up, mut named) = (0, false);
-    for part in target.split(|byte| *byte == b'/') {
-        match part {
+    for component in target.split(|byte| *byte == b'/') {
+        match component {
             b"" | b"." => {}
             b".." if named => return false,
             b".." => up += 1,
@@ -42,10 +42,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_lead_outside_are_none() {
+    fn names_outside_the_target_are_rejected() {
         let read = |name: &str| {
-            parts(name.as_bytes()).map(|parts| {
-                parts.iter().map(|part| part.to_string_lossy().into_owned()).collect::<Vec<_>>().join("|")
+            components(name.as_bytes()).map(|components| {
+                components
+                    .iter()
+                    .map(|component| component.to_string_lossy().into_owned())
+                    .collect::<Vec<_>>()
+                    .join("|")
             })
         };
         assert_eq!(read("./1/a"), Some("1|a".into()));
@@ -56,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_outside_are_found_also_through_other_links() {
+    fn links_outside_the_target_are_rejected() {
         for (depth, target) in [(0, "a"), (1, "../a"), (2, "../../a/b"), (2, "./../b")] {
             assert!(stays_inside(depth, target.as_bytes()), "{depth} {target}");
         }

@@ -1,5 +1,5 @@
-//! Unpacks an archive that nobody vouches for. Nothing is written outside the target, whatever stands in the archive: each
-//! part of a name is opened in the folder before it, and links are never followed. Bytes, entries and names have limits.
+//! Unpacks untrusted archives. Nothing is written outside the target: every name component is opened relative to its parent
+//! directory, and links are never followed. Bytes, entries and name lengths are limited.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,86 +14,86 @@ use tar::{Archive, Entry, EntryType};
 
 use super::name;
 
-/// The longest name in a header of its own.
-const LONGEST_NAME: u64 = 4096;
+/// The longest name in an extended header.
+const MAX_NAME: u64 = 4096;
 
-/// What may follow the end of an archive: padding.
-const LONGEST_TAIL: u64 = 1 << 20;
+/// The maximum padding after the end of an archive.
+const MAX_TRAILER: u64 = 1 << 20;
 
-/// How much is read at once.
+/// The read buffer size.
 const CHUNK: usize = 128 << 10;
 
-/// How much an archive may hold.
+/// Limits on the content of an archive.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// So many bytes of files.
+    /// Bytes of all files.
     pub bytes: u64,
-    /// So many entries.
+    /// Number of entries.
     pub entries: u64,
 }
 
-/// What was unpacked.
+/// Unpacked so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpacked {
-    /// So many bytes of files.
+    /// Bytes of all files.
     pub bytes: u64,
-    /// So many entries.
+    /// Number of entries.
     pub entries: u64,
 }
 
-/// Why an archive was not unpacked.
+/// Why an archive was rejected or could not be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// An entry leads outside.
-    #[error("the archive is refused: {0:?} leads outside")]
-    Outside(String),
-    /// A link leads outside.
-    #[error("the archive is refused: the link {0:?} leads outside")]
-    Link(String),
-    /// An entry is neither file, folder nor link.
-    #[error("the archive is refused: {0:?} is neither file, folder nor symbolic link")]
-    Kind(String),
-    /// It holds more than it may.
-    #[error("the archive is refused: it holds more than {0}")]
-    TooMuch(String),
-    /// It is damaged.
-    #[error("the archive is damaged: {0}")]
-    Damaged(io::Error),
-    /// A file could not be written.
+    /// An entry name leaves the target.
+    #[error("archive rejected: entry {0:?} is outside the target directory")]
+    EntryOutside(String),
+    /// A link target leaves the target directory.
+    #[error("archive rejected: link {0:?} points outside the target directory")]
+    LinkOutside(String),
+    /// An entry is not a file, directory or symbolic link.
+    #[error("archive rejected: {0:?} is not a file, directory or symbolic link")]
+    UnsupportedEntry(String),
+    /// A limit is exceeded.
+    #[error("archive rejected: it contains more than {0}")]
+    LimitExceeded(String),
+    /// The archive is corrupt.
+    #[error("archive is corrupt: {0}")]
+    Corrupt(io::Error),
+    /// Writing an entry failed.
     #[error("writing {0:?}: {1}")]
     Io(String, io::Error),
-    /// It was told to stop.
+    /// Cancelled by the callback.
     #[error("cancelled")]
     Cancelled,
 }
 
-/// Unpacks an archive into a folder that is there. `go_on` is asked between chunks, with what is unpacked so far.
+/// Unpacks an archive into an existing directory. Between chunks it calls `keep_going` with the progress; `false` cancels.
 pub fn unpack(
     archive: impl Read,
     target: &Path,
     limits: Limits,
-    go_on: &mut dyn FnMut(Unpacked) -> bool,
+    keep_going: &mut dyn FnMut(Unpacked) -> bool,
 ) -> Result<Unpacked, UnpackError> {
     let root = File::open(target).map_err(|error| UnpackError::Io(target.display().to_string(), error))?;
-    let mut unpacker = Unpacker { root, limits, done: Unpacked::default(), go_on };
+    let mut unpacker = Unpacker { root, limits, done: Unpacked::default(), keep_going };
     let mut archive = Archive::new(MultiGzDecoder::new(io::BufReader::with_capacity(CHUNK, archive)));
-    let mut long = Long::default();
-    // Raw: what says how long a name is comes from the archive, too.
-    for entry in archive.entries().map_err(UnpackError::Damaged)?.raw(true) {
-        unpacker.entry(entry.map_err(UnpackError::Damaged)?, &mut long)?;
+    let mut long = LongNames::default();
+    // Raw, because the library trusts the name lengths in extended headers.
+    for entry in archive.entries().map_err(UnpackError::Corrupt)?.raw(true) {
+        unpacker.entry(entry.map_err(UnpackError::Corrupt)?, &mut long)?;
     }
-    // To the end: only there stands whether everything came as it was packed.
-    let mut rest = archive.into_inner().take(LONGEST_TAIL);
-    io::copy(&mut rest, &mut io::sink()).map_err(UnpackError::Damaged)?;
-    // All at once: one by one takes a snapshot of many small files for ever.
+    // Read to the end: the gzip checksum is there.
+    let mut trailer = archive.into_inner().take(MAX_TRAILER);
+    io::copy(&mut trailer, &mut io::sink()).map_err(UnpackError::Corrupt)?;
+    // One sync for all files: syncing each is too slow for snapshots of many small files.
     rustix::fs::syncfs(&unpacker.root)
         .map_err(|error| UnpackError::Io(target.display().to_string(), error.into()))?;
     Ok(unpacker.done)
 }
 
-/// Names that stood in headers before an entry.
+/// Long names from extended headers that precede an entry.
 #[derive(Default)]
-struct Long {
+struct LongNames {
     name: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
 }
@@ -102,94 +102,95 @@ struct Unpacker<'a> {
     root: File,
     limits: Limits,
     done: Unpacked,
-    go_on: &'a mut dyn FnMut(Unpacked) -> bool,
+    keep_going: &'a mut dyn FnMut(Unpacked) -> bool,
 }
 
 impl Unpacker<'_> {
-    fn entry<R: Read>(&mut self, mut entry: Entry<'_, R>, long: &mut Long) -> Result<(), UnpackError> {
+    fn entry<R: Read>(&mut self, mut entry: Entry<'_, R>, long: &mut LongNames) -> Result<(), UnpackError> {
         self.done.entries += 1;
         if self.done.entries > self.limits.entries {
-            return Err(UnpackError::TooMuch(format!("{} entries", self.limits.entries)));
+            return Err(UnpackError::LimitExceeded(format!("{} entries", self.limits.entries)));
         }
         let kind = entry.header().entry_type();
         match kind {
             EntryType::GNULongName => {
-                long.name = Some(text(&mut entry)?);
+                long.name = Some(read_name(&mut entry)?);
                 return Ok(());
             }
             EntryType::GNULongLink => {
-                long.link = Some(text(&mut entry)?);
+                long.link = Some(read_name(&mut entry)?);
                 return Ok(());
             }
-            EntryType::XHeader => return extended(&text(&mut entry)?, long),
-            EntryType::XGlobalHeader => return text(&mut entry).map(drop),
+            EntryType::XHeader => return parse_pax(&read_name(&mut entry)?, long),
+            EntryType::XGlobalHeader => return read_name(&mut entry).map(drop),
             _ => {}
         }
-        let Long { name: long_name, link: long_link } = std::mem::take(long);
+        let LongNames { name: long_name, link: long_link } = std::mem::take(long);
         let bytes = long_name.unwrap_or_else(|| entry.header().path_bytes().into_owned());
-        let shown = String::from_utf8_lossy(&bytes).into_owned();
-        let parts = name::parts(&bytes).ok_or_else(|| UnpackError::Outside(shown.clone()))?;
-        let failed = |error| UnpackError::Io(shown.clone(), error);
-        let Some((last, folders)) = parts.split_last() else { return Ok(()) };
-        let folder = self.folder(folders).map_err(failed)?;
+        let display = String::from_utf8_lossy(&bytes).into_owned();
+        let components =
+            name::components(&bytes).ok_or_else(|| UnpackError::EntryOutside(display.clone()))?;
+        let failed = |error| UnpackError::Io(display.clone(), error);
+        let Some((last, dirs)) = components.split_last() else { return Ok(()) };
+        let dir = self.open_dir(dirs).map_err(failed)?;
         match kind {
-            EntryType::Directory => drop(self.folder(&parts).map_err(failed)?),
-            EntryType::Regular | EntryType::Continuous => self.file(entry, &folder, last, &shown)?,
+            EntryType::Directory => drop(self.open_dir(&components).map_err(failed)?),
+            EntryType::Regular | EntryType::Continuous => self.write_file(entry, &dir, last, &display)?,
             EntryType::Symlink => {
                 let target =
                     long_link.or_else(|| entry.header().link_name_bytes().map(|name| name.into_owned()));
                 let target = target.unwrap_or_default();
-                if !name::stays_inside(folders.len(), &target) {
-                    return Err(UnpackError::Link(shown));
+                if !name::stays_inside(dirs.len(), &target) {
+                    return Err(UnpackError::LinkOutside(display));
                 }
-                remove(&folder, last).map_err(failed)?;
-                symlinkat(target.as_slice(), &folder, *last).map_err(|error| failed(error.into()))?;
+                remove_existing(&dir, last).map_err(failed)?;
+                symlinkat(target.as_slice(), &dir, *last).map_err(|error| failed(error.into()))?;
             }
-            _ => return Err(UnpackError::Kind(shown)),
+            _ => return Err(UnpackError::UnsupportedEntry(display)),
         }
         Ok(())
     }
 
-    /// A folder below the root, made if need be.
-    fn folder(&self, parts: &[&OsStr]) -> io::Result<OwnedFd> {
-        let mut folder = self.root.as_fd().try_clone_to_owned()?;
-        for part in parts {
+    /// Opens a directory below the root and creates missing ones.
+    fn open_dir(&self, components: &[&OsStr]) -> io::Result<OwnedFd> {
+        let mut dir = self.root.as_fd().try_clone_to_owned()?;
+        for component in components {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let mut open = openat(&folder, *part, flags, Mode::empty());
+            let mut open = openat(&dir, *component, flags, Mode::empty());
             if matches!(open, Err(Errno::NOENT)) {
-                mkdirat(&folder, *part, Mode::from_raw_mode(0o755))?;
-                open = openat(&folder, *part, flags, Mode::empty());
+                mkdirat(&dir, *component, Mode::from_raw_mode(0o755))?;
+                open = openat(&dir, *component, flags, Mode::empty());
             }
-            folder = open?;
+            dir = open?;
         }
-        Ok(folder)
+        Ok(dir)
     }
 
-    fn file<R: Read>(
+    fn write_file<R: Read>(
         &mut self,
         mut entry: Entry<'_, R>,
-        folder: &OwnedFd,
+        dir: &OwnedFd,
         name: &OsStr,
-        shown: &str,
+        display: &str,
     ) -> Result<(), UnpackError> {
-        let failed = |error| UnpackError::Io(shown.to_owned(), error);
-        let mode = entry.header().mode().map_err(UnpackError::Damaged)?;
-        remove(folder, name).map_err(failed)?;
+        let failed = |error| UnpackError::Io(display.to_owned(), error);
+        let mode = entry.header().mode().map_err(UnpackError::Corrupt)?;
+        remove_existing(dir, name).map_err(failed)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(folder, name, flags, Mode::from_raw_mode((mode & 0o755) | 0o600));
+        let file = openat(dir, name, flags, Mode::from_raw_mode((mode & 0o755) | 0o600));
         let mut file = File::from(file.map_err(|error| failed(error.into()))?);
         let mut buffer = vec![0; CHUNK];
         loop {
-            let length = entry.read(&mut buffer).map_err(UnpackError::Damaged)?;
+            let length = entry.read(&mut buffer).map_err(UnpackError::Corrupt)?;
             if length == 0 {
                 break;
             }
             self.done.bytes += length as u64;
             if self.done.bytes > self.limits.bytes {
-                return Err(UnpackError::TooMuch(format!("{} bytes", self.limits.bytes)));
+                return Err(UnpackError::LimitExceeded(format!("{} bytes", self.limits.bytes)));
             }
             file.write_all(&buffer[..length]).map_err(failed)?;
-            if !(self.go_on)(self.done) {
+            if !(self.keep_going)(self.done) {
                 return Err(UnpackError::Cancelled);
             }
         }
@@ -197,47 +198,50 @@ impl Unpacker<'_> {
     }
 }
 
-/// An entry replaces one of the same name; a link in its place would lead the writing elsewhere.
-fn remove(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    match unlinkat(folder, name, AtFlags::empty()) {
+/// Removes an existing entry of the same name: writing through a link in its place would leave the target.
+fn remove_existing(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    match unlinkat(dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A name that has an entry of its own.
-fn text<R: Read>(entry: &mut Entry<'_, R>) -> Result<Vec<u8>, UnpackError> {
+/// Reads a long name that is stored as an entry.
+fn read_name<R: Read>(entry: &mut Entry<'_, R>) -> Result<Vec<u8>, UnpackError> {
     let mut text = Vec::new();
-    if entry.size() > LONGEST_NAME {
-        return Err(UnpackError::TooMuch(format!("{LONGEST_NAME} bytes in a name")));
+    if entry.size() > MAX_NAME {
+        return Err(UnpackError::LimitExceeded(format!("{MAX_NAME} bytes in a name")));
     }
-    entry.take(LONGEST_NAME).read_to_end(&mut text).map_err(UnpackError::Damaged)?;
+    entry.take(MAX_NAME).read_to_end(&mut text).map_err(UnpackError::Corrupt)?;
     while text.last() == Some(&0) {
         text.pop();
     }
     Ok(text)
 }
 
-/// The records of a header that POSIX defines: `LENGTH KEY=VALUE\n`.
-fn extended(records: &[u8], long: &mut Long) -> Result<(), UnpackError> {
-    let bad = || {
-        UnpackError::Damaged(io::Error::new(io::ErrorKind::InvalidData, "an extended header cannot be read"))
-    };
+/// Parses pax records: `LENGTH KEY=VALUE\n`.
+fn parse_pax(records: &[u8], long: &mut LongNames) -> Result<(), UnpackError> {
+    let malformed =
+        || UnpackError::Corrupt(io::Error::new(io::ErrorKind::InvalidData, "malformed extended header"));
     let mut rest = records;
     while !rest.is_empty() {
-        let space = rest.iter().position(|byte| *byte == b' ').ok_or_else(bad)?;
-        let length =
-            std::str::from_utf8(&rest[..space]).ok().and_then(|text| text.parse().ok()).ok_or_else(bad)?;
-        let record =
-            rest.get(space + 1..length).and_then(|record| record.strip_suffix(b"\n")).ok_or_else(bad)?;
-        rest = rest.get(length..).ok_or_else(bad)?;
-        let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(bad)?;
+        let space = rest.iter().position(|byte| *byte == b' ').ok_or_else(malformed)?;
+        let length = std::str::from_utf8(&rest[..space])
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(malformed)?;
+        let record = rest
+            .get(space + 1..length)
+            .and_then(|record| record.strip_suffix(b"\n"))
+            .ok_or_else(malformed)?;
+        rest = rest.get(length..).ok_or_else(malformed)?;
+        let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(malformed)?;
         let (key, value) = (&record[..equals], record[equals + 1..].to_vec());
         match key {
             b"path" => long.name = Some(value),
             b"linkpath" => long.link = Some(value),
-            // Sizes that need it are above eight gigabytes: no file of a snapshot is.
-            b"size" => return Err(UnpackError::TooMuch("8 GiB in one file".into())),
+            // Only used for files above 8 GiB, which snapshots do not contain.
+            b"size" => return Err(UnpackError::LimitExceeded("8 GiB in one file".into())),
             _ => {}
         }
     }

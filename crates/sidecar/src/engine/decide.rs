@@ -1,27 +1,27 @@
-//! What becomes of a task that is given: a pure function of the row that is there.
+//! Decides whether a submission starts an execution. A pure function of the existing row.
 
 use api::sidecar_wire::TaskState;
 
-/// What is to be done.
+/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Begin it, as this attempt.
-    Begin {
+    /// Start this attempt.
+    Start {
         /// From 1.
         run: u32,
     },
-    /// Nothing: it runs or is done, whatever it was given with this time.
-    Repeat,
+    /// Nothing: the task is running or completed, whatever the new submission contains.
+    Ignore,
 }
 
-/// Decides by the state and the attempt of the row with this id, if there is one. Clients give the same task every few seconds:
-/// only what failed is begun again.
+/// Decides by the state and attempt of the existing row. Clients submit the same task every few seconds: only new and failed tasks
+/// start.
 #[must_use]
-pub fn decide(there: Option<(TaskState, u32)>) -> Decision {
-    match there {
-        None => Decision::Begin { run: 1 },
-        Some((TaskState::Failed, run)) => Decision::Begin { run: run.saturating_add(1) },
-        Some((TaskState::Running | TaskState::Completed, _)) => Decision::Repeat,
+pub fn decide(existing: Option<(TaskState, u32)>) -> Decision {
+    match existing {
+        None => Decision::Start { run: 1 },
+        Some((TaskState::Failed, run)) => Decision::Start { run: run.saturating_add(1) },
+        Some((TaskState::Running | TaskState::Completed, _)) => Decision::Ignore,
     }
 }
 
@@ -30,10 +30,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_new_or_failed_is_begun() {
-        assert_eq!(decide(None), Decision::Begin { run: 1 });
-        assert_eq!(decide(Some((TaskState::Failed, 3))), Decision::Begin { run: 4 });
-        assert_eq!(decide(Some((TaskState::Running, 1))), Decision::Repeat);
-        assert_eq!(decide(Some((TaskState::Completed, 2))), Decision::Repeat);
+    fn only_new_and_failed_tasks_start() {
+        assert_eq!(decide(None), Decision::Start { run: 1 });
+        assert_eq!(decide(Some((TaskState::Failed, 3))), Decision::Start { run: 4 });
+        assert_eq!(decide(Some((TaskState::Running, 1))), Decision::Ignore);
+        assert_eq!(decide(Some((TaskState::Completed, 2))), Decision::Ignore);
     }
 }

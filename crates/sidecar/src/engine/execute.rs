@@ -1,4 +1,4 @@
-//! One execution, from its locks to its stored end.
+//! One execution, from its locks to its stored result.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -9,120 +9,128 @@ use futures_util::FutureExt;
 use tokio_util::task::TaskTracker;
 
 use super::Inner;
-use crate::kinds::{Failure, Kind, Limit, Outcome, Work};
-use crate::ledger::{self, Ended, Execution, Json};
+use crate::kinds::{Deadline, Kind, TaskContext, TaskError, TaskOutcome};
+use crate::ledger::{self, Ended, Execution, RawJson};
 
-/// How long threads may take to end after they were told to.
-const THREADS_END_WITHIN: Duration =
+/// How long threads may take to stop after cancellation.
+const THREAD_STOP_TIMEOUT: Duration =
     if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(20) };
 
-/// Time between two tries to store an end: at first, and at most.
-const STORE_AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
+/// Delay between attempts to store a result: initial and maximum.
+const STORE_RETRY_DELAY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
 
 /// How an execution ended.
-enum End {
+enum ExecutionEnd {
     /// By itself.
-    Done(Outcome),
-    /// It was cancelled: nothing is stored.
+    Finished(TaskOutcome),
+    /// Cancelled: no result is stored.
     Cancelled,
 }
 
 impl Inner {
-    /// Does a task and stores what it came to.
+    /// Executes a task and stores its result.
     pub(super) async fn execute(
         self: Arc<Self>,
         kind: &'static Kind,
         execution: Execution,
-        params: Option<Json>,
+        params: Option<RawJson>,
     ) {
-        let begin = Instant::now();
-        let span = (kind.task, execution.id.clone(), execution.run);
-        tracing::info!(task = %span.0, id = span.1, run = span.2, "begun");
-        let end = self.do_it(kind, &execution, params).await;
-        let (ended, failure) = match end {
-            End::Cancelled => {
-                tracing::info!(task = %span.0, id = span.1, run = span.2, "cancelled");
+        let start = Instant::now();
+        let fields = (kind.task_type, execution.id.clone(), execution.run);
+        tracing::info!(task = %fields.0, id = fields.1, run = fields.2, "task started");
+        let end = self.run(kind, &execution, params).await;
+        let (ended, task_error) = match end {
+            ExecutionEnd::Cancelled => {
+                tracing::info!(task = %fields.0, id = fields.1, run = fields.2, "task cancelled");
                 return;
             }
-            End::Done(Ok(result)) => (of_result(result), None),
-            End::Done(Err(failure)) => {
-                let result = failure.result.as_ref().and_then(|result| raw(result).ok());
-                (Ended { result, error: Some(failure.why.clone()) }, Some(failure))
+            ExecutionEnd::Finished(Ok(result)) => (completed(result), None),
+            ExecutionEnd::Finished(Err(error)) => {
+                let result = error.result.as_ref().and_then(|result| to_raw_json(result).ok());
+                (Ended { result, error: Some(error.message.clone()) }, Some(error))
             }
         };
-        let failed = ended.error.clone();
-        self.metrics.ended(
-            kind.task,
-            failed.is_some(),
-            failure.is_some_and(|one| one.panicked),
-            begin.elapsed(),
+        let error = ended.error.clone();
+        self.metrics.task_finished(
+            kind.task_type,
+            error.is_some(),
+            task_error.is_some_and(|error| error.panicked),
+            start.elapsed(),
         );
-        match &failed {
-            None => tracing::info!(task = %span.0, id = span.1, run = span.2, "completed"),
-            Some(error) => tracing::warn!(task = %span.0, id = span.1, run = span.2, error, "failed"),
+        match &error {
+            None => tracing::info!(task = %fields.0, id = fields.1, run = fields.2, "task completed"),
+            Some(error) => {
+                tracing::warn!(task = %fields.0, id = fields.1, run = fields.2, error, "task failed")
+            }
         }
-        self.store(&execution, ended).await;
+        self.store_result(&execution, ended).await;
     }
 
-    async fn do_it(
+    async fn run(
         self: &Arc<Self>,
         kind: &'static Kind,
         execution: &Execution,
-        params: Option<Json>,
-    ) -> End {
+        params: Option<RawJson>,
+    ) -> ExecutionEnd {
         let token = &execution.token;
-        let held = tokio::select! {
+        let guards = tokio::select! {
             biased;
-            () = token.cancelled() => return End::Cancelled,
-            held = self.locks.take(kind) => held,
+            () = token.cancelled() => return ExecutionEnd::Cancelled,
+            guards = self.locks.acquire(kind) => guards,
         };
         let threads = TaskTracker::new();
-        let work =
-            Work { node: self.node.clone(), execution: execution.clone(), params, threads: threads.clone() };
-        let limit = match kind.limit {
-            Limit::Within(limit) => Some(limit),
-            Limit::Upload => Some(self.node.settings().snapshot_upload_timeout),
-            Limit::Endless => None,
+        let work = TaskContext {
+            node: self.node.clone(),
+            execution: execution.clone(),
+            params,
+            threads: threads.clone(),
         };
-        let doing = AssertUnwindSafe(async move { (kind.run)(work).await }).catch_unwind();
+        let deadline = match kind.deadline {
+            Deadline::After(duration) => Some(duration),
+            Deadline::UploadTimeout => Some(self.node.settings().snapshot_upload_timeout),
+            Deadline::Never => None,
+        };
+        let task = AssertUnwindSafe(async move { (kind.run)(work).await }).catch_unwind();
         let end = tokio::select! {
             biased;
-            done = doing => End::Done(done.unwrap_or_else(|panic| Err(Failure::panic(panic.as_ref())))),
-            () = token.cancelled() => End::Cancelled,
-            () = after(limit) => End::Done(Err(too_long(limit))),
+            outcome = task => ExecutionEnd::Finished(outcome.unwrap_or_else(|panic| Err(TaskError::from_panic(panic.as_ref())))),
+            () = token.cancelled() => ExecutionEnd::Cancelled,
+            () = sleep_until_deadline(deadline) => ExecutionEnd::Finished(Err(deadline_exceeded(deadline))),
         };
-        // What failed because it was told to end has not failed: it is done again.
+        // An error after cancellation is not a failure of the task: the next start runs it again.
         let end = match end {
-            End::Done(Err(failure)) if token.is_cancelled() && !failure.panicked => End::Cancelled,
+            ExecutionEnd::Finished(Err(error)) if token.is_cancelled() && !error.panicked => {
+                ExecutionEnd::Cancelled
+            }
             end => end,
         };
-        // What is left of its work must be over before anybody else may touch the same.
+        // Remaining threads must end before another task may use the same resources.
         token.cancel();
         threads.close();
-        if tokio::time::timeout(THREADS_END_WITHIN, threads.wait()).await.is_err() {
-            tracing::error!(task = %kind.task, id = execution.id, "its work does not end: livez says so");
+        if tokio::time::timeout(THREAD_STOP_TIMEOUT, threads.wait()).await.is_err() {
+            tracing::error!(task = %kind.task_type, id = execution.id, "task threads did not stop; reporting not live");
             self.stuck.fetch_add(1, Ordering::Relaxed);
             let engine = self.clone();
             tokio::spawn(async move {
                 threads.wait().await;
                 engine.stuck.fetch_sub(1, Ordering::Relaxed);
-                drop(held);
+                drop(guards);
             });
         }
         end
     }
 
-    /// Stores an end, however long that takes: until then the task runs, and a restart does it again.
-    async fn store(&self, execution: &Execution, ended: Ended) {
-        let mut wait = STORE_AGAIN.0;
+    /// Stores the result, retrying forever: until then the task is running, and a restart runs it again.
+    async fn store_result(&self, execution: &Execution, ended: Ended) {
+        let mut delay = STORE_RETRY_DELAY.0;
         loop {
-            match self.ledger.end(execution, ended.clone()).await {
+            match self.ledger.finish(execution, ended.clone()).await {
                 Ok(_) | Err(ledger::Error::Closed) => return,
                 Err(error) => {
-                    tracing::error!(id = execution.id, %error, "its end cannot be stored: trying again");
+                    tracing::error!(id = execution.id, %error, "failed to store task result; retrying");
                     tokio::select! {
-                        () = self.end.cancelled() => return,
-                        () = tokio::time::sleep(wait) => wait = (wait * 2).min(STORE_AGAIN.1),
+                        () = self.shutdown.cancelled() => return,
+                        () = tokio::time::sleep(delay) => delay = (delay * 2).min(STORE_RETRY_DELAY.1),
                     }
                 }
             }
@@ -130,26 +138,26 @@ impl Inner {
     }
 }
 
-async fn after(limit: Option<Duration>) {
-    match limit {
-        Some(limit) => tokio::time::sleep(limit).await,
+async fn sleep_until_deadline(deadline: Option<Duration>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep(deadline).await,
         None => std::future::pending().await,
     }
 }
 
-fn too_long(limit: Option<Duration>) -> Failure {
-    let seconds = limit.unwrap_or_default().as_secs();
-    Failure::new(format_args!("deadline exceeded: it was not done within {seconds} seconds"))
+fn deadline_exceeded(deadline: Option<Duration>) -> TaskError {
+    let seconds = deadline.unwrap_or_default().as_secs();
+    TaskError::new(format_args!("deadline exceeded: the task did not finish within {seconds} seconds"))
 }
 
-fn raw(value: &serde_json::Value) -> serde_json::Result<Json> {
+fn to_raw_json(value: &serde_json::Value) -> serde_json::Result<RawJson> {
     serde_json::value::to_raw_value(value)
 }
 
-/// A result that cannot be written fails the task: its reader would wait for it in vain.
-fn of_result(result: Option<serde_json::Value>) -> Ended {
-    match result.filter(|result| !result.is_null()).as_ref().map(raw).transpose() {
+/// A result that cannot be serialized fails the task: clients would wait for it forever.
+fn completed(result: Option<serde_json::Value>) -> Ended {
+    match result.filter(|result| !result.is_null()).as_ref().map(to_raw_json).transpose() {
         Ok(result) => Ended { result, error: None },
-        Err(error) => Ended { result: None, error: Some(format!("its result cannot be stored: {error}")) },
+        Err(error) => Ended { result: None, error: Some(format!("serializing the result: {error}")) },
     }
 }

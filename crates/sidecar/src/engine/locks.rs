@@ -1,4 +1,4 @@
-//! Who may work now: so many at once, and never two on the same part of a node.
+//! Limits concurrent tasks: a number of working slots, and one task per resource.
 
 use std::sync::Arc;
 
@@ -7,33 +7,34 @@ use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use crate::kinds::Kind;
 use crate::node::Node;
 
-/// Places to work, and the parts of a node.
+/// Working slots and resource locks.
 #[derive(Debug)]
-pub(super) struct Locks {
-    places: Arc<Semaphore>,
+pub(super) struct TaskLocks {
+    slots: Arc<Semaphore>,
     node: Arc<Node>,
 }
 
-/// What a task holds while it works.
+/// The locks of one task.
 #[derive(Debug)]
-pub(super) struct Held {
-    _parts: Vec<OwnedMutexGuard<()>>,
-    _place: Option<OwnedSemaphorePermit>,
+pub(super) struct TaskGuards {
+    _resources: Vec<OwnedMutexGuard<()>>,
+    _slot: Option<OwnedSemaphorePermit>,
 }
 
-impl Locks {
-    pub(super) fn new(node: Arc<Node>, places: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(places)), node }
+impl TaskLocks {
+    pub(super) fn new(node: Arc<Node>, slots: usize) -> Self {
+        Self { slots: Arc::new(Semaphore::new(slots)), node }
     }
 
-    /// Waits for what a task needs. All take parts in the same order, and a place last: nobody sits on one and waits for another.
-    pub(super) async fn take(&self, kind: &Kind) -> Held {
-        let mut parts = Vec::with_capacity(kind.changes.len());
-        for part in kind.changes {
-            parts.push(self.node.turn(*part).await);
+    /// Waits for the locks of a task. Resources are always locked in the same order and the slot last: no task holds a slot while it
+    /// waits for a resource.
+    pub(super) async fn acquire(&self, kind: &Kind) -> TaskGuards {
+        let mut resources = Vec::with_capacity(kind.locks.len());
+        for resource in kind.locks {
+            resources.push(self.node.lock(*resource).await);
         }
-        // It is never closed.
-        let place = if kind.waits { None } else { self.places.clone().acquire_owned().await.ok() };
-        Held { _parts: parts, _place: place }
+        // Never closed.
+        let slot = if kind.mostly_waits { None } else { self.slots.clone().acquire_owned().await.ok() };
+        TaskGuards { _resources: resources, _slot: slot }
     }
 }

@@ -1,4 +1,4 @@
-//! The engine: takes tasks, does them, and stores what they came to.
+//! The task engine: accepts tasks, executes them and stores their results.
 
 pub mod decide;
 mod execute;
@@ -12,40 +12,40 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::locks::Locks;
-use self::recovery::Recovery;
-use crate::kinds::{self, Kind, Known};
-use crate::ledger::{self, Ended, Execution, Given, Json, Ledger, Moment, Submitted, Task};
+use self::locks::TaskLocks;
+use self::recovery::RecoveryAction;
+use crate::kinds::{self, Kind, KindLookup};
+use crate::ledger::{self, Ended, Execution, Given, Ledger, RawJson, StoredTime, Submitted, TaskRow};
 use crate::metrics::Metrics;
 use crate::node::Node;
 
-/// How long a caller waits for its submission to be on disk.
-const SUBMITTED_WITHIN: Duration = Duration::from_secs(8);
+/// Timeout of a submission, including the commit.
+const SUBMIT_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// How long the ledger may take to say that it is there.
-const ALIVE_WITHIN: Duration = Duration::from_secs(2);
+/// Timeout of the ledger check of the liveness probe.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time between two looks for tasks that are kept for long enough.
-const PRUNE_EVERY: Duration = Duration::from_secs(3600);
+/// Interval of pruning.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Why a task was not taken.
+/// Why a submission was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// It will never be.
+pub enum SubmitError {
+    /// The request is invalid: a retry cannot succeed.
     #[error("{0}")]
-    Wrong(String),
-    /// It may be later.
+    Invalid(String),
+    /// The task cannot be accepted now: retry later.
     #[error("{0}")]
-    Later(String),
+    Unavailable(String),
 }
 
-impl From<ledger::Error> for Refusal {
+impl From<ledger::Error> for SubmitError {
     fn from(error: ledger::Error) -> Self {
-        Self::Later(error.to_string())
+        Self::Unavailable(error.to_string())
     }
 }
 
-/// The engine.
+/// The task engine.
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
 
@@ -53,146 +53,147 @@ pub struct Engine(Arc<Inner>);
 struct Inner {
     ledger: Ledger,
     node: Arc<Node>,
-    locks: Locks,
+    locks: TaskLocks,
     metrics: Metrics,
-    /// Cancelled when the process ends.
-    end: CancellationToken,
-    /// Everything that is under way.
-    under_way: TaskTracker,
-    /// Executions whose work does not end.
+    /// Cancelled at shutdown.
+    shutdown: CancellationToken,
+    /// Tracks submissions and executions in progress.
+    in_progress: TaskTracker,
+    /// Number of executions whose threads do not end.
     stuck: AtomicUsize,
-    most: u32,
+    max_tasks: u32,
 }
 
 impl Engine {
-    /// An engine that does nothing yet.
+    /// Creates an idle engine.
     #[must_use]
-    pub fn new(node: Arc<Node>, end: CancellationToken) -> Self {
+    pub fn new(node: Arc<Node>, shutdown: CancellationToken) -> Self {
         let settings = node.settings();
-        let (most, places) = (settings.max_tasks, settings.max_working_tasks);
+        let (max_tasks, slots) = (settings.max_tasks, settings.max_working_tasks);
         Self(Arc::new(Inner {
             ledger: node.ledger().clone(),
             node: node.clone(),
-            locks: Locks::new(node.clone(), places),
+            locks: TaskLocks::new(node.clone(), slots),
             metrics: node.metrics().clone(),
-            end,
-            under_way: TaskTracker::new(),
+            shutdown,
+            in_progress: TaskTracker::new(),
             stuck: AtomicUsize::new(0),
-            most,
+            max_tasks,
         }))
     }
 
-    /// Takes a task: when this returns, it is on disk. The same id is the same task; [`decide`] says what that means.
+    /// Submits a task and returns its ID once it is durable. The ID identifies the task: a running or completed task is not started
+    /// again; a failed one is.
     pub async fn submit(
         &self,
         id: Option<&str>,
-        name: &str,
-        params: Option<Json>,
+        task_type: &str,
+        params: Option<RawJson>,
         caller: Option<String>,
-    ) -> Result<String, Refusal> {
-        let kind = match kinds::find(name) {
-            Some(Known::Kind(kind)) => kind,
-            Some(Known::Unsupported(task, why)) => {
-                return Err(Refusal::Wrong(kinds::unsupported(task, why)));
+    ) -> Result<String, SubmitError> {
+        let kind = match kinds::find(task_type) {
+            Some(KindLookup::Supported(kind)) => kind,
+            Some(KindLookup::Unsupported(task_type, alternative)) => {
+                return Err(SubmitError::Invalid(kinds::unsupported_message(task_type, alternative)));
             }
-            None => return Err(Refusal::Wrong(format!("unknown task type: {name}"))),
+            None => return Err(SubmitError::Invalid(format!("unknown task type: {task_type}"))),
         };
         let id = match id {
             None => uuid::Uuid::new_v4().hyphenated().to_string(),
-            Some(id) => ledger::canonical(id)
-                .ok_or_else(|| Refusal::Wrong(format!("task ID must be a valid UUID: {id:?}")))?,
+            Some(id) => ledger::canonical_id(id)
+                .ok_or_else(|| SubmitError::Invalid(format!("task ID must be a valid UUID: {id:?}")))?,
         };
-        let given = Given { id: id.clone(), kind: kind.task, params: params.clone(), caller };
-        // On its own: a caller who hangs up must not take a task along that is begun already.
+        let given = Given { id: id.clone(), kind: kind.task_type, params: params.clone(), caller };
+        // Spawned: a client that disconnects must not cancel a task that has started.
         let engine = self.0.clone();
-        let submitted = self.0.under_way.spawn(async move { engine.submit(kind, given, params).await });
-        match tokio::time::timeout(SUBMITTED_WITHIN, submitted).await {
-            Ok(Ok(done)) => done.map(|()| id),
-            Ok(Err(error)) => Err(Refusal::Later(error.to_string())),
-            Err(_) => Err(ledger::Error::Silent.into()),
+        let submitted = self.0.in_progress.spawn(async move { engine.submit(kind, given, params).await });
+        match tokio::time::timeout(SUBMIT_TIMEOUT, submitted).await {
+            Ok(Ok(result)) => result.map(|()| id),
+            Ok(Err(error)) => Err(SubmitError::Unavailable(error.to_string())),
+            Err(_) => Err(ledger::Error::Timeout.into()),
         }
     }
 
-    /// Takes up what a process before this one did not end, holds first. Nobody may connect before this returns.
+    /// Recovers the tasks of a previous process, holds first. The API must not accept connections before this returns.
     pub async fn recover(&self) -> Result<(), ledger::Error> {
-        for hold in recovery::holds(&self.0.ledger.running().await?) {
-            if let Some(Known::Kind(kind)) = kinds::find(&hold.kind) {
-                let execution = self.0.ledger.adopt(&hold).await?;
+        for hold in recovery::stranded_holds(&self.0.ledger.running().await?) {
+            if let Some(KindLookup::Supported(kind)) = kinds::find(&hold.task_type) {
+                let execution = self.0.ledger.resume(&hold).await?;
                 self.0.clone().execute(kind, execution, hold.params).await;
             }
         }
         let stranded = self.0.ledger.running().await?;
         let newest_hold = self.0.ledger.last_submitted(api::sidecar_wire::TaskType::MarkNotReady).await;
-        for recovery in recovery::rest(stranded, &newest_hold) {
-            match recovery {
-                Recovery::Run(task, kind) => {
-                    let execution = self.0.ledger.adopt(&task).await?;
-                    self.0.begin(kind, execution, task.params);
+        for action in recovery::plan_recovery(stranded, &newest_hold) {
+            match action {
+                RecoveryAction::Restart(task, kind) => {
+                    let execution = self.0.ledger.resume(&task).await?;
+                    self.0.start(kind, execution, task.params);
                 }
-                Recovery::Fail(task, why) => {
-                    tracing::warn!(task = task.kind, id = task.id, why, "not taken up");
-                    let execution = self.0.ledger.adopt(&task).await?;
-                    self.0.ledger.end(&execution, Ended { result: None, error: Some(why) }).await?;
+                RecoveryAction::Fail(task, error) => {
+                    tracing::warn!(task = task.task_type, id = task.id, error, "stranded task failed");
+                    let execution = self.0.ledger.resume(&task).await?;
+                    self.0.ledger.finish(&execution, Ended { result: None, error: Some(error) }).await?;
                 }
             }
         }
         Ok(())
     }
 
-    /// One task.
-    pub async fn get(&self, id: &str) -> Result<Option<Task>, ledger::Error> {
-        match ledger::canonical(id) {
+    /// Returns a task.
+    pub async fn get(&self, id: &str) -> Result<Option<TaskRow>, ledger::Error> {
+        match ledger::canonical_id(id) {
             Some(id) => self.0.ledger.get(&id).await,
             None => Ok(None),
         }
     }
 
-    /// The newest hundred, the newest first.
-    pub async fn newest(&self) -> Result<Vec<Task>, ledger::Error> {
+    /// Returns the newest 100 tasks, newest first.
+    pub async fn newest(&self) -> Result<Vec<TaskRow>, ledger::Error> {
         self.0.ledger.newest().await
     }
 
-    /// Forgets a task and cancels it; false if there is none.
+    /// Deletes and cancels a task; returns false if it does not exist.
     pub async fn delete(&self, id: &str) -> Result<bool, ledger::Error> {
-        match ledger::canonical(id) {
+        match ledger::canonical_id(id) {
             Some(id) => self.0.ledger.delete(&id).await,
             None => Ok(false),
         }
     }
 
-    /// The node that it works on.
+    /// Returns the node.
     #[must_use]
     pub fn node(&self) -> &Node {
         &self.0.node
     }
 
-    /// Which check of its health fails, if one does. Only a restart helps then.
-    pub async fn hung(&self) -> Option<String> {
+    /// Returns the failed liveness check, if any. Only a restart helps then.
+    pub async fn liveness_failure(&self) -> Option<String> {
         if self.0.stuck.load(Ordering::Relaxed) > 0 {
-            return Some("a task's work does not end".into());
+            return Some("a task does not stop".into());
         }
-        self.0.ledger.ping(ALIVE_WITHIN).await.err().map(|error| error.to_string())
+        self.0.ledger.ping(PING_TIMEOUT).await.err().map(|error| error.to_string())
     }
 
-    /// Forgets tasks that were kept for long enough, for ever.
-    pub async fn prune(&self) {
-        let keep = self.0.node.settings().keep_tasks_for;
+    /// Deletes finished tasks after their retention time, forever.
+    pub async fn run_pruning(&self) {
+        let retention = self.0.node.settings().keep_tasks_for;
         loop {
             let now = k8s_openapi::jiff::Timestamp::now();
-            if let Ok(before) = now.checked_sub(keep) {
-                while matches!(self.0.ledger.prune(Moment::from(before)).await, Ok(1..)) {
+            if let Ok(before) = now.checked_sub(retention) {
+                while matches!(self.0.ledger.prune(StoredTime::from(before)).await, Ok(1..)) {
                     tokio::task::yield_now().await;
                 }
             }
-            tokio::time::sleep(PRUNE_EVERY).await;
+            tokio::time::sleep(PRUNE_INTERVAL).await;
         }
     }
 
-    /// Cancels everything and waits for it; false if that took too long.
-    pub async fn end(&self, within: Duration) -> bool {
-        self.0.end.cancel();
-        self.0.under_way.close();
-        tokio::time::timeout(within, self.0.under_way.wait()).await.is_ok()
+    /// Cancels all tasks and waits for them; returns false if they did not end in time.
+    pub async fn shutdown(&self, timeout: Duration) -> bool {
+        self.0.shutdown.cancel();
+        self.0.in_progress.close();
+        tokio::time::timeout(timeout, self.0.in_progress.wait()).await.is_ok()
     }
 }
 
@@ -201,24 +202,24 @@ impl Inner {
         self: Arc<Self>,
         kind: &'static Kind,
         given: Given,
-        params: Option<Json>,
-    ) -> Result<(), Refusal> {
-        match self.ledger.submit(given, self.most).await? {
-            Submitted::Begun(execution) => {
-                self.metrics.begun(kind.task);
-                self.begin(kind, execution, params);
+        params: Option<RawJson>,
+    ) -> Result<(), SubmitError> {
+        match self.ledger.submit(given, self.max_tasks).await? {
+            Submitted::Started(execution) => {
+                self.metrics.task_started(kind.task_type);
+                self.start(kind, execution, params);
                 Ok(())
             }
-            Submitted::Repeated => Ok(()),
-            Submitted::Refused => Err(Refusal::Later(format!(
-                "{} tasks are under way: no more are taken (--max-tasks)",
-                self.most
+            Submitted::AlreadyExists => Ok(()),
+            Submitted::TooManyRunning => Err(SubmitError::Unavailable(format!(
+                "{} tasks are in progress; no more are accepted (--max-tasks)",
+                self.max_tasks
             ))),
         }
     }
 
-    fn begin(self: &Arc<Self>, kind: &'static Kind, execution: Execution, params: Option<Json>) {
-        self.under_way.spawn(self.clone().execute(kind, execution, params));
+    fn start(self: &Arc<Self>, kind: &'static Kind, execution: Execution, params: Option<RawJson>) {
+        self.in_progress.spawn(self.clone().execute(kind, execution, params));
     }
 }
 

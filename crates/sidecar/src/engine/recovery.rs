@@ -1,47 +1,52 @@
-//! What becomes of tasks that a process before this one did not end: a pure function of the ledger.
+//! Recovery of tasks that a previous process did not finish. Pure functions of the ledger.
 
 use api::sidecar_wire::TaskType;
 
-use crate::kinds::{self, Kind, Known, mark_ready};
-use crate::ledger::{Moment, Task};
+use crate::kinds::{self, Kind, KindLookup, mark_ready};
+use crate::ledger::{StoredTime, TaskRow};
 
-/// What becomes of one of them.
+/// What to do with a stranded task.
 #[derive(Debug)]
-pub enum Recovery {
-    /// It is done again.
-    Run(Task, &'static Kind),
-    /// It cannot be done, or must not.
-    Fail(Task, String),
+pub enum RecoveryAction {
+    /// Run it again.
+    Restart(TaskRow, &'static Kind),
+    /// Store it as failed with this error.
+    Fail(TaskRow, String),
 }
 
-/// Those that must be done to their end before anything else: holds.
+/// Returns the stranded holds (`mark-not-ready`). They must finish before anything else starts.
 #[must_use]
-pub fn holds(stranded: &[Task]) -> Vec<Task> {
-    stranded.iter().filter(|task| task.kind == TaskType::MarkNotReady.as_str()).cloned().collect()
+pub fn stranded_holds(stranded: &[TaskRow]) -> Vec<TaskRow> {
+    stranded.iter().filter(|task| task.task_type == TaskType::MarkNotReady.as_str()).cloned().collect()
 }
 
-/// Decides about the rest, when the holds are done. The newest hold counts whatever became of it; when it is not known, every
-/// release counts as older.
+/// Decides about the remaining tasks after the holds have finished. The newest hold counts whatever its state; if it is unknown,
+/// every release counts as older.
 #[must_use]
-pub fn rest<E>(stranded: Vec<Task>, newest_hold: &Result<Option<Moment>, E>) -> Vec<Recovery> {
-    stranded.into_iter().map(|task| one(task, newest_hold)).collect()
+pub fn plan_recovery<E>(
+    stranded: Vec<TaskRow>,
+    newest_hold: &Result<Option<StoredTime>, E>,
+) -> Vec<RecoveryAction> {
+    stranded.into_iter().map(|task| plan_task(task, newest_hold)).collect()
 }
 
-fn one<E>(task: Task, newest_hold: &Result<Option<Moment>, E>) -> Recovery {
-    let is_held = || match newest_hold {
+fn plan_task<E>(task: TaskRow, newest_hold: &Result<Option<StoredTime>, E>) -> RecoveryAction {
+    let is_superseded = || match newest_hold {
         Ok(hold) => hold.as_ref().is_some_and(|hold| *hold >= task.submitted_at),
         Err(_) => true,
     };
-    match kinds::find(&task.kind) {
+    match kinds::find(&task.task_type) {
         None => {
-            let why = format!("no handler registered for task type: {}", task.kind);
-            Recovery::Fail(task, why)
+            let error = format!("no handler registered for task type: {}", task.task_type);
+            RecoveryAction::Fail(task, error)
         }
-        Some(Known::Unsupported(kind, why)) => Recovery::Fail(task, kinds::unsupported(kind, why)),
-        Some(Known::Kind(kind)) if kind.task == TaskType::MarkReady && is_held() => {
-            Recovery::Fail(task, mark_ready::SUPERSEDED.into())
+        Some(KindLookup::Unsupported(task_type, alternative)) => {
+            RecoveryAction::Fail(task, kinds::unsupported_message(task_type, alternative))
         }
-        Some(Known::Kind(kind)) => Recovery::Run(task, kind),
+        Some(KindLookup::Supported(kind)) if kind.task_type == TaskType::MarkReady && is_superseded() => {
+            RecoveryAction::Fail(task, mark_ready::SUPERSEDED.into())
+        }
+        Some(KindLookup::Supported(kind)) => RecoveryAction::Restart(task, kind),
     }
 }
 
@@ -51,10 +56,10 @@ mod tests {
 
     use super::*;
 
-    fn task(kind: &str, second: u32) -> Task {
-        Task {
-            id: format!("{kind}-{second}"),
-            kind: kind.into(),
+    fn task(task_type: &str, second: u32) -> TaskRow {
+        TaskRow {
+            id: format!("{task_type}-{second}"),
+            task_type: task_type.into(),
             state: TaskState::Running,
             run: 1,
             params: None,
@@ -65,39 +70,38 @@ mod tests {
         }
     }
 
-    fn at(second: u32) -> Moment {
-        Moment::read(&format!("2026-05-18T10:00:{second:02}Z")).unwrap()
+    fn at(second: u32) -> StoredTime {
+        StoredTime::parse(&format!("2026-05-18T10:00:{second:02}Z")).unwrap()
     }
 
-    fn decided(kind: &str, hold: Result<Option<Moment>, ()>) -> Result<(), String> {
-        match rest(vec![task(kind, 5)], &hold).pop().unwrap() {
-            Recovery::Run(..) => Ok(()),
-            Recovery::Fail(_, why) => Err(why),
+    fn plan(task_type: &str, hold: Result<Option<StoredTime>, ()>) -> Result<(), String> {
+        match plan_recovery(vec![task(task_type, 5)], &hold).pop().unwrap() {
+            RecoveryAction::Restart(..) => Ok(()),
+            RecoveryAction::Fail(_, error) => Err(error),
         }
     }
 
-    /// HOLD-01 to HOLD-04.
     #[test]
-    fn a_stranded_release_is_done_again_only_when_it_is_newer_than_every_hold() {
-        assert_eq!(decided("mark-ready", Ok(None)), Ok(()));
-        assert_eq!(decided("mark-ready", Ok(Some(at(4)))), Ok(()));
+    fn stranded_release_restarts_only_if_newer_than_every_hold() {
+        assert_eq!(plan("mark-ready", Ok(None)), Ok(()));
+        assert_eq!(plan("mark-ready", Ok(Some(at(4)))), Ok(()));
         for hold in [Ok(Some(at(5))), Ok(Some(at(6))), Err(())] {
-            assert_eq!(decided("mark-ready", hold.clone()), Err("superseded by hold".into()));
-            assert_eq!(decided("mark-not-ready", hold), Ok(()), "only releases are held");
+            assert_eq!(plan("mark-ready", hold.clone()), Err("superseded by hold".into()));
+            assert_eq!(plan("mark-not-ready", hold), Ok(()), "holds are never superseded");
         }
     }
 
     #[test]
-    fn what_cannot_be_done_fails_with_a_reason() {
-        assert_eq!(decided("mine", Ok(None)), Err("no handler registered for task type: mine".into()));
-        let refused = decided("gov-vote", Ok(None)).unwrap_err();
-        assert!(refused.starts_with("gov-vote is not supported by this build"), "{refused}");
+    fn unknown_and_unsupported_types_fail() {
+        assert_eq!(plan("mine", Ok(None)), Err("no handler registered for task type: mine".into()));
+        let error = plan("gov-vote", Ok(None)).unwrap_err();
+        assert!(error.starts_with("gov-vote is not supported by this build"), "{error}");
     }
 
     #[test]
-    fn holds_come_first() {
+    fn stranded_holds_returns_only_holds() {
         let stranded = [task("mark-ready", 1), task("mark-not-ready", 2), task("reset-data", 3)];
-        let holds = holds(&stranded);
-        assert_eq!(holds.iter().map(|hold| hold.kind.as_str()).collect::<Vec<_>>(), ["mark-not-ready"]);
+        let holds = stranded_holds(&stranded);
+        assert_eq!(holds.iter().map(|hold| hold.task_type.as_str()).collect::<Vec<_>>(), ["mark-not-ready"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The engine with tasks that do not keep their part. The kinds of this build are tried in `tests/sidecar`.
+//! Engine tests with misbehaving task kinds. The supported kinds are tested in `tests/sidecar`.
 
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
@@ -7,17 +7,17 @@ use api::sidecar_wire::{TaskState, TaskType};
 use serde_json::json;
 
 use super::*;
-use crate::kinds::{Doing, Failure, Limit, Outcome, Resource, Work};
-use crate::ledger::Keeper;
-use crate::settings::{Authn, Bucket, Settings};
+use crate::kinds::{Deadline, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
+use crate::ledger::LedgerThread;
+use crate::settings::{AuthnMode, Bucket, Settings};
 
-struct Ground {
+struct Fixture {
     engine: Engine,
-    _keeper: Keeper,
+    _ledger_thread: LedgerThread,
     _home: tempfile::TempDir,
 }
 
-fn ground() -> Ground {
+fn fixture() -> Fixture {
     let home = tempfile::tempdir().unwrap();
     let settings = Settings {
         home: home.path().into(),
@@ -26,7 +26,7 @@ fn ground() -> Ground {
         snapshots: Bucket::default(),
         node_rpc: "http://127.0.0.1:1".into(),
         port: 1,
-        authn: Authn::Unauthenticated,
+        authn: AuthnMode::Unauthenticated,
         snapshot_upload_interval: Duration::from_secs(1),
         snapshot_upload_timeout: Duration::from_secs(1),
         snapshot_max_bytes: 1,
@@ -36,31 +36,31 @@ fn ground() -> Ground {
         log_level: String::new(),
         log_format: Default::default(),
     };
-    let end = CancellationToken::new();
-    let (ledger, keeper) = Ledger::open(&home.path().join(ledger::FILE), end.clone()).unwrap();
+    let shutdown = CancellationToken::new();
+    let (ledger, ledger_thread) = Ledger::open(&home.path().join(ledger::FILE), shutdown.clone()).unwrap();
     let node = Arc::new(Node::new(Arc::new(settings), ledger, Metrics::new()));
-    Ground { engine: Engine::new(node, end), _keeper: keeper, _home: home }
+    Fixture { engine: Engine::new(node, shutdown), _ledger_thread: ledger_thread, _home: home }
 }
 
-impl Ground {
-    /// Gives a task of a kind that no build has, and returns its id.
-    async fn begin(&self, kind: &'static Kind) -> String {
+impl Fixture {
+    /// Submits a task of a test kind and returns its ID.
+    async fn submit(&self, kind: &'static Kind) -> String {
         let id = uuid::Uuid::new_v4().to_string();
-        self.begin_as(&id, kind).await;
+        self.submit_as(&id, kind).await;
         id
     }
 
-    async fn begin_as(&self, id: &str, kind: &'static Kind) {
-        let given = Given { id: id.to_owned(), kind: kind.task, params: None, caller: None };
+    async fn submit_as(&self, id: &str, kind: &'static Kind) {
+        let given = Given { id: id.to_owned(), kind: kind.task_type, params: None, caller: None };
         self.engine.0.clone().submit(kind, given, None).await.unwrap();
     }
 
-    async fn get(&self, id: &str) -> Option<Task> {
+    async fn get(&self, id: &str) -> Option<TaskRow> {
         self.engine.get(id).await.unwrap()
     }
 
-    async fn ended(&self, id: &str) -> Task {
-        testbed::harness::wait::until("an end", Duration::from_secs(10), || async {
+    async fn wait_finished(&self, id: &str) -> TaskRow {
+        testbed::harness::wait::until("the task to finish", Duration::from_secs(10), || async {
             match self.get(id).await {
                 Some(task) if task.state != TaskState::Running => Ok(task),
                 other => Err(format!("{other:?}")),
@@ -71,110 +71,111 @@ impl Ground {
     }
 }
 
-const fn kind(limit: Limit, run: fn(Work) -> Doing) -> Kind {
-    Kind { task: TaskType::ResetData, changes: &[Resource::Data], limit, waits: false, run }
+const fn kind(deadline: Deadline, run: fn(TaskContext) -> TaskFuture) -> Kind {
+    Kind { task_type: TaskType::ResetData, locks: &[Resource::Data], deadline, mostly_waits: false, run }
 }
 
-const LONG: Limit = Limit::Within(Duration::from_secs(60));
+const LONG: Deadline = Deadline::After(Duration::from_secs(60));
 
 #[tokio::test]
-async fn a_task_that_panics_fails_and_the_engine_lives() {
-    fn explode() -> Outcome {
+async fn panicking_task_fails_and_engine_survives() {
+    fn explode() -> TaskOutcome {
         panic!("boom {}", 1)
     }
     const PANICS: Kind = kind(LONG, |_| Box::pin(async { explode() }));
-    const PANICS_ON_A_THREAD: Kind = kind(LONG, |work| {
-        Box::pin(async move { work.blocking::<()>(|| panic!("bang")).await.map(|()| None) })
+    const PANICS_ON_THREAD: Kind = kind(LONG, |ctx| {
+        Box::pin(async move { ctx.blocking::<()>(|| panic!("bang")).await.map(|()| None) })
     });
-    let ground = ground();
-    let (first, second) = (ground.begin(&PANICS).await, ground.begin(&PANICS_ON_A_THREAD).await);
-    assert_eq!(ground.ended(&first).await.error, "task handler panicked: boom 1");
-    assert_eq!(ground.ended(&second).await.error, "task handler panicked: bang");
-    let metrics = ground.engine.node().metrics().text();
+    let fixture = fixture();
+    let (first, second) = (fixture.submit(&PANICS).await, fixture.submit(&PANICS_ON_THREAD).await);
+    assert_eq!(fixture.wait_finished(&first).await.error, "task handler panicked: boom 1");
+    assert_eq!(fixture.wait_finished(&second).await.error, "task handler panicked: bang");
+    let metrics = fixture.engine.node().metrics().encode();
     assert!(metrics.contains("seictl_task_panics_total{type=\"reset-data\"} 2"), "{metrics}");
-    assert_eq!(ground.engine.hung().await, None);
+    assert_eq!(fixture.engine.liveness_failure().await, None);
 }
 
 #[tokio::test]
-async fn a_deadline_is_stored_as_a_failure() {
+async fn exceeded_deadline_is_stored_as_failure() {
     const WAITS: Kind =
-        kind(Limit::Within(Duration::from_millis(50)), |_| Box::pin(std::future::pending::<Outcome>()));
-    let ground = ground();
-    let id = ground.begin(&WAITS).await;
-    let task = ground.ended(&id).await;
+        kind(Deadline::After(Duration::from_millis(50)), |_| Box::pin(std::future::pending::<TaskOutcome>()));
+    let fixture = fixture();
+    let id = fixture.submit(&WAITS).await;
+    let task = fixture.wait_finished(&id).await;
     assert!(task.error.starts_with("deadline exceeded"), "{}", task.error);
 }
 
 #[tokio::test]
-async fn results_are_stored_on_success_and_on_failure() {
+async fn results_are_stored_on_success_and_failure() {
     const RETURNS: Kind = kind(LONG, |_| Box::pin(async { Ok(Some(json!({"a": 1}))) }));
     const NOTHING: Kind = kind(LONG, |_| Box::pin(async { Ok(Some(json!(null))) }));
-    const FAILS: Kind =
-        kind(LONG, |_| Box::pin(async { Err(Failure { result: Some(json!([2])), ..Failure::new("no") }) }));
-    let ground = ground();
+    const FAILS: Kind = kind(LONG, |_| {
+        Box::pin(async { Err(TaskError { result: Some(json!([2])), ..TaskError::new("no") }) })
+    });
+    let fixture = fixture();
     for (kind, result, error) in
         [(&RETURNS, Some("{\"a\":1}"), ""), (&NOTHING, None, ""), (&FAILS, Some("[2]"), "no")]
     {
-        let id = ground.begin(kind).await;
-        let task = ground.ended(&id).await;
+        let id = fixture.submit(kind).await;
+        let task = fixture.wait_finished(&id).await;
         assert_eq!((task.result.as_ref().map(|json| json.get()), task.error.as_str()), (result, error));
     }
 }
 
 #[tokio::test]
-async fn an_error_under_cancellation_is_not_stored_and_a_success_is() {
-    const FAILS_WHEN_CANCELLED: Kind = kind(LONG, |work| {
+async fn error_after_cancellation_is_not_stored_but_success_is() {
+    const HANGS_WHEN_CANCELLED: Kind = kind(LONG, |ctx| {
         Box::pin(async move {
-            work.execution.token.cancelled().await;
-            std::future::pending::<Outcome>().await
+            ctx.execution.token.cancelled().await;
+            std::future::pending::<TaskOutcome>().await
         })
     });
-    const NOTICES: Kind = Kind {
-        changes: &[],
-        ..kind(LONG, |work| {
+    const FAILS_WHEN_CANCELLED: Kind = Kind {
+        locks: &[],
+        ..kind(LONG, |ctx| {
             Box::pin(async move {
-                work.execution.token.cancelled().await;
-                work.check().map(|()| None)
+                ctx.execution.token.cancelled().await;
+                ctx.check_cancelled().map(|()| None)
             })
         })
     };
-    const DONE_WHEN_CANCELLED: Kind = Kind {
-        changes: &[],
-        ..kind(LONG, |work| {
+    const COMPLETES_WHEN_CANCELLED: Kind = Kind {
+        locks: &[],
+        ..kind(LONG, |ctx| {
             Box::pin(async move {
-                work.execution.token.cancelled().await;
+                ctx.execution.token.cancelled().await;
                 Ok(None)
             })
         })
     };
-    let ground = ground();
-    let (fails, done) = (ground.begin(&FAILS_WHEN_CANCELLED).await, ground.begin(&DONE_WHEN_CANCELLED).await);
-    let notices = ground.begin(&NOTICES).await;
-    let deleted = ground.begin(&DONE_WHEN_CANCELLED).await;
-    assert!(ground.engine.delete(&deleted).await.unwrap());
-    assert!(ground.engine.end(Duration::from_secs(10)).await, "a shutdown waits for all");
-    assert_eq!(ground.get(&fails).await.unwrap().state, TaskState::Running, "the next start does it again");
-    assert_eq!(ground.get(&notices).await.unwrap().state, TaskState::Running, "it was told to end, and did");
-    assert_eq!(ground.get(&done).await.unwrap().state, TaskState::Completed);
-    assert!(ground.get(&deleted).await.is_none(), "what was deleted stays deleted");
+    let fixture = fixture();
+    let (hangs, completes) = (fixture.submit(&HANGS_WHEN_CANCELLED).await, fixture.submit(&COMPLETES_WHEN_CANCELLED).await);
+    let fails = fixture.submit(&FAILS_WHEN_CANCELLED).await;
+    let deleted = fixture.submit(&COMPLETES_WHEN_CANCELLED).await;
+    assert!(fixture.engine.delete(&deleted).await.unwrap());
+    assert!(fixture.engine.shutdown(Duration::from_secs(10)).await, "shutdown waits for all tasks");
+    assert_eq!(fixture.get(&hangs).await.unwrap().state, TaskState::Running, "the next start runs it again");
+    assert_eq!(fixture.get(&fails).await.unwrap().state, TaskState::Running, "an error after cancellation");
+    assert_eq!(fixture.get(&completes).await.unwrap().state, TaskState::Completed);
+    assert!(fixture.get(&deleted).await.is_none(), "a deleted task stays deleted");
 }
 
-/// Waits for the work of a task to come as far as this, or lets it go on.
+/// Waits at a barrier together with the task.
 async fn meet(barrier: &'static Barrier) {
     tokio::task::spawn_blocking(|| barrier.wait()).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_deleted_task_ends_nothing_and_holds_its_lock_until_it_is_over() {
+async fn deleted_task_keeps_its_lock_until_its_threads_end() {
     static ORDER: Mutex<Vec<&str>> = Mutex::new(Vec::new());
-    static HAS_BEGUN: Barrier = Barrier::new(2);
+    static STARTED: Barrier = Barrier::new(2);
     static MAY_END: Barrier = Barrier::new(2);
-    const LINGERS: Kind = kind(LONG, |work| {
+    const LINGERS: Kind = kind(LONG, |ctx| {
         Box::pin(async move {
-            work.blocking(|| {
-                HAS_BEGUN.wait();
+            ctx.blocking(|| {
+                STARTED.wait();
                 MAY_END.wait();
-                ORDER.lock().unwrap().push("the first is over");
+                ORDER.lock().unwrap().push("first ended");
                 Ok(None)
             })
             .await
@@ -182,57 +183,57 @@ async fn what_is_left_of_a_deleted_task_ends_nothing_and_holds_its_lock_until_it
     });
     const FOLLOWS: Kind = kind(LONG, |_| {
         Box::pin(async {
-            ORDER.lock().unwrap().push("the second begins");
+            ORDER.lock().unwrap().push("second started");
             Ok(Some(json!("second")))
         })
     });
-    let ground = ground();
-    let id = ground.begin(&LINGERS).await;
-    meet(&HAS_BEGUN).await;
-    assert!(ground.engine.delete(&id).await.unwrap());
-    ground.begin_as(&id, &FOLLOWS).await;
-    let nothing_yet = || async {
+    let fixture = fixture();
+    let id = fixture.submit(&LINGERS).await;
+    meet(&STARTED).await;
+    assert!(fixture.engine.delete(&id).await.unwrap());
+    fixture.submit_as(&id, &FOLLOWS).await;
+    let nothing_ran = || async {
         let order = ORDER.lock().unwrap().clone();
         if order.is_empty() { Ok(()) } else { Err(format!("{order:?}")) }
     };
-    testbed::harness::wait::throughout("the second waits", Duration::from_millis(200), nothing_yet)
+    testbed::harness::wait::throughout("the second task to wait", Duration::from_millis(200), nothing_ran)
         .await
         .unwrap();
     meet(&MAY_END).await;
-    let task = ground.ended(&id).await;
+    let task = fixture.wait_finished(&id).await;
     assert_eq!((task.run, task.result.map(|json| json.get().to_owned()).as_deref()), (1, Some("\"second\"")));
-    assert_eq!(*ORDER.lock().unwrap(), ["the first is over", "the second begins"]);
+    assert_eq!(*ORDER.lock().unwrap(), ["first ended", "second started"]);
 }
 
 #[tokio::test]
-async fn work_that_does_not_end_is_told_by_livez_until_it_does() {
+async fn stuck_threads_are_reported_by_liveness() {
     static MAY_END: Barrier = Barrier::new(2);
-    const DEAF: Kind = kind(Limit::Within(Duration::from_millis(10)), |work| {
+    const STUCK: Kind = kind(Deadline::After(Duration::from_millis(10)), |ctx| {
         Box::pin(async move {
-            let slow = || {
+            let stuck = || {
                 MAY_END.wait();
                 Ok(None)
             };
-            work.blocking(slow).await
+            ctx.blocking(stuck).await
         })
     });
-    let ground = ground();
-    let id = ground.begin(&DEAF).await;
-    assert!(ground.ended(&id).await.error.starts_with("deadline exceeded"));
-    assert_eq!(ground.engine.hung().await.as_deref(), Some("a task's work does not end"));
+    let fixture = fixture();
+    let id = fixture.submit(&STUCK).await;
+    assert!(fixture.wait_finished(&id).await.error.starts_with("deadline exceeded"));
+    assert_eq!(fixture.engine.liveness_failure().await.as_deref(), Some("a task does not stop"));
     meet(&MAY_END).await;
-    testbed::harness::wait::until("its end", Duration::from_secs(10), || async {
-        ground.engine.hung().await.map_or(Ok(()), Err)
+    testbed::harness::wait::until("the threads to end", Duration::from_secs(10), || async {
+        fixture.engine.liveness_failure().await.map_or(Ok(()), Err)
     })
     .await
     .unwrap();
 }
 
 #[tokio::test]
-async fn many_submissions_share_the_disk_and_each_is_on_it() {
-    let ground = ground();
-    let begin = Instant::now();
-    let ledger = ground.engine.0.ledger.clone();
+async fn concurrent_submissions_get_distinct_times() {
+    let fixture = fixture();
+    let start = Instant::now();
+    let ledger = fixture.engine.0.ledger.clone();
     let all = (0..300).map(|_| {
         let given = Given {
             id: uuid::Uuid::new_v4().to_string(),
@@ -242,9 +243,9 @@ async fn many_submissions_share_the_disk_and_each_is_on_it() {
         };
         ledger.submit(given, 1000)
     });
-    let done = futures_util::future::join_all(all).await;
-    assert!(done.iter().all(|done| matches!(done, Ok(Submitted::Begun(_)))), "{:?}", begin.elapsed());
+    let outcomes = futures_util::future::join_all(all).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(Submitted::Started(_)))), "{:?}", start.elapsed());
     let times: std::collections::BTreeSet<_> =
         ledger.running().await.unwrap().into_iter().map(|task| task.submitted_at).collect();
-    assert_eq!(times.len(), 300, "each has a time of its own");
+    assert_eq!(times.len(), 300, "submission times are unique");
 }

@@ -1,12 +1,12 @@
-//! The HTTP API: HTTP/1.0 and 1.1 in the clear.
+//! The HTTP API: HTTP/1.0 and HTTP/1.1 without TLS.
 
-mod answer;
 mod authn;
-mod io;
 pub mod openapi;
 mod path;
-mod route;
-mod submission;
+mod response;
+mod router;
+mod task_request;
+mod timeout_io;
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,21 +21,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::io::{Limited, Phase};
-use self::route::Router;
+use self::router::Router;
+use self::timeout_io::{ConnectionPhase, TimeoutStream};
 use crate::engine::Engine;
 use crate::metrics::Metrics;
 
-/// The longest head of a request.
-const LONGEST_HEAD: usize = 32 << 10;
+/// The largest accepted request head.
+const MAX_HEAD: usize = 32 << 10;
 
-/// Connections at once. Above that, others wait to be accepted.
-const CONNECTIONS: usize = 256;
+/// Maximum number of connections; further ones wait in the accept queue.
+const MAX_CONNECTIONS: usize = 256;
 
-/// After a failure to accept, such as too many open files: else the loop spins.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Pause after a failed accept, for example with too many open files, to avoid a busy loop.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Listens. Where there is no IPv6, on all addresses of IPv4.
+/// Binds the listener. Falls back to IPv4 if the host has no IPv6.
 pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     match TcpListener::bind(address).await {
         Err(_) if address.is_ipv6() => TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await,
@@ -43,23 +43,23 @@ pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     }
 }
 
-/// Serves until the token is cancelled; then requests that are under way are answered, and connections close.
-pub async fn serve(listener: TcpListener, engine: Engine, metrics: Metrics, end: CancellationToken) {
+/// Serves until `shutdown` is cancelled, then finishes the requests in progress and closes all connections.
+pub async fn serve(listener: TcpListener, engine: Engine, metrics: Metrics, shutdown: CancellationToken) {
     let router = Router { engine, metrics };
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
-            () = end.cancelled() => break,
-            accepted = accept(&listener, &places) => accepted,
+            () = shutdown.cancelled() => break,
+            accepted = accept(&listener, &slots) => accepted,
         };
         match accepted {
-            Ok((stream, place)) => {
-                connections.spawn(connection(stream, place, router.clone(), end.clone()));
+            Ok((stream, slot)) => {
+                connections.spawn(serve_connection(stream, slot, router.clone(), shutdown.clone()));
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_AGAIN).await;
+                tracing::warn!(%error, "accept failed");
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
@@ -70,44 +70,44 @@ pub async fn serve(listener: TcpListener, engine: Engine, metrics: Metrics, end:
 
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    slots: &Arc<Semaphore>,
 ) -> std::io::Result<(TcpStream, Option<OwnedSemaphorePermit>)> {
-    // It is never closed.
-    let place = places.clone().acquire_owned().await.ok();
+    // Never closed.
+    let slot = slots.clone().acquire_owned().await.ok();
     let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+    Ok((stream, slot))
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
-    place: Option<OwnedSemaphorePermit>,
+    slot: Option<OwnedSemaphorePermit>,
     router: Router,
-    end: CancellationToken,
+    shutdown: CancellationToken,
 ) {
-    // Only slower without it.
+    // An optimization only.
     let _ = stream.set_nodelay(true);
-    let phase = Phase::default();
-    let io = TokioIo::new(Limited::new(stream, phase.clone()));
+    let phase = ConnectionPhase::default();
+    let io = TokioIo::new(TimeoutStream::new(stream, phase.clone()));
     let service = service_fn(move |request| {
         let (router, phase) = (router.clone(), phase.clone());
         async move {
-            phase.answering();
-            let answer = router.answer(request).await;
-            phase.idle();
-            Ok::<_, Infallible>(answer)
+            phase.set_responding();
+            let response = router.handle(request).await;
+            phase.set_idle();
+            Ok::<_, Infallible>(response)
         }
     });
-    let served = http1::Builder::new().max_buf_size(LONGEST_HEAD).serve_connection(io, service);
-    tokio::pin!(served);
-    let ended = tokio::select! {
-        ended = served.as_mut() => ended,
-        () = end.cancelled() => {
-            served.as_mut().graceful_shutdown();
-            served.await
+    let connection = http1::Builder::new().max_buf_size(MAX_HEAD).serve_connection(io, service);
+    tokio::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
         }
     };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke");
+    if let Err(error) = result {
+        tracing::debug!(%error, "connection error");
     }
-    drop(place);
+    drop(slot);
 }

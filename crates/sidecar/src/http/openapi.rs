@@ -1,54 +1,54 @@
-//! The API, described for programs. The file is made from here, and a test asks the server for everything that it names.
+//! The OpenAPI document. A test checks that the server behaves as documented.
 
 use api::sidecar_wire::{TaskType, path};
 use serde_json::{Value, json};
 
-/// The document (OpenAPI 3.1).
+/// Returns the OpenAPI 3.1 document.
 #[must_use]
 pub fn document() -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {
-            "title": "Sidecar of a Sei node",
+            "title": "Sei node sidecar",
             "version": "0.8.0",
-            "description": "Takes tasks, does them, and says what became of them. Errors of the ledger are 503 with Retry-After.",
+            "description": "Runs tasks on a node and reports their results. Ledger failures return 503 with Retry-After.",
         },
         "paths": {
-            path::HEALTHZ: { "get": { "summary": "Whether seid may start", "responses": { "200": empty("It may"), "503": empty("Not yet") } } },
-            path::STARTUPZ: { "get": { "summary": "The same as healthz", "responses": { "200": empty("It may"), "503": empty("Not yet") } } },
+            path::HEALTHZ: { "get": { "summary": "Report whether seid may start", "responses": { "200": empty("seid may start"), "503": empty("seid must not start yet") } } },
+            path::STARTUPZ: { "get": { "summary": "Same as /v0/healthz", "responses": { "200": empty("seid may start"), "503": empty("seid must not start yet") } } },
             path::LIVEZ: { "get": {
-                "summary": "Whether the sidecar works",
-                "parameters": [{ "name": "verbose", "in": "query", "schema": { "const": "1" }, "description": "Say which check failed" }],
-                "responses": { "200": empty("It works"), "503": answer("It hangs: restart it", "Error") },
+                "summary": "Report whether the sidecar is alive",
+                "parameters": [{ "name": "verbose", "in": "query", "schema": { "const": "1" }, "description": "Name the failed check" }],
+                "responses": { "200": empty("Alive"), "503": response("Not alive: restart the sidecar", "Error") },
             } },
-            path::METRICS: { "get": { "summary": "Metrics", "responses": { "200": { "description": "OpenMetrics", "content": { "application/openmetrics-text": { "schema": { "type": "string" } } } } } } },
-            path::STATUS: { "get": { "summary": "Whether seid may start, in words", "responses": { "200": answer("As it is", "Status") } } },
-            path::NODE_ID: { "get": { "summary": "Who the node is among its peers", "responses": {
-                "200": answer("Its id", "NodeId"), "500": answer("There is no key, or none that can be read", "Error"),
+            path::METRICS: { "get": { "summary": "Get metrics", "responses": { "200": { "description": "Metrics in OpenMetrics format", "content": { "application/openmetrics-text": { "schema": { "type": "string" } } } } } } },
+            path::STATUS: { "get": { "summary": "Get the status of the sidecar", "responses": { "200": response("The status", "Status") } } },
+            path::NODE_ID: { "get": { "summary": "Get the node ID", "responses": {
+                "200": response("The node ID", "NodeId"), "500": response("The node key is missing or invalid", "Error"),
             } } },
             path::TASKS: {
-                "get": { "summary": "The newest hundred tasks, the newest first", "responses": {
-                    "200": { "description": "The tasks", "content": { "application/json": { "schema": { "type": "array", "items": reference("Task") } } } },
-                    "503": answer("The ledger does not answer", "Error"),
+                "get": { "summary": "List the newest 100 tasks, newest first", "responses": {
+                    "200": { "description": "The tasks", "content": { "application/json": { "schema": { "type": "array", "items": reference("TaskResult") } } } },
+                    "503": response("Ledger unavailable", "Error"),
                 } },
                 "post": {
-                    "summary": "Give a task. The same id is the same task: only what failed is begun again",
-                    "requestBody": { "required": true, "content": { "application/json": { "schema": reference("Submission") } } },
+                    "summary": "Submit a task. Submitting an existing ID has no effect unless that task failed; then it runs again",
+                    "requestBody": { "required": true, "content": { "application/json": { "schema": reference("TaskRequest") } } },
                     "responses": {
-                        "201": answer("It is stored: new, known already, or begun again", "Submitted"),
-                        "400": answer("It is none, or none that this build does", "Error"),
-                        "413": answer("It is too large", "Error"),
-                        "503": answer("It could not be stored, or too many are under way", "Error"),
+                        "201": response("The task is stored: it is new, exists already, or runs again", "SubmittedTask"),
+                        "400": response("Invalid request, or unsupported task type", "Error"),
+                        "413": response("Request body too large", "Error"),
+                        "503": response("Ledger unavailable, or too many tasks in progress", "Error"),
                     },
                 },
             },
             "/v0/tasks/{id}": {
                 "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string", "format": "uuid" } }],
-                "get": { "summary": "One task", "responses": {
-                    "200": answer("What is known of it", "Task"), "404": answer("There is none", "Error"), "503": answer("The ledger does not answer", "Error"),
+                "get": { "summary": "Get a task", "responses": {
+                    "200": response("The task", "TaskResult"), "404": response("Task not found", "Error"), "503": response("Ledger unavailable", "Error"),
                 } },
-                "delete": { "summary": "Cancel a task and forget it", "responses": {
-                    "204": empty("It is gone"), "404": answer("There is none", "Error"), "503": answer("It could not be removed, and goes on", "Error"),
+                "delete": { "summary": "Cancel and delete a task", "responses": {
+                    "204": empty("Deleted"), "404": response("Task not found", "Error"), "503": response("Ledger unavailable; the task was not deleted and continues", "Error"),
                 } },
             },
         },
@@ -57,23 +57,23 @@ pub fn document() -> Value {
 }
 
 fn schemas() -> Value {
-    let kinds: Vec<&str> = TaskType::ALL.iter().map(|kind| kind.as_str()).collect();
+    let task_types: Vec<&str> = TaskType::ALL.iter().map(|task_type| task_type.as_str()).collect();
     let id = json!({ "type": "string", "format": "uuid" });
     let time = json!({ "type": "string", "format": "date-time" });
     json!({
         "Error": object(&["error"], &json!({ "error": { "type": "string" } })),
         "Status": object(&["status"], &json!({ "status": { "enum": ["Initializing", "Ready"] } })),
         "NodeId": object(&["nodeId"], &json!({ "nodeId": { "type": "string", "pattern": "^[0-9a-f]{40}$" } })),
-        "Submitted": object(&["id"], &json!({ "id": id })),
-        "Submission": object(&["type"], &json!({ "id": id, "type": { "enum": kinds }, "params": { "type": "object" } })),
-        "Task": object(&["id", "type", "status", "run", "submittedAt"], &json!({
+        "SubmittedTask": object(&["id"], &json!({ "id": id })),
+        "TaskRequest": object(&["type"], &json!({ "id": id, "type": { "enum": task_types }, "params": { "type": "object" } })),
+        "TaskResult": object(&["id", "type", "status", "run", "submittedAt"], &json!({
             "id": id,
             "type": { "type": "string" },
             "status": { "enum": ["running", "completed", "failed"] },
-            "run": { "type": "integer", "minimum": 1, "description": "Which attempt this is" },
+            "run": { "type": "integer", "minimum": 1, "description": "The attempt, starting at 1" },
             "params": { "type": "object" },
-            "result": { "description": "What it returned; while it runs, how far it is" },
-            "error": { "type": "string", "description": "Why it failed" },
+            "result": { "description": "The result; the progress while the task runs" },
+            "error": { "type": "string", "description": "Why the task failed" },
             "submittedAt": time,
             "completedAt": time,
         })),
@@ -88,7 +88,7 @@ fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
-fn answer(description: &str, schema: &str) -> Value {
+fn response(description: &str, schema: &str) -> Value {
     json!({ "description": description, "content": { "application/json": { "schema": reference(schema) } } })
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_what_the_code_says() -> testbed::Result<()> {
+    fn openapi_document_is_up_to_date() -> testbed::Result<()> {
         let text = serde_json::to_string_pretty(&document()).unwrap() + "\n";
         testbed::harness::generated::check("docs/reference/sidecar-openapi.json", &text)
     }

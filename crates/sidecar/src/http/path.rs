@@ -1,7 +1,7 @@
-//! Paths of requests, as Go's router sees them.
+//! Request paths, decoded and cleaned like Go's `http.ServeMux`.
 
-/// A path without its percent signs. One that cannot be read is itself.
-pub(super) fn decoded(path: &str) -> String {
+/// Percent-decodes a path; returns it unchanged if it is malformed.
+pub(super) fn decode(path: &str) -> String {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {
@@ -17,17 +17,17 @@ pub(super) fn decoded(path: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Where a path with empty or dotted parts should have gone to, if it has any.
-pub(super) fn cleaned(path: &str) -> Option<String> {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
+/// Returns the clean form of a path with empty, `.` or `..` segments; `None` if it is clean.
+pub(super) fn clean(path: &str) -> Option<String> {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
             "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
         }
     }
-    let mut clean = format!("/{}", parts.join("/"));
+    let mut clean = format!("/{}", segments.join("/"));
     if path.ends_with('/') && clean != "/" {
         clean.push('/');
     }
@@ -39,27 +39,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_decoded_once() {
-        assert_eq!(decoded("/v0/%68ealthz"), "/v0/healthz");
-        assert_eq!(decoded("/v0/%2568ealthz"), "/v0/%68ealthz");
-        for odd in ["/a%", "/a%4", "/a%zz", "/a%ff"] {
-            assert_eq!(decoded(odd), odd);
+    fn decode_runs_once_and_keeps_malformed_paths() {
+        assert_eq!(decode("/v0/%68ealthz"), "/v0/healthz");
+        assert_eq!(decode("/v0/%2568ealthz"), "/v0/%68ealthz");
+        for malformed in ["/a%", "/a%4", "/a%zz", "/a%ff"] {
+            assert_eq!(decode(malformed), malformed);
         }
     }
 
     #[test]
-    fn paths_that_are_not_clean_are_sent_elsewhere() {
-        for (path, clean) in [
+    fn clean_removes_empty_and_dot_segments() {
+        for (path, expected) in [
             ("//v0/tasks", "/v0/tasks"),
             ("/v0//tasks", "/v0/tasks"),
             ("/v0/../v0/tasks", "/v0/tasks"),
             ("/v0/./tasks/", "/v0/tasks/"),
             ("/../..", "/"),
         ] {
-            assert_eq!(cleaned(path).as_deref(), Some(clean), "{path}");
+            assert_eq!(clean(path).as_deref(), Some(expected), "{path}");
         }
         for path in ["/", "/v0/tasks", "/v0/tasks/"] {
-            assert_eq!(cleaned(path), None, "{path}");
+            assert_eq!(clean(path), None, "{path}");
         }
     }
 }

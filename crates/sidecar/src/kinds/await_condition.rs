@@ -1,31 +1,31 @@
-//! `await-condition`: waits for a height, or until the node has caught up; then, if asked to, stops seid.
+//! `await-condition`: waits for a block height or until the node has caught up, then optionally stops seid.
 
 use std::time::Duration;
 
 use api::sidecar_wire::TaskType;
 use serde::Deserialize;
 
-use super::{Doing, Failure, Kind, Limit, Outcome, Work};
+use super::{Deadline, Kind, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use crate::node::{process, rpc};
 
-/// Time between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Time between two status requests.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long seid may take to stop at the height before it is killed: after it, blocks would differ.
-const STOPS_WITHIN: Duration = Duration::from_secs(30);
+/// How long seid may take to stop before it is killed. A seid that runs past the target height produces other blocks.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A halt may be weeks ahead; a wait for something that never comes must end nevertheless.
-const LONGEST: Duration = Duration::from_secs(60 * 24 * 3600);
+/// A halt height may be weeks ahead; a condition that never becomes true still needs an end.
+const MAX_WAIT: Duration = Duration::from_secs(60 * 24 * 3600);
 
 pub(super) const KIND: Kind = Kind {
-    task: TaskType::AwaitCondition,
-    changes: &[],
-    limit: Limit::Within(LONGEST),
-    waits: true,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::AwaitCondition,
+    locks: &[],
+    deadline: Deadline::After(MAX_WAIT),
+    mostly_waits: true,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-/// As text: an unknown action is told when the condition was met, as upstream does.
+/// `action` is a string: as in upstream, an unknown action is reported only after the condition is met.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Params {
@@ -39,61 +39,63 @@ enum Condition {
     CaughtUp,
 }
 
-async fn run(work: Work) -> Outcome {
-    let params: Params = work.params()?;
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let params: Params = ctx.params()?;
     let condition = match params.condition.as_str() {
         "height" if params.target_height > 0 => Condition::Height(params.target_height),
-        "height" => return Err(Failure::new("targetHeight must be above 0")),
+        "height" => return Err(TaskError::new("targetHeight must be above 0")),
         "catchingUp" => Condition::CaughtUp,
-        "" => return Err(Failure::new("condition is required: height or catchingUp")),
+        "" => return Err(TaskError::new("condition is required: height or catchingUp")),
         other => {
-            return Err(Failure::new(format_args!("unknown condition {other:?}: use height or catchingUp")));
+            return Err(TaskError::new(format_args!(
+                "unknown condition {other:?}: use height or catchingUp"
+            )));
         }
     };
-    wait(&work, &condition).await;
+    wait(&ctx, &condition).await;
     match params.action.as_str() {
         "" => Ok(None),
         "SIGTERM_SEID" => stop().await.map(|()| None),
-        other => Err(Failure::new(format_args!("unknown action {other:?}: use SIGTERM_SEID"))),
+        other => Err(TaskError::new(format_args!("unknown action {other:?}: use SIGTERM_SEID"))),
     }
 }
 
-async fn wait(work: &Work, condition: &Condition) {
+async fn wait(ctx: &TaskContext, condition: &Condition) {
     let mut last_error = String::new();
     loop {
-        let look = tokio::time::Instant::now() + LOOK_EVERY;
-        match rpc::status(&work.node.settings().node_rpc, rpc::QUICK).await {
+        let next_poll = tokio::time::Instant::now() + POLL_INTERVAL;
+        match rpc::status(&ctx.node.settings().node_rpc, rpc::PROBE_TIMEOUT).await {
             Ok(status) => {
                 last_error.clear();
-                let met = match condition {
+                let is_met = match condition {
                     Condition::Height(height) => status.height >= *height,
                     Condition::CaughtUp => !status.catching_up && status.height > 1,
                 };
-                if met {
+                if is_met {
                     return;
                 }
             }
             Err(error) => {
                 let error = error.to_string();
                 if error != last_error {
-                    tracing::info!(id = work.execution.id, error, "the node does not say how it is: waiting");
+                    tracing::info!(id = ctx.execution.id, error, "node status request failed; waiting");
                     last_error = error;
                 }
             }
         }
-        tokio::time::sleep_until(look).await;
+        tokio::time::sleep_until(next_poll).await;
     }
 }
 
-async fn stop() -> Result<(), Failure> {
-    let pid = process::find().map_err(Failure::new)?;
-    let pid = pid.ok_or_else(|| Failure::new("the condition was met, and no seid process was found"))?;
-    if process::terminate(pid, STOPS_WITHIN).await.map_err(Failure::new)? {
+async fn stop() -> Result<(), TaskError> {
+    let pid = process::find().map_err(TaskError::new)?;
+    let pid = pid.ok_or_else(|| TaskError::new("the condition was met but no seid process was found"))?;
+    if process::terminate(pid, STOP_TIMEOUT).await.map_err(TaskError::new)? {
         return Ok(());
     }
-    tracing::warn!("seid does not stop: killing it");
-    match process::kill(pid, STOPS_WITHIN).await.map_err(Failure::new)? {
+    tracing::warn!("seid did not stop after SIGTERM; sending SIGKILL");
+    match process::kill(pid, STOP_TIMEOUT).await.map_err(TaskError::new)? {
         true => Ok(()),
-        false => Err(Failure::new("seid was killed and is there still")),
+        false => Err(TaskError::new("seid is still running after SIGKILL")),
     }
 }

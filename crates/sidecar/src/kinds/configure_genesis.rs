@@ -1,4 +1,4 @@
-//! `configure-genesis`: fetches the genesis file.
+//! `configure-genesis`: downloads the genesis file.
 
 use std::time::Duration;
 
@@ -6,56 +6,56 @@ use api::sidecar_wire::{ConfigureGenesis, TaskType};
 use chain::genesis::KNOWN;
 use serde_json::json;
 
-use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
+use crate::bucket::{self, BucketClient};
 use crate::node::{files, home, marker};
-use crate::objects::{self, Objects};
 
-/// More than any chain's.
-const LONGEST: u64 = 512 << 20;
+/// The largest accepted genesis file.
+const MAX_BYTES: u64 = 512 << 20;
 
 pub(super) const KIND: Kind = Kind {
-    task: TaskType::ConfigureGenesis,
-    changes: &[Resource::Genesis],
-    limit: Limit::Within(Duration::from_secs(1800)),
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::ConfigureGenesis,
+    locks: &[Resource::Genesis],
+    deadline: Deadline::After(Duration::from_secs(1800)),
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-async fn run(work: Work) -> Outcome {
-    let params: ConfigureGenesis = work.params()?;
-    let settings = work.node.settings();
-    let given = params.expected_genesis_hash.clone().filter(|hash| !hash.is_empty());
-    // A chain that everybody knows has one genesis, whatever a bucket holds.
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let params: ConfigureGenesis = ctx.params()?;
+    let settings = ctx.node.settings();
+    let requested = params.expected_genesis_hash.clone().filter(|hash| !hash.is_empty());
+    // A well-known chain has one genesis, whatever the bucket holds.
     let known = KNOWN.iter().find(|known| known.chain_id == settings.chain_id);
-    let expected = given.or_else(|| known.and_then(|known| known.genesis_hash).map(str::to_owned));
+    let expected = requested.or_else(|| known.and_then(|known| known.genesis_hash).map(str::to_owned));
     if expected.as_deref().is_some_and(|hash| !is_hash(hash)) {
-        return Err(Failure::new("expectedGenesisHash must be a SHA-256 in lower-case hexadecimal"));
+        return Err(TaskError::new("expectedGenesisHash must be a SHA-256 in lower-case hexadecimal"));
     }
-    let home = work.node.home().to_owned();
+    let home = ctx.node.home().to_owned();
     let path = home.join(home::GENESIS);
-    if marker::GENESIS.read(&home).map_err(Failure::new)?.is_some() {
-        // The marker says that there is one; whether it is the right one, only the file can say.
-        let there = work.blocking(move || files::hash(&path).map_err(Failure::new)).await?;
-        return match expected.filter(|expected| *expected != there) {
-            Some(expected) => Err(wrong(&expected, &there, "the file that is there")),
-            None => Ok(Some(json!({ "skipped": "done already", "genesisHash": there }))),
+    if marker::GENESIS.read(&home).map_err(TaskError::new)?.is_some() {
+        // The marker only proves that a file was placed; its hash proves that it is the right one.
+        let existing = ctx.blocking(move || files::hash(&path).map_err(TaskError::new)).await?;
+        return match expected.filter(|expected| *expected != existing) {
+            Some(expected) => Err(hash_mismatch(&expected, &existing, "the existing file")),
+            None => Ok(Some(json!({ "skipped": "already done", "genesisHash": existing }))),
         };
     }
     let key = format!("{}/genesis.json", settings.chain_id);
-    let failed = |error: objects::Error| Failure::new(format_args!("configure-genesis: {error}"));
-    let objects = Objects::of(&settings.genesis).map_err(failed)?;
+    let failed = |error: bucket::Error| TaskError::new(format_args!("configure-genesis: {error}"));
+    let store = BucketClient::open(&settings.genesis).map_err(failed)?;
     let part = home.join("config/.genesis.json.part");
-    objects.save(&key, &part, LONGEST, &work.threads).await.map_err(failed)?;
-    work.blocking(move || {
-        let hash = files::hash(&part).map_err(Failure::new)?;
+    store.download_to(&key, &part, MAX_BYTES, &ctx.threads).await.map_err(failed)?;
+    ctx.blocking(move || {
+        let hash = files::hash(&part).map_err(TaskError::new)?;
         if let Some(expected) = expected.filter(|expected| *expected != hash) {
-            files::remove(&part).map_err(Failure::new)?;
-            return Err(wrong(&expected, &hash, &key));
+            files::remove(&part).map_err(TaskError::new)?;
+            return Err(hash_mismatch(&expected, &hash, &key));
         }
-        // In its place as a whole: a crash leaves no half of one.
-        files::place(&part, &path).map_err(Failure::new)?;
+        // Renamed into place: a crash never leaves a partial file.
+        files::commit(&part, &path).map_err(TaskError::new)?;
         let result = json!({ "genesisHash": hash });
-        marker::GENESIS.write(&home, &json!(params), &result).map_err(Failure::new)?;
+        marker::GENESIS.write(&home, &json!(params), &result).map_err(TaskError::new)?;
         Ok(Some(result))
     })
     .await
@@ -65,8 +65,8 @@ fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn wrong(expected: &str, found: &str, what: &str) -> Failure {
-    Failure::new(format_args!(
-        "genesis hash mismatch: {what} has {found}, and {expected} was expected; trying again does not help"
+fn hash_mismatch(expected: &str, found: &str, file: &str) -> TaskError {
+    TaskError::new(format_args!(
+        "genesis hash mismatch: {file} has {found}, expected {expected}; retrying does not help"
     ))
 }

@@ -1,67 +1,71 @@
-//! `configure-state-sync`: chooses what state sync trusts.
+//! `configure-state-sync`: selects the trusted block and the RPC servers for state sync.
 
 use std::time::Duration;
 
 use api::sidecar_wire::{ConfigureStateSync, TaskType};
 use serde_json::{Map, Value, json};
 
-use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use crate::node::{config, home, marker, rpc};
 
-/// How far behind the newest block the trusted one is: a snapshot of it exists by then.
-const BEHIND: i64 = 2000;
+/// How far the trusted block is behind the latest one: by then a snapshot of it exists.
+const TRUST_LAG: i64 = 2000;
 
-/// As many peers as are asked when no witnesses are given.
-const WITNESSES: usize = 2;
+/// How many peers are used when no RPC servers are given.
+const DEFAULT_WITNESSES: usize = 2;
 
-/// More than this many witnesses are not asked.
-const MOST: usize = 16;
+/// The maximum number of RPC servers.
+const MAX_WITNESSES: usize = 16;
 
 pub(super) const KIND: Kind = Kind {
-    task: TaskType::ConfigureStateSync,
-    changes: &[Resource::Config, Resource::Data],
-    limit: Limit::Within(Duration::from_secs(600)),
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::ConfigureStateSync,
+    locks: &[Resource::Config, Resource::Data],
+    deadline: Deadline::After(Duration::from_secs(600)),
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-async fn run(work: Work) -> Outcome {
-    let params: ConfigureStateSync = work.params()?;
-    let given = json!(params);
-    let home = work.node.home();
-    if let Some(done) = marker::STATE_SYNC.read(home).map_err(Failure::new)? {
-        return Ok(Some(done.result(&given)));
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let params: ConfigureStateSync = ctx.params()?;
+    let params_json = json!(params);
+    let home = ctx.node.home();
+    if let Some(completed) = marker::STATE_SYNC.read(home).map_err(TaskError::new)? {
+        return Ok(Some(completed.skipped_result(&params_json)));
     }
     if params.backfill_blocks < 0 {
-        return Err(Failure::new("backfillBlocks must not be negative"));
+        return Err(TaskError::new("backfillBlocks must not be negative"));
     }
-    let mut witnesses = reachable(&candidates(&work, &params).await?).await?;
-    let (first, newest) = witnesses[0].clone();
+    let mut witnesses = probe_all(&candidates(&ctx, &params).await?).await?;
+    let (first, latest) = witnesses[0].clone();
     let height = match params.use_local_snapshot {
-        true => newest_snapshot(&work).await?,
-        false => (newest - BEHIND).max(1),
+        true => latest_snapshot_height(&ctx).await?,
+        false => (latest - TRUST_LAG).max(1),
     };
-    let asking =
-        |error| Failure::new(format_args!("asking {first} for the block at height {height}: {error}"));
+    let asking = |error| TaskError::new(format_args!("requesting block {height} from {first}: {error}"));
     let hash = rpc::block_hash(&url(&first), height).await.map_err(asking)?;
     if witnesses.len() == 1 {
-        // State sync wants two; the same twice is accepted.
+        // State sync requires two servers and accepts the same one twice.
         witnesses.push(witnesses[0].clone());
     }
     let servers: Vec<String> = witnesses.into_iter().map(|(host, _)| host).collect();
-    let values = settings(&params, height, &hash, &servers);
-    let folder = home.to_owned();
+    let values = statesync_table(&params, height, &hash, &servers);
+    let dir = home.to_owned();
     let result = json!({ "trustHeight": height, "trustHash": hash, "rpcServers": servers });
-    work.blocking(move || {
-        config::set(&folder, "statesync", values).map_err(Failure::new)?;
-        marker::STATE_SYNC.write(&folder, &given, &result).map_err(Failure::new)?;
+    ctx.blocking(move || {
+        config::set(&dir, "statesync", values).map_err(TaskError::new)?;
+        marker::STATE_SYNC.write(&dir, &params_json, &result).map_err(TaskError::new)?;
         Ok(Some(result))
     })
     .await
 }
 
-/// The lines of `[statesync]`.
-fn settings(params: &ConfigureStateSync, height: i64, hash: &str, servers: &[String]) -> Map<String, Value> {
+/// Returns the keys of `[statesync]`.
+fn statesync_table(
+    params: &ConfigureStateSync,
+    height: i64,
+    hash: &str,
+    servers: &[String],
+) -> Map<String, Value> {
     let mut values = Map::from_iter([
         ("enable".to_owned(), json!(true)),
         ("trust-height".to_owned(), json!(height)),
@@ -78,59 +82,59 @@ fn settings(params: &ConfigureStateSync, height: i64, hash: &str, servers: &[Str
     values
 }
 
-/// Who may be asked: `host:port` each.
-async fn candidates(work: &Work, params: &ConfigureStateSync) -> Result<Vec<String>, Failure> {
+/// Returns the candidate RPC servers, each as `host:port`.
+async fn candidates(ctx: &TaskContext, params: &ConfigureStateSync) -> Result<Vec<String>, TaskError> {
     if !params.rpc_servers.is_empty() {
-        let servers = params.rpc_servers.iter().take(MOST);
-        return servers.map(|server| host(server)).collect();
+        let servers = params.rpc_servers.iter().take(MAX_WITNESSES);
+        return servers.map(|server| parse_host(server)).collect();
     }
-    let peers = config::persistent_peers(work.node.home()).map_err(Failure::new)?;
+    let peers = config::persistent_peers(ctx.node.home()).map_err(TaskError::new)?;
     let hosts = peers.split(',').filter_map(|peer| peer.trim().split_once('@')?.1.rsplit_once(':'));
-    let found: Vec<String> = hosts.map(|(host, _)| format!("{host}:26657")).take(WITNESSES).collect();
+    let found: Vec<String> = hosts.map(|(host, _)| format!("{host}:26657")).take(DEFAULT_WITNESSES).collect();
     if found.is_empty() {
-        return Err(Failure::new("no witnesses: give rpcServers, or peers first (discover-peers)"));
+        return Err(TaskError::new("no RPC servers: set rpcServers, or run discover-peers first"));
     }
     Ok(found)
 }
 
-fn host(server: &str) -> Result<String, Failure> {
+fn parse_host(server: &str) -> Result<String, TaskError> {
     let bare =
         server.trim().trim_start_matches("http://").trim_start_matches("https://").trim_end_matches('/');
-    let fits = !bare.is_empty()
+    let is_valid = !bare.is_empty()
         && bare.contains(':')
         && bare.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c));
-    if fits {
+    if is_valid {
         Ok(bare.to_owned())
     } else {
-        Err(Failure::new(format_args!("rpcServers: {server:?} is no host:port")))
+        Err(TaskError::new(format_args!("invalid rpcServers entry {server:?}: expected host:port")))
     }
 }
 
-/// Witnesses behind the port of HTTPS speak it.
+/// Servers on port 443 use HTTPS.
 fn url(host: &str) -> String {
     if host.ends_with(":443") { format!("https://{host}") } else { format!("http://{host}") }
 }
 
-/// Those that answer, each with its newest height: seid dies at a witness that does not.
-async fn reachable(candidates: &[String]) -> Result<Vec<(String, i64)>, Failure> {
+/// Returns the servers that respond, each with its latest height: seid exits if a configured server is unreachable.
+async fn probe_all(candidates: &[String]) -> Result<Vec<(String, i64)>, TaskError> {
     let mut found = Vec::new();
-    let mut last = String::new();
+    let mut last_error = String::new();
     for host in candidates {
-        match rpc::status(&url(host), rpc::PATIENT).await {
+        match rpc::status(&url(host), rpc::QUERY_TIMEOUT).await {
             Ok(status) if status.height > 0 => found.push((host.clone(), status.height)),
-            Ok(_) => last = format!("{host}: it has no block yet"),
-            Err(error) => last = format!("{host}: {error}"),
+            Ok(_) => last_error = format!("{host}: no block yet"),
+            Err(error) => last_error = format!("{host}: {error}"),
         }
     }
     if found.is_empty() {
-        return Err(Failure::new(format_args!("no witness answers; the last said {last}")));
+        return Err(TaskError::new(format_args!("no RPC server responded; last error: {last_error}")));
     }
     Ok(found)
 }
 
-async fn newest_snapshot(work: &Work) -> Result<i64, Failure> {
-    let snapshots = work.node.home().join(home::SNAPSHOTS);
-    let heights = work.blocking(move || Ok(super::snapshot::heights(&snapshots))).await?;
-    let newest = heights.last().and_then(|height| i64::try_from(*height).ok());
-    newest.ok_or_else(|| Failure::new("useLocalSnapshot: there is none in data/snapshots"))
+async fn latest_snapshot_height(ctx: &TaskContext) -> Result<i64, TaskError> {
+    let snapshots = ctx.node.home().join(home::SNAPSHOTS);
+    let heights = ctx.blocking(move || Ok(super::snapshot::heights(&snapshots))).await?;
+    let latest = heights.last().and_then(|height| i64::try_from(*height).ok());
+    latest.ok_or_else(|| TaskError::new("useLocalSnapshot: no snapshot in data/snapshots"))
 }

@@ -1,23 +1,23 @@
-//! `mark-not-ready`: holds seid back when it next starts.
+//! `mark-not-ready`: prevents the next start of seid (a hold).
 
 use std::time::Duration;
 
 use api::sidecar_wire::TaskType;
 
-use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 
 pub(super) const KIND: Kind = Kind {
-    task: TaskType::MarkNotReady,
-    changes: &[Resource::Readiness],
-    limit: Limit::Within(Duration::from_secs(30)),
-    waits: true,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::MarkNotReady,
+    locks: &[Resource::Readiness],
+    deadline: Deadline::After(Duration::from_secs(30)),
+    mostly_waits: true,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-/// Releases go first: one that is left would be done again after a crash, and end the hold. If they cannot be deleted, nothing
-/// changes.
-async fn run(work: Work) -> Outcome {
-    work.node.ledger().delete_kind(TaskType::MarkReady).await.map_err(Failure::new)?;
-    work.node.set_ready(false);
+/// Deletes all releases (`mark-ready`) first: a remaining one would run again after a crash and end the hold. If they cannot be
+/// deleted, the task fails and nothing changes.
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    ctx.node.ledger().delete_type(TaskType::MarkReady).await.map_err(TaskError::new)?;
+    ctx.node.set_ready(false);
     Ok(None)
 }

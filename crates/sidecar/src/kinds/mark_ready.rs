@@ -1,28 +1,28 @@
-//! `mark-ready`: lets seid start.
+//! `mark-ready`: allows seid to start (a release).
 
 use std::time::Duration;
 
 use api::sidecar_wire::TaskType;
 
-use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 
 pub(super) const KIND: Kind = Kind {
-    task: TaskType::MarkReady,
-    changes: &[Resource::Readiness],
-    limit: Limit::Within(Duration::from_secs(30)),
-    waits: true,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::MarkReady,
+    locks: &[Resource::Readiness],
+    deadline: Deadline::After(Duration::from_secs(30)),
+    mostly_waits: true,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-/// Why a release fails that is older than a hold.
+/// The error of a release that is older than a hold.
 pub const SUPERSEDED: &str = "superseded by hold";
 
-/// A hold that was given later wins, also over a release that was slower.
-async fn run(work: Work) -> Outcome {
-    let hold = work.node.ledger().last_submitted(TaskType::MarkNotReady).await.map_err(Failure::new)?;
-    if hold.is_some_and(|hold| hold >= work.execution.submitted_at) {
-        return Err(Failure::new(SUPERSEDED));
+/// Fails if a hold was submitted later, even if this release was delayed.
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let hold = ctx.node.ledger().last_submitted(TaskType::MarkNotReady).await.map_err(TaskError::new)?;
+    if hold.is_some_and(|hold| hold >= ctx.execution.submitted_at) {
+        return Err(TaskError::new(SUPERSEDED));
     }
-    work.node.set_ready(true);
+    ctx.node.set_ready(true);
     Ok(None)
 }

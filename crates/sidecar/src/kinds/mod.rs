@@ -1,10 +1,11 @@
-//! The kinds of tasks: one file each, and one line in [`TABLE`].
+//! Task kinds: one file each, listed in [`KINDS`].
 
 mod await_condition;
 mod ceremony;
 mod config;
 mod configure_genesis;
 mod configure_state_sync;
+mod context;
 mod discover_peers;
 mod mark_not_ready;
 pub mod mark_ready;
@@ -14,7 +15,6 @@ mod result_export;
 mod set_genesis_peers;
 mod snapshot;
 mod stop_seid;
-mod work;
 
 use std::fmt;
 use std::future::Future;
@@ -24,69 +24,69 @@ use std::time::Duration;
 use api::sidecar_wire::TaskType;
 use serde_json::json;
 
-pub use self::work::{Failure, Outcome, Work};
+pub use self::context::{TaskContext, TaskError, TaskOutcome};
 
-/// What of a node a task changes. Two tasks that change the same never work at once.
+/// A part of the node that a task locks. Two tasks that lock the same resource never run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
-    /// Whether seid may start.
+    /// Whether seid may start (`mark-ready`, `mark-not-ready`).
     Readiness,
-    /// The process of seid.
+    /// The seid process.
     Process,
-    /// The files in `config`, but for the genesis file.
+    /// The files in `config`, except the genesis file.
     Config,
-    /// The genesis file, and what it is made from.
+    /// The genesis file and the files it is assembled from.
     Genesis,
-    /// The chain's data, snapshots among them.
+    /// The chain data, including snapshots.
     Data,
-    /// Which snapshot was uploaded last.
+    /// The record of the last uploaded snapshot.
     Upload,
-    /// Which block was exported last.
+    /// The record of the last exported block.
     Export,
 }
 
 impl Resource {
-    /// How many there are.
+    /// The number of variants.
     pub const COUNT: usize = 7;
 }
 
-/// How long a task may take, from when it has what it needs.
+/// The deadline of a task, counted from when it holds its locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// So long.
-    Within(Duration),
-    /// As long as an upload may take, by the settings.
-    Upload,
-    /// For ever: it is a loop whose every round has a limit.
-    Endless,
+pub enum Deadline {
+    /// A fixed time.
+    After(Duration),
+    /// The value of `--snapshot-upload-timeout`.
+    UploadTimeout,
+    /// No deadline: the task is a loop, and each iteration has a timeout.
+    Never,
 }
 
-/// A kind of task.
+/// A task kind.
 #[derive(Clone, Copy)]
 pub struct Kind {
-    /// Its name.
-    pub task: TaskType,
-    /// What it changes.
-    pub changes: &'static [Resource],
-    /// How long it may take.
-    pub limit: Limit,
-    /// Whether it mostly waits: it takes no place of those that work.
-    pub waits: bool,
-    /// Does it.
-    pub run: fn(Work) -> Doing,
+    /// The type on the wire.
+    pub task_type: TaskType,
+    /// The resources it locks, in the order of [`Resource`].
+    pub locks: &'static [Resource],
+    /// How long it may run.
+    pub deadline: Deadline,
+    /// Whether it mostly waits: it does not count toward `--max-working-tasks`.
+    pub mostly_waits: bool,
+    /// Runs the task.
+    pub run: fn(TaskContext) -> TaskFuture,
 }
 
 impl fmt::Debug for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Kind").field(&self.task).finish()
+        f.debug_tuple("Kind").field(&self.task_type).finish()
     }
 }
 
-/// A task that is being done.
-pub type Doing = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+/// A running task.
+pub type TaskFuture = Pin<Box<dyn Future<Output = TaskOutcome> + Send>>;
 
-/// Every kind that this build does.
-pub const TABLE: &[Kind] = &[
+/// Every supported kind.
+pub const KINDS: &[Kind] = &[
     mark_ready::KIND,
     mark_not_ready::KIND,
     restart_seid::KIND,
@@ -111,7 +111,7 @@ pub const TABLE: &[Kind] = &[
     result_export::KIND,
 ];
 
-/// What this build does not do, and what to do instead. It is refused at submission.
+/// Kinds that are rejected at submission, and what to use instead.
 pub const UNSUPPORTED: &[(TaskType, &str)] = &[
     (TaskType::GovVote, "sign and broadcast it with seid"),
     (TaskType::GovSoftwareUpgrade, "sign and broadcast it with seid"),
@@ -119,35 +119,35 @@ pub const UNSUPPORTED: &[(TaskType, &str)] = &[
     (TaskType::EvmLogicalDigest, "run seidb beside the node"),
 ];
 
-/// What is known of a name.
+/// The result of [`find`].
 #[derive(Clone, Copy, Debug)]
-pub enum Known {
-    /// This build does it.
-    Kind(&'static Kind),
-    /// This build does not do it.
+pub enum KindLookup {
+    /// The kind is supported.
+    Supported(&'static Kind),
+    /// The kind is known but not supported; the text says what to use instead.
     Unsupported(TaskType, &'static str),
 }
 
-/// Finds a kind by its name.
+/// Looks up a kind by its name on the wire.
 #[must_use]
-pub fn find(name: &str) -> Option<Known> {
-    let task = TaskType::from_name(name)?;
-    if let Some(kind) = TABLE.iter().find(|kind| kind.task == task) {
-        return Some(Known::Kind(kind));
+pub fn find(name: &str) -> Option<KindLookup> {
+    let task_type = TaskType::from_name(name)?;
+    if let Some(kind) = KINDS.iter().find(|kind| kind.task_type == task_type) {
+        return Some(KindLookup::Supported(kind));
     }
-    let (_, why) = UNSUPPORTED.iter().find(|(unsupported, _)| *unsupported == task)?;
-    Some(Known::Unsupported(task, why))
+    let (_, alternative) = UNSUPPORTED.iter().find(|(unsupported, _)| *unsupported == task_type)?;
+    Some(KindLookup::Unsupported(task_type, alternative))
 }
 
-/// The refusal of what this build does not do.
+/// Returns the error for an unsupported kind.
 #[must_use]
-pub fn unsupported(task: TaskType, why: &str) -> String {
-    format!("{task} is not supported by this build: {why}")
+pub fn unsupported_message(task_type: TaskType, alternative: &str) -> String {
+    format!("{task_type} is not supported by this build: {alternative}")
 }
 
-/// A result that only says why nothing was done.
-fn skipped(why: &str) -> Outcome {
-    Ok(Some(json!({ "skipped": why })))
+/// A result that only states why there was nothing to do.
+fn skipped(reason: &str) -> TaskOutcome {
+    Ok(Some(json!({ "skipped": reason })))
 }
 
 #[cfg(test)]
@@ -155,32 +155,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_the_wire_is_done_or_refused_with_a_reason() {
+    fn every_task_type_is_supported_or_rejected_with_a_reason() {
         for task in TaskType::ALL {
-            let done = TABLE.iter().filter(|kind| kind.task == *task).count();
-            let refused = UNSUPPORTED.iter().filter(|(unsupported, _)| unsupported == task).count();
-            assert_eq!(done + refused, 1, "{task}");
-        }
-    }
-
-    /// S11.
-    #[test]
-    fn s11_every_task_ends_but_the_loop_whose_rounds_do() {
-        for kind in TABLE {
-            let endless = kind.limit == Limit::Endless;
-            assert_eq!(endless, kind.task == TaskType::SnapshotUpload, "{}", kind.task);
+            let supported = KINDS.iter().filter(|kind| kind.task_type == *task).count();
+            let rejected = UNSUPPORTED.iter().filter(|(unsupported, _)| unsupported == task).count();
+            assert_eq!(supported + rejected, 1, "{task}");
         }
     }
 
     #[test]
-    fn resources_are_taken_in_one_order() {
-        for kind in TABLE {
+    fn only_the_snapshot_upload_loop_has_no_deadline() {
+        for kind in KINDS {
+            let is_endless = kind.deadline == Deadline::Never;
+            assert_eq!(is_endless, kind.task_type == TaskType::SnapshotUpload, "{}", kind.task_type);
+        }
+    }
+
+    #[test]
+    fn kinds_list_their_locks_in_resource_order() {
+        for kind in KINDS {
             assert!(
-                kind.changes.is_sorted(),
-                "{}: two that take them in another order wait for ever",
-                kind.task
+                kind.locks.is_sorted(),
+                "{}: a different lock order can deadlock two tasks",
+                kind.task_type
             );
-            assert!(kind.changes.iter().all(|one| (*one as usize) < Resource::COUNT), "{}", kind.task);
+            assert!(
+                kind.locks.iter().all(|resource| (*resource as usize) < Resource::COUNT),
+                "{}",
+                kind.task_type
+            );
         }
     }
 }

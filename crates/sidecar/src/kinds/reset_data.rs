@@ -1,4 +1,4 @@
-//! `reset-data`: deletes the chain's data, so that the node begins from nothing.
+//! `reset-data`: deletes the chain data so that the node syncs from scratch.
 
 use std::fs;
 use std::io;
@@ -9,57 +9,57 @@ use api::sidecar_wire::TaskType;
 use chain::identity::UNUSED_VALIDATOR_STATE;
 use serde_json::json;
 
-use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use crate::node::{files, home, marker, rpc};
 
 pub(super) const KIND: Kind = Kind {
-    task: TaskType::ResetData,
-    changes: &[Resource::Process, Resource::Data],
-    limit: Limit::Within(Duration::from_secs(3600)),
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::ResetData,
+    locks: &[Resource::Process, Resource::Data],
+    deadline: Deadline::After(Duration::from_secs(3600)),
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-async fn run(work: Work) -> Outcome {
-    if rpc::status(&work.node.settings().node_rpc, rpc::QUICK).await.is_ok() {
-        return Err(Failure::new("seid runs: its RPC answers; stop it first"));
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    if rpc::status(&ctx.node.settings().node_rpc, rpc::PROBE_TIMEOUT).await.is_ok() {
+        return Err(TaskError::new("seid is running (its RPC responds): stop it first"));
     }
-    let on_thread = work.clone();
-    let wiped = work.blocking(move || wipe(&on_thread)).await?;
+    let thread_ctx = ctx.clone();
+    let wiped = ctx.blocking(move || wipe(&thread_ctx)).await?;
     Ok(Some(json!({ "wipedBytes": wiped })))
 }
 
-fn wipe(work: &Work) -> Result<i64, Failure> {
-    let home = work.node.home();
+fn wipe(ctx: &TaskContext) -> Result<i64, TaskError> {
+    let home = ctx.node.home();
     let data = home.join(home::DATA);
-    let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", data.display()));
-    // What it held is only told; that it cannot be measured stops nothing.
-    let held = size(&data).map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    let failed = |error: io::Error| TaskError::new(format_args!("{}: {error}", data.display()));
+    // Informational only: a failure to measure does not stop the reset.
+    let wiped = dir_size(&data).map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
     for entry in files::entries(&data).map_err(failed)? {
-        work.check()?;
-        files::clear(&entry.path()).map_err(failed)?;
+        ctx.check_cancelled()?;
+        files::remove_all(&entry.path()).map_err(failed)?;
     }
-    make(&data).map_err(failed)?;
+    create_data_dir(&data).map_err(failed)?;
     files::write(&home.join(home::VALIDATOR_STATE), UNUSED_VALIDATOR_STATE.as_bytes(), 0o600)
         .map_err(failed)?;
     marker::STATE_SYNC.remove(home).map_err(failed)?;
-    Ok(held)
+    Ok(wiped)
 }
 
-fn make(data: &Path) -> io::Result<()> {
+fn create_data_dir(data: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     fs::DirBuilder::new().recursive(true).mode(0o750).create(data)
 }
 
-/// The bytes of all files; links are not followed.
-fn size(folder: &Path) -> io::Result<u64> {
+/// Returns the total size of all files; does not follow links.
+fn dir_size(dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
-    for entry in files::entries(folder)? {
-        let about = entry.metadata()?;
-        bytes += if about.is_dir() {
-            size(&entry.path())?
-        } else if about.is_file() {
-            about.len()
+    for entry in files::entries(dir)? {
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() {
+            dir_size(&entry.path())?
+        } else if metadata.is_file() {
+            metadata.len()
         } else {
             0
         };

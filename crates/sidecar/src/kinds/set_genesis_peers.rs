@@ -1,33 +1,33 @@
-//! `set-genesis-peers`: makes the validators of a new chain each other's peers.
+//! `set-genesis-peers`: makes the validators of a new chain peers of each other.
 
 use std::time::Duration;
 
 use api::sidecar_wire::TaskType;
 use serde_json::json;
 
-use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work, discover_peers};
-use crate::objects::{self, Objects};
+use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome, discover_peers};
+use crate::bucket::{self, BucketClient};
 
-/// More than any ceremony has.
-const LONGEST: u64 = 1 << 20;
+/// The largest accepted peer list.
+const MAX_BYTES: u64 = 1 << 20;
 
 pub(super) const KIND: Kind = Kind {
-    task: TaskType::SetGenesisPeers,
-    changes: &[Resource::Config],
-    limit: Limit::Within(Duration::from_secs(300)),
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::SetGenesisPeers,
+    locks: &[Resource::Config],
+    deadline: Deadline::After(Duration::from_secs(300)),
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-async fn run(work: Work) -> Outcome {
-    let settings = work.node.settings();
-    let own = work.node.id().map_err(Failure::new)?;
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let settings = ctx.node.settings();
+    let own = ctx.node.id().map_err(TaskError::new)?;
     let key = format!("{}/peers.json", settings.chain_id);
-    let failed = |error: objects::Error| Failure::new(format_args!("set-genesis-peers: {error}"));
-    let objects = Objects::of(&settings.genesis).map_err(failed)?;
-    let text = objects.read(&key, LONGEST).await.map_err(failed)?;
+    let failed = |error: bucket::Error| TaskError::new(format_args!("set-genesis-peers: {error}"));
+    let store = BucketClient::open(&settings.genesis).map_err(failed)?;
+    let text = store.get(&key, MAX_BYTES).await.map_err(failed)?;
     let peers = chain::genesis::others(&text, &own)
-        .map_err(|error| Failure::new(format_args!("set-genesis-peers: {key}: {error}")))?;
-    discover_peers::set(&work, &peers).await?;
+        .map_err(|error| TaskError::new(format_args!("set-genesis-peers: {key}: {error}")))?;
+    discover_peers::set_persistent_peers(&ctx, &peers).await?;
     Ok(Some(json!({ "peers": peers.len() })))
 }

@@ -1,43 +1,43 @@
-//! `stop-seid`: stops seid. It is never killed: a validator that is killed may sign twice.
+//! `stop-seid`: stops seid with SIGTERM. Never SIGKILL: a killed validator may double-sign.
 
 use std::time::Duration;
 
 use api::sidecar_wire::TaskType;
 
-use super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use crate::node::{process, rpc};
 
-/// How long seid may take to write what it has.
-const STOPS_WITHIN: Duration = Duration::from_secs(90);
+/// How long seid may take to flush its state and exit.
+const STOP_TIMEOUT: Duration = Duration::from_secs(90);
 
 pub(super) const KIND: Kind = Kind {
-    task: TaskType::StopSeid,
-    changes: &[Resource::Process],
-    limit: Limit::Within(Duration::from_secs(120)),
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::StopSeid,
+    locks: &[Resource::Process],
+    deadline: Deadline::After(Duration::from_secs(120)),
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-async fn run(work: Work) -> Outcome {
-    stop(&work).await.map(|()| None)
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    stop(&ctx).await.map(|()| None)
 }
 
-/// Stops seid; nothing to do if it does not run.
-pub(super) async fn stop(work: &Work) -> Result<(), Failure> {
-    let Some(pid) = process::find().map_err(Failure::new)? else {
-        // Somebody answers whom we do not see: to claim that it was stopped would be a lie.
-        return match rpc::status(&work.node.settings().node_rpc, rpc::QUICK).await {
-            Ok(_) => Err(Failure::new(
-                "no seid process is seen, yet its RPC answers: the pod's containers must share their processes",
+/// Stops seid; succeeds if it is not running.
+pub(super) async fn stop(ctx: &TaskContext) -> Result<(), TaskError> {
+    let Some(pid) = process::find().map_err(TaskError::new)? else {
+        // A seid that is invisible but responds must not be reported as stopped.
+        return match rpc::status(&ctx.node.settings().node_rpc, rpc::PROBE_TIMEOUT).await {
+            Ok(_) => Err(TaskError::new(
+                "no seid process found, but its RPC responds: set shareProcessNamespace on the pod",
             )),
             Err(_) => Ok(()),
         };
     };
-    match process::terminate(pid, STOPS_WITHIN).await.map_err(Failure::new)? {
+    match process::terminate(pid, STOP_TIMEOUT).await.map_err(TaskError::new)? {
         true => Ok(()),
-        false => Err(Failure::new(format_args!(
-            "seid did not stop within {} seconds and was left running",
-            STOPS_WITHIN.as_secs()
+        false => Err(TaskError::new(format_args!(
+            "seid did not stop within {} seconds and is still running",
+            STOP_TIMEOUT.as_secs()
         ))),
     }
 }

@@ -1,61 +1,61 @@
-//! What can go wrong with the ledger.
+//! Ledger errors.
 
 use std::path::PathBuf;
 
 /// Why the ledger could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file could not be opened or changed.
-    #[error("the ledger {path} cannot be opened: {why}; the volume must be writable, and a local disk")]
+    /// The file cannot be opened or written.
+    #[error("cannot open ledger {path}: {error}; the volume must be a writable local disk")]
     Unusable {
-        /// The file.
+        /// The ledger file.
         path: PathBuf,
-        /// What SQLite says.
-        why: rusqlite::Error,
+        /// The SQLite error.
+        error: rusqlite::Error,
     },
-    /// The file is damaged.
+    /// The file is corrupt.
     #[error(
-        "the ledger {path} is damaged ({why}): move it away to begin with an empty one; tasks are then forgotten, and run again when they are given again"
+        "ledger {path} is corrupt ({detail}): move it away to start with an empty one; all tasks are then forgotten and run again when submitted again"
     )]
-    Damaged {
-        /// The file.
+    Corrupt {
+        /// The ledger file.
         path: PathBuf,
-        /// What is wrong with it.
-        why: String,
+        /// The failed check.
+        detail: String,
     },
-    /// The file was written by a program that knows more than we do.
+    /// The file was written by a newer version.
     #[error(
-        "the ledger {path} has schema {found}, and this program knows {known} at most: use the newer program that wrote it"
+        "ledger {path} has schema {found}, but this version supports at most {supported}: use the newer version that wrote it"
     )]
     TooNew {
-        /// The file.
+        /// The ledger file.
         path: PathBuf,
-        /// Its schema.
+        /// Its schema version.
         found: i64,
-        /// Ours.
-        known: i64,
+        /// The newest supported schema version.
+        supported: i64,
     },
-    /// The thread could not be started.
-    #[error("the ledger's thread cannot be started: {0}")]
+    /// The ledger thread cannot be started.
+    #[error("cannot start ledger thread: {0}")]
     Thread(std::io::Error),
 }
 
-/// Why an order was not done. Nothing of it was.
+/// Why a command failed. It changed nothing.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// SQLite refused.
-    #[error("the ledger cannot be used: {0}")]
-    Store(String),
-    /// It did not answer in time.
-    #[error("the ledger does not answer")]
-    Silent,
-    /// It was closed.
-    #[error("the ledger is closed: this process is ending")]
+    /// SQLite returned an error.
+    #[error("ledger unavailable: {0}")]
+    Sqlite(String),
+    /// The ledger did not respond in time.
+    #[error("ledger timed out")]
+    Timeout,
+    /// The ledger was closed.
+    #[error("ledger is closed: the sidecar is shutting down")]
     Closed,
 }
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Store(error.to_string())
+        Self::Sqlite(error.to_string())
     }
 }

@@ -1,12 +1,12 @@
-//! The ledger: every task that was given, and what became of it, in `sidecar.db`. What was answered is on disk.
+//! The task ledger in `sidecar.db`: every task and its outcome. A command is durable before its reply is sent.
 
+mod command;
 mod error;
-mod live;
-mod moment;
-mod order;
+mod execution;
 mod row;
 mod schema;
-mod thread;
+mod time;
+mod worker;
 
 use std::path::Path;
 use std::thread::JoinHandle;
@@ -16,135 +16,137 @@ use api::sidecar_wire::TaskType;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+pub use self::command::{Ended, Given, Submitted};
 pub use self::error::{Error, OpenError};
-pub use self::live::{Execution, Progress};
-pub use self::moment::Moment;
-pub use self::order::{Ended, Given, Submitted};
-pub use self::row::{Json, Task};
-pub use self::schema::canonical;
+pub use self::execution::{Execution, Progress};
+pub use self::row::{RawJson, TaskRow};
+pub use self::schema::canonical_id;
+pub use self::time::StoredTime;
 
-use self::live::Live;
-use self::moment::Clock;
-use self::order::{Answer, Order};
-use self::thread::Thread;
+use self::command::{Command, Reply};
+use self::execution::RunningExecutions;
+use self::time::Clock;
+use self::worker::Worker;
 
-/// The file, in the node's home.
+/// The file name in the node's home.
 pub const FILE: &str = "sidecar.db";
 
-/// As many tasks as a list holds.
-const LISTED: u32 = 100;
+/// Maximum number of listed tasks.
+const LIST_LIMIT: u32 = 100;
 
-/// Orders that may wait. Above that, who orders waits.
-const WAITING: usize = 1024;
+/// Capacity of the command queue. Senders wait while it is full.
+const QUEUE_CAPACITY: usize = 1024;
 
-/// How long an order may take. A disk that takes longer is as good as none.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(8);
+/// Timeout of a command. A slower disk counts as failed.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The ledger, to be asked from anywhere.
+/// A handle of the ledger.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    orders: mpsc::Sender<Order>,
+    commands: mpsc::Sender<Command>,
 }
 
-/// The ledger's thread.
+/// The ledger thread.
 #[derive(Debug)]
-pub struct Keeper {
-    orders: mpsc::Sender<Order>,
+pub struct LedgerThread {
+    commands: mpsc::Sender<Command>,
     thread: JoinHandle<()>,
 }
 
-impl Keeper {
-    /// Does what was ordered so far, and puts everything into the file. What is ordered later is refused.
+impl LedgerThread {
+    /// Runs the pending commands, checkpoints the WAL and ends the thread. Later commands fail.
     pub async fn close(self) {
-        // It may have ended already.
-        let _ = self.orders.send(Order::Close).await;
+        // The thread may have ended already.
+        let _ = self.commands.send(Command::Close).await;
         match tokio::task::spawn_blocking(move || self.thread.join()).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => tracing::error!("the ledger's thread panicked"),
+            Ok(Err(_)) | Err(_) => tracing::error!("ledger thread panicked"),
         }
     }
 }
 
 impl Ledger {
-    /// Opens the ledger of a node, and makes it if there is none.
-    /// What is under way is cancelled with the token.
-    pub fn open(path: &Path, end: CancellationToken) -> Result<(Self, Keeper), OpenError> {
+    /// Opens the ledger, creating or migrating it. Cancelling `shutdown` cancels all executions.
+    pub fn open(path: &Path, shutdown: CancellationToken) -> Result<(Self, LedgerThread), OpenError> {
         let connection = schema::open(path)?;
         let newest = row::newest_submission(&connection)
-            .map_err(|why| OpenError::Unusable { path: path.to_owned(), why })?;
-        let (orders, waiting) = mpsc::channel(WAITING);
+            .map_err(|error| OpenError::Unusable { path: path.to_owned(), error })?;
+        let (commands, receiver) = mpsc::channel(QUEUE_CAPACITY);
         let clock = Clock::after(newest.as_ref());
-        let thread = Thread { connection, clock, live: Live::until(end), orders: waiting };
-        let keeper = std::thread::Builder::new().name("ledger".into()).stack_size(512 << 10);
-        let thread = keeper.spawn(move || thread.run()).map_err(OpenError::Thread)?;
-        Ok((Self { orders: orders.clone() }, Keeper { orders, thread }))
+        let worker =
+            Worker { connection, clock, running: RunningExecutions::new(shutdown), commands: receiver };
+        let builder = std::thread::Builder::new().name("ledger".into()).stack_size(512 << 10);
+        let thread = builder.spawn(move || worker.run()).map_err(OpenError::Thread)?;
+        Ok((Self { commands: commands.clone() }, LedgerThread { commands, thread }))
     }
 
-    async fn ask<T>(&self, order: impl FnOnce(Answer<T>) -> Order) -> Result<T, Error> {
-        let asked = self.ask_patiently(order);
-        tokio::time::timeout(ANSWERS_WITHIN, asked).await.map_err(|_| Error::Silent)?
+    async fn request_with_timeout<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Error> {
+        let reply = self.request(command);
+        tokio::time::timeout(COMMAND_TIMEOUT, reply).await.map_err(|_| Error::Timeout)?
     }
 
-    async fn ask_patiently<T>(&self, order: impl FnOnce(Answer<T>) -> Order) -> Result<T, Error> {
-        let (to, answer) = oneshot::channel();
-        self.orders.send(order(to)).await.map_err(|_| Error::Closed)?;
-        answer.await.map_err(|_| Error::Closed)?
+    async fn request<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Error> {
+        let (sender, reply) = oneshot::channel();
+        self.commands.send(command(sender)).await.map_err(|_| Error::Closed)?;
+        reply.await.map_err(|_| Error::Closed)?
     }
 
-    /// Gives a task, unless so many are under way. Whoever asks must wait for the answer, however long it takes: a task that was
-    /// begun and that nobody does would run for ever.
-    pub async fn submit(&self, given: Given, most: u32) -> Result<Submitted, Error> {
-        self.ask_patiently(|to| Order::Submit(given, most, to)).await
+    /// Submits a task, unless `max_running` executions are in progress. The caller must wait for the reply, however long it takes: a
+    /// started task that is never executed would stay running forever.
+    pub async fn submit(&self, given: Given, max_running: u32) -> Result<Submitted, Error> {
+        self.request(|to| Command::Submit(given, max_running, to)).await
     }
 
-    /// Takes up an execution that a process before this one did not end.
-    pub async fn adopt(&self, task: &Task) -> Result<Execution, Error> {
-        self.ask(|to| Order::Adopt(task.id.clone(), task.submitted_at.clone(), to)).await
+    /// Resumes an execution that a previous process did not finish.
+    pub async fn resume(&self, task: &TaskRow) -> Result<Execution, Error> {
+        self.request_with_timeout(|to| Command::Resume(task.id.clone(), task.submitted_at.clone(), to)).await
     }
 
-    /// Ends an execution; false if the task was deleted or begun anew since.
-    pub async fn end(&self, execution: &Execution, ended: Ended) -> Result<bool, Error> {
+    /// Stores the result of an execution; returns false if the task was deleted or submitted again since.
+    pub async fn finish(&self, execution: &Execution, ended: Ended) -> Result<bool, Error> {
         let (id, submitted_at) = (execution.id.clone(), execution.submitted_at.clone());
-        self.ask(|to| Order::End(id, submitted_at, ended, to)).await
+        self.request_with_timeout(|to| Command::Finish(id, submitted_at, ended, to)).await
     }
 
-    /// One task.
-    pub async fn get(&self, id: &str) -> Result<Option<Task>, Error> {
-        self.ask(|to| Order::Get(id.to_owned(), to)).await
+    /// Returns a task.
+    pub async fn get(&self, id: &str) -> Result<Option<TaskRow>, Error> {
+        self.request_with_timeout(|to| Command::Get(id.to_owned(), to)).await
     }
 
-    /// The newest hundred, the newest first.
-    pub async fn newest(&self) -> Result<Vec<Task>, Error> {
-        self.ask(|to| Order::Newest(LISTED, to)).await
+    /// Returns the newest 100 tasks, newest first.
+    pub async fn newest(&self) -> Result<Vec<TaskRow>, Error> {
+        self.request_with_timeout(|to| Command::Newest(LIST_LIMIT, to)).await
     }
 
-    /// Those that run, the oldest first.
-    pub async fn running(&self) -> Result<Vec<Task>, Error> {
-        self.ask(Order::Running).await
+    /// Returns the running tasks, oldest first.
+    pub async fn running(&self) -> Result<Vec<TaskRow>, Error> {
+        self.request_with_timeout(Command::Running).await
     }
 
-    /// When a task of a kind was last given, whatever became of it.
-    pub async fn last_submitted(&self, kind: TaskType) -> Result<Option<Moment>, Error> {
-        self.ask(|to| Order::LastSubmitted(kind, to)).await
+    /// Returns the last submission time of a task type, whatever the state of the task.
+    pub async fn last_submitted(&self, task_type: TaskType) -> Result<Option<StoredTime>, Error> {
+        self.request_with_timeout(|to| Command::LastSubmitted(task_type, to)).await
     }
 
-    /// Forgets a task and cancels it; false if there is none.
+    /// Deletes and cancels a task; returns false if it does not exist.
     pub async fn delete(&self, id: &str) -> Result<bool, Error> {
-        self.ask(|to| Order::Delete(id.to_owned(), to)).await
+        self.request_with_timeout(|to| Command::Delete(id.to_owned(), to)).await
     }
 
-    /// Forgets all tasks of a kind and cancels them.
-    pub async fn delete_kind(&self, kind: TaskType) -> Result<usize, Error> {
-        self.ask(|to| Order::DeleteKind(kind, to)).await
+    /// Deletes and cancels all tasks of a type; returns how many.
+    pub async fn delete_type(&self, task_type: TaskType) -> Result<usize, Error> {
+        self.request_with_timeout(|to| Command::DeleteType(task_type, to)).await
     }
 
-    /// Forgets some of the tasks that ended before a time, and says how many.
-    pub async fn prune(&self, before: Moment) -> Result<usize, Error> {
-        self.ask(|to| Order::Prune(before, to)).await
+    /// Deletes a batch of tasks that finished before a time; returns how many.
+    pub async fn prune(&self, before: StoredTime) -> Result<usize, Error> {
+        self.request_with_timeout(|to| Command::Prune(before, to)).await
     }
 
-    /// Fails when the ledger does not answer in this time.
-    pub async fn ping(&self, within: Duration) -> Result<(), Error> {
-        tokio::time::timeout(within, self.ask(Order::Ping)).await.map_err(|_| Error::Silent)?
+    /// Fails if the ledger does not respond in time.
+    pub async fn ping(&self, timeout: Duration) -> Result<(), Error> {
+        tokio::time::timeout(timeout, self.request_with_timeout(Command::Ping))
+            .await
+            .map_err(|_| Error::Timeout)?
     }
 }

@@ -1,4 +1,4 @@
-//! The tables, and how older ones become ours.
+//! The SQLite schema and its migrations.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 use uuid::Uuid;
 
 use super::error::OpenError;
-use super::moment::Moment;
+use super::time::StoredTime;
 
-/// Our schema. Steps 1 to 5 are those of the program that we replace.
-const OURS: i64 = 6;
+/// The schema version. Versions 1 to 5 are upstream's.
+const SCHEMA_VERSION: i64 = 6;
 
-/// Marks a ledger of ours ("OUTR"): a schema 6 of others would be another one.
+/// Identifies the ledger as Outrigger's ("OUTR"): upstream's schema 6 would be a different one.
 const APPLICATION_ID: i64 = 0x4f55_5452;
 
-/// Also for a new ledger, columns that the next step drops: a crash may leave any of the steps to the next start, which cannot know
-/// whose they are.
+/// A new ledger also gets the columns that the next migration drops: a crash may leave any version, and the next start cannot know
+/// which program created it.
 const TO_1: &str = "
     CREATE TABLE task_results (
         id TEXT PRIMARY KEY, type TEXT NOT NULL, status TEXT NOT NULL, params TEXT, schedule TEXT,
@@ -44,44 +44,48 @@ const TO_6: &str = "
     CREATE INDEX idx_task_results_completed_at ON task_results (completed_at) WHERE completed_at IS NOT NULL;
     PRAGMA application_id = 0x4f555452;";
 
-/// What makes each schema of the one before. The last carries our mark.
-const STEPS: [&str; OURS as usize] = [TO_1, TO_2, TO_3, TO_4, TO_5, TO_6];
+/// The migrations, one per version. The last one sets the application ID.
+const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = [TO_1, TO_2, TO_3, TO_4, TO_5, TO_6];
 
-/// Times as ours are.
-const TIME: &str = "????-??-??T??:??:??.?????????Z";
+/// GLOB pattern of canonical times.
+const TIME_PATTERN: &str = "????-??-??T??:??:??.?????????Z";
 
-/// Opens the ledger of a node, makes it if there is none, and takes older ones over.
+/// Opens the ledger, creates it if missing, and migrates older versions.
 pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
-    let unusable = |why| OpenError::Unusable { path: path.to_owned(), why };
+    let unusable = |error| OpenError::Unusable { path: path.to_owned(), error };
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(unusable)?;
     connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(unusable)?;
-    check_whole(path, &connection)?;
+    check_integrity(path, &connection)?;
     let found = version(&connection).map_err(unusable)?;
-    let ours = pragma(&connection, "application_id").map_err(unusable)? == APPLICATION_ID;
-    if found > OURS || (found == OURS && !ours) {
-        return Err(OpenError::TooNew { path: path.to_owned(), found, known: if ours { OURS } else { 5 } });
+    let is_ours = pragma(&connection, "application_id").map_err(unusable)? == APPLICATION_ID;
+    if found > SCHEMA_VERSION || (found == SCHEMA_VERSION && !is_ours) {
+        return Err(OpenError::TooNew {
+            path: path.to_owned(),
+            found,
+            supported: if is_ours { SCHEMA_VERSION } else { 5 },
+        });
     }
-    // FULL: what was committed is on disk. The cache holds what one look needs.
+    // FULL: commits are durable. The cache only needs to hold the pages of one query.
     connection
         .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -512; PRAGMA journal_size_limit = 4194304;")
         .map_err(unusable)?;
     migrate(&mut connection, found).map_err(unusable)?;
-    settle(&mut connection).map_err(unusable)?;
+    normalize(&mut connection).map_err(unusable)?;
     Ok(connection)
 }
 
-fn check_whole(path: &Path, connection: &Connection) -> Result<(), OpenError> {
+fn check_integrity(path: &Path, connection: &Connection) -> Result<(), OpenError> {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    let damaged = |why: String| OpenError::Damaged { path: path.to_owned(), why };
+    let corrupt = |detail: String| OpenError::Corrupt { path: path.to_owned(), detail };
     match connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
-        Ok(said) if said == "ok" => Ok(()),
-        Ok(said) => Err(damaged(said)),
+        Ok(result) if result == "ok" => Ok(()),
+        Ok(result) => Err(corrupt(result)),
         Err(error) if matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) => {
-            Err(damaged(error.to_string()))
+            Err(corrupt(error.to_string()))
         }
-        Err(why) => Err(OpenError::Unusable { path: path.to_owned(), why }),
+        Err(error) => Err(OpenError::Unusable { path: path.to_owned(), error }),
     }
 }
 
@@ -93,54 +97,55 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
     pragma(connection, "user_version")
 }
 
-/// One transaction for each step: a crash leaves one of the schemas, never something between two.
+/// Runs each migration in its own transaction: a crash leaves one of the versions, never a mix.
 fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
-    for (version, step) in (1..).zip(STEPS).skip_while(|(version, _)| *version <= from) {
+    for (version, migration) in (1..).zip(MIGRATIONS).skip_while(|(version, _)| *version <= from) {
         let transaction = connection.transaction()?;
-        transaction.execute_batch(&format!("{step} PRAGMA user_version = {version}"))?;
+        transaction.execute_batch(&format!("{migration} PRAGMA user_version = {version}"))?;
         transaction.commit()?;
     }
     Ok(())
 }
 
-/// Something is written at every start: a volume that has turned read-only can be opened, and its tasks would be done again at
-/// each start, since no end can be stored.
-fn settle(connection: &mut Connection) -> rusqlite::Result<()> {
+/// Normalizes rows of other versions. Always writes something: SQLite can open a ledger on a read-only volume, and tasks would run
+/// again at every start because no result can be stored.
+fn normalize(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     transaction.execute_batch(&format!(
-        "PRAGMA user_version = {OURS}; UPDATE task_results SET params = 'null' WHERE params IS NULL"
+        "PRAGMA user_version = {SCHEMA_VERSION}; UPDATE task_results SET params = 'null' WHERE params IS NULL"
     ))?;
-    rewrite(&transaction)?;
+    normalize_rows(&transaction)?;
     transaction.commit()
 }
 
-/// Gives every row times that sort, and its id the one spelling that clients are answered with. A row whose id is there already
-/// in that spelling keeps its own. Programs before ours write such rows also into a ledger of ours, when somebody goes back to
-/// one of them for a while: an execution that is named otherwise than its row could never end.
-fn rewrite(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+/// Rewrites times to the fixed-width form and IDs to the canonical form. A row keeps its ID if another row already has the
+/// canonical one. Upstream writes such rows into our ledger when a user switches back to it for a while: an execution whose ID
+/// differs from its row could never finish.
+fn normalize_rows(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     let mut rows = transaction.prepare(
         "SELECT rowid, id, submitted_at, completed_at FROM task_results
          WHERE submitted_at NOT GLOB ?1 OR completed_at NOT GLOB ?1 OR length(id) != 36 OR id != lower(id)",
     )?;
     let found = rows
-        .query_map([TIME], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
+        .query_map([TIME_PATTERN], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
         .collect::<rusqlite::Result<Vec<(i64, String, String, Option<String>)>>>()?;
     let mut times = transaction
         .prepare("UPDATE task_results SET submitted_at = ?2, completed_at = ?3 WHERE rowid = ?1")?;
     let mut ids = transaction.prepare("UPDATE OR IGNORE task_results SET id = ?2 WHERE rowid = ?1")?;
     for (rowid, id, submitted, completed) in found {
-        let same_or = |text: String| Moment::read(&text).map_or(text, |moment| moment.as_str().to_owned());
-        times.execute((rowid, same_or(submitted), completed.map(same_or)))?;
-        if let Some(canonical) = canonical(&id).filter(|canonical| *canonical != id) {
+        let canonical_time =
+            |text: String| StoredTime::parse(&text).map_or(text, |time| time.as_str().to_owned());
+        times.execute((rowid, canonical_time(submitted), completed.map(canonical_time)))?;
+        if let Some(canonical) = canonical_id(&id).filter(|canonical| *canonical != id) {
             ids.execute((rowid, canonical))?;
         }
     }
     Ok(())
 }
 
-/// The one spelling of an id: lower case, with hyphens.
+/// Returns the canonical form of a task ID: lower case with hyphens. `None` if it is not a UUID.
 #[must_use]
-pub fn canonical(id: &str) -> Option<String> {
+pub fn canonical_id(id: &str) -> Option<String> {
     Uuid::try_parse(&id.to_ascii_lowercase()).ok().map(|id| id.hyphenated().to_string())
 }
 
@@ -149,34 +154,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_ledger_and_one_that_is_opened_again_have_our_schema() {
+    fn new_and_reopened_ledgers_have_the_current_schema() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sidecar.db");
         for _ in 0..2 {
             let connection = open(&path).unwrap();
-            assert_eq!(version(&connection).unwrap(), OURS);
+            assert_eq!(version(&connection).unwrap(), SCHEMA_VERSION);
             assert_eq!(pragma(&connection, "application_id").unwrap(), APPLICATION_ID);
         }
     }
 
     #[test]
-    fn a_start_that_was_cut_off_after_any_step_is_finished_by_the_next() {
-        for cut_off in 0..=STEPS.len() {
+    fn interrupted_migration_is_resumed_at_the_next_open() {
+        for migrated in 0..=MIGRATIONS.len() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("sidecar.db");
             let connection = Connection::open(&path).unwrap();
-            for (version, step) in (1..).zip(&STEPS[..cut_off]) {
-                connection.execute_batch(&format!("{step} PRAGMA user_version = {version}")).unwrap();
+            for (version, migration) in (1..).zip(&MIGRATIONS[..migrated]) {
+                connection.execute_batch(&format!("{migration} PRAGMA user_version = {version}")).unwrap();
             }
             drop(connection);
-            let connection = open(&path).unwrap_or_else(|error| panic!("after step {cut_off}: {error}"));
-            assert_eq!(version(&connection).unwrap(), OURS, "{cut_off}");
-            assert_eq!(pragma(&connection, "application_id").unwrap(), APPLICATION_ID, "{cut_off}");
+            let connection =
+                open(&path).unwrap_or_else(|error| panic!("after migration {migrated}: {error}"));
+            assert_eq!(version(&connection).unwrap(), SCHEMA_VERSION, "{migrated}");
+            assert_eq!(pragma(&connection, "application_id").unwrap(), APPLICATION_ID, "{migrated}");
         }
     }
 
     #[test]
-    fn newer_ledgers_damaged_ones_and_other_files_are_refused_and_left_as_they_are() {
+    fn newer_and_corrupt_ledgers_are_rejected_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sidecar.db");
         for (version, application_id) in [(7, APPLICATION_ID), (6, 0)] {
@@ -188,15 +194,14 @@ mod tests {
             let error = open(&path).unwrap_err();
             assert!(matches!(error, OpenError::TooNew { found, .. } if found == version), "{error}");
         }
-        std::fs::write(&path, "no database, but long enough to be looked at: ".repeat(40)).unwrap();
+        std::fs::write(&path, "no database, but long enough to be read as one: ".repeat(40)).unwrap();
         let error = open(&path).unwrap_err().to_string();
-        assert!(error.contains("is damaged") && error.contains("move it away"), "{error}");
+        assert!(error.contains("is corrupt") && error.contains("move it away"), "{error}");
         assert!(std::fs::read(&path).unwrap().starts_with(b"no database"));
     }
 
-    /// S21.
     #[test]
-    fn s21_every_spelling_of_an_id_is_the_same_task() {
+    fn every_uuid_spelling_has_one_canonical_id() {
         let one = "0d4f0a53-9c52-4a0e-8d55-3f1ce9ba71a4";
         for spelled in [
             one,
@@ -206,10 +211,10 @@ mod tests {
             "{0d4f0a53-9c52-4a0e-8d55-3f1ce9ba71a4}",
             "0d4f0a539c524a0e8d553f1ce9ba71a4",
         ] {
-            assert_eq!(canonical(spelled).as_deref(), Some(one), "{spelled}");
+            assert_eq!(canonical_id(spelled).as_deref(), Some(one), "{spelled}");
         }
         for bad in ["", "x", "0d4f0a53", "0d4f0a53-9c52-4a0e-8d55-3f1ce9ba71ag"] {
-            assert_eq!(canonical(bad), None, "{bad}");
+            assert_eq!(canonical_id(bad), None, "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The node's settings: `config.toml`, `app.toml` and `client.toml`. What they hold is decided in `chain`.
+//! The node's config files: `config.toml`, `app.toml` and `client.toml`. `chain` decides their content.
 
 use std::io;
 use std::path::Path;
@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use super::files;
 
-/// Why settings could not be read or written.
+/// Why a config file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A file cannot be read or written.
+    /// Reading or writing a file failed.
     #[error("{0}: {1}")]
     Io(&'static str, io::Error),
-    /// What was asked for does not fit the file.
+    /// The patch does not apply to the file.
     #[error(transparent)]
     Patch(#[from] PatchError),
 }
@@ -23,45 +23,44 @@ fn io(file: Patchable) -> impl Fn(io::Error) -> ConfigError {
     move |error| ConfigError::Io(file.name(), error)
 }
 
-/// The text of one file; none if there is no such file.
-fn text(home: &Path, file: Patchable) -> Result<Option<String>, ConfigError> {
+/// Reads one file; `None` if it does not exist.
+fn read_file(home: &Path, file: Patchable) -> Result<Option<String>, ConfigError> {
     files::read(&home.join("config").join(file.name())).map_err(io(file))
 }
 
-/// Reads both files of settings. They belong together: one alone is as good as none.
+/// Reads `config.toml` and `app.toml`. Both must exist.
 pub fn read(home: &Path) -> Result<Files, ConfigError> {
-    let needed = |file| {
-        let missing = || io::Error::new(io::ErrorKind::NotFound, "there is no such file");
-        text(home, file)?.ok_or_else(|| ConfigError::Io(file.name(), missing()))
+    let required = |file| {
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "file not found");
+        read_file(home, file)?.ok_or_else(|| ConfigError::Io(file.name(), missing()))
     };
-    Ok(Files { config: needed(Patchable::Config)?, app: needed(Patchable::App)? })
+    Ok(Files { config: required(Patchable::Config)?, app: required(Patchable::App)? })
 }
 
-/// Writes both files of settings. Nothing is put in its place before both are on disk: a full disk changes nothing.
+/// Writes `config.toml` and `app.toml`. Neither is renamed into place before both are on disk: a full disk changes nothing.
 pub fn write(home: &Path, new: &Files) -> io::Result<()> {
-    let folder = home.join("config");
-    std::fs::create_dir_all(&folder)?;
-    let app = files::stage(&folder.join(Patchable::App.name()), new.app.as_bytes(), 0o644)?;
-    let config = files::stage(&folder.join(Patchable::Config.name()), new.config.as_bytes(), 0o644)?;
-    app.place()?;
-    config.place()?;
-    files::sync_folder(&folder)
+    let dir = home.join("config");
+    std::fs::create_dir_all(&dir)?;
+    let app = files::stage(&dir.join(Patchable::App.name()), new.app.as_bytes(), 0o644)?;
+    let config = files::stage(&dir.join(Patchable::Config.name()), new.config.as_bytes(), 0o644)?;
+    app.commit()?;
+    config.commit()?;
+    files::sync_dir(&dir)
 }
 
-/// Merges trees into files, each spelled as the file does. A file that is missing is made; nothing is written unless all
-/// can be.
+/// Merges trees of keys into files and creates missing files. No file is replaced unless all patches apply.
 pub fn patch(home: &Path, trees: &[(Patchable, Map<String, Value>)]) -> Result<(), ConfigError> {
-    let folder = home.join("config");
+    let dir = home.join("config");
     let mut staged = Vec::new();
     for (file, tree) in trees {
-        let new = config::patch(*file, &text(home, *file)?.unwrap_or_default(), tree)?;
-        let one = files::stage(&folder.join(file.name()), new.as_bytes(), 0o644).map_err(io(*file))?;
-        staged.push((*file, one));
+        let new = config::patch(*file, &read_file(home, *file)?.unwrap_or_default(), tree)?;
+        let new_file = files::stage(&dir.join(file.name()), new.as_bytes(), 0o644).map_err(io(*file))?;
+        staged.push((*file, new_file));
     }
-    for (file, one) in staged {
-        one.place().map_err(io(file))?;
+    for (file, new_file) in staged {
+        new_file.commit().map_err(io(file))?;
     }
-    files::sync_folder(&folder).map_err(io(Patchable::Config))
+    files::sync_dir(&dir).map_err(io(Patchable::Config))
 }
 
 /// Merges one table into `config.toml`.
@@ -70,32 +69,32 @@ pub fn set(home: &Path, table: &str, values: Map<String, Value>) -> Result<(), C
     patch(home, &[(Patchable::Config, tree)])
 }
 
-/// Names the chain in `client.toml`: seid does not start when another one stands there.
-pub fn name_chain(home: &Path, chain_id: &str) -> Result<(), ConfigError> {
+/// Sets the chain ID in `client.toml`: seid does not start if it differs.
+pub fn set_client_chain_id(home: &Path, chain_id: &str) -> Result<(), ConfigError> {
     let file = Patchable::Client;
-    let there = text(home, file)?.unwrap_or_default();
-    let new = config::client_with_chain(&there, chain_id)?;
-    if new == there {
+    let existing = read_file(home, file)?.unwrap_or_default();
+    let new = config::client_with_chain(&existing, chain_id)?;
+    if new == existing {
         return Ok(());
     }
     files::write(&home.join("config").join(file.name()), new.as_bytes(), 0o644).map_err(io(file))
 }
 
-/// Writes the peers in `config.toml`, each as `id@host:port`.
+/// Sets the persistent peers in `config.toml`, each as `id@host:port`.
 pub fn set_persistent_peers(home: &Path, peers: &[String]) -> Result<(), ConfigError> {
     let file = Patchable::Config;
-    let new = config::with_persistent_peers(&text(home, file)?.unwrap_or_default(), peers)?;
+    let new = config::with_persistent_peers(&read_file(home, file)?.unwrap_or_default(), peers)?;
     files::write(&home.join("config").join(file.name()), new.as_bytes(), 0o644).map_err(io(file))
 }
 
-/// The peers in `config.toml`, as one text with commas.
+/// Returns the persistent peers in `config.toml` as a comma-separated string.
 pub fn persistent_peers(home: &Path) -> Result<String, ConfigError> {
     let file = Patchable::Config;
-    let there = text(home, file)?.unwrap_or_default();
-    Ok(config::persistent_peers(&there).map_err(PatchError::File)?)
+    let existing = read_file(home, file)?.unwrap_or_default();
+    Ok(config::persistent_peers(&existing).map_err(PatchError::File)?)
 }
 
-/// The machine that settings are made for. A quota of processors does not count, as for the program that we replace.
+/// Returns the host the config is rendered for. CPU quotas are ignored, as in upstream.
 #[must_use]
 pub fn host() -> Host {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_set_changes() {
+    fn set_preserves_other_keys_and_comments() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("config")).unwrap();
         let file = dir.path().join("config/config.toml");
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_of_which_one_part_does_not_fit_changes_nothing() {
+    fn patch_that_fails_for_one_file_changes_none() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("config")).unwrap();
         std::fs::write(dir.path().join("config/app.toml"), "no toml").unwrap();
@@ -144,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn one_file_of_settings_is_as_good_as_none() {
+    fn read_fails_if_one_config_file_is_missing() {
         let dir = tempfile::tempdir().unwrap();
         let both = Files { config: "a = 1\n".into(), app: "b = 2\n".into() };
         write(dir.path(), &both).unwrap();
         assert_eq!(read(dir.path()).unwrap(), both);
         std::fs::remove_file(dir.path().join("config/app.toml")).unwrap();
-        assert_eq!(read(dir.path()).unwrap_err().to_string(), "app.toml: there is no such file");
+        assert_eq!(read(dir.path()).unwrap_err().to_string(), "app.toml: file not found");
     }
 }

@@ -1,4 +1,4 @@
-//! Fetches a document from an address that somebody else chose: no redirects, and limits for everything.
+//! HTTP GET for URLs from task parameters: no redirects, and limits on time and size.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,45 +11,45 @@ use tokio::net::TcpStream;
 
 use crate::roots;
 
-/// The longest answer.
-const LONGEST: usize = 32 << 20;
+/// The largest accepted response body.
+const MAX_BODY: usize = 32 << 20;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The address is none that is spoken to.
-    #[error("{0:?} is no address of http or https")]
-    Address(String),
-    /// Nobody answered, or not in time.
+    /// The URL is not supported.
+    #[error("invalid URL {0:?}: expected http:// or https://")]
+    InvalidUrl(String),
+    /// The server did not respond in time.
     #[error("{0}")]
     Unreachable(String),
-    /// The answer is no success.
+    /// The status is not 200.
     #[error("HTTP {0}")]
     Status(u16),
-    /// The answer is too long, or broke off.
-    #[error("its answer cannot be read: {0}")]
-    Answer(String),
+    /// The body is too large or incomplete.
+    #[error("reading response: {0}")]
+    Body(String),
 }
 
-/// Fetches a document within a time. Only `200` is an answer.
-pub async fn fetch(url: &str, within: Duration) -> Result<Bytes, FetchError> {
-    let fetched = async {
+/// Fetches a URL within a timeout. Any status but 200 is an error.
+pub async fn fetch(url: &str, timeout: Duration) -> Result<Bytes, FetchError> {
+    let response = async {
         match url.split_once("://") {
-            Some(("http", rest)) => plain(rest).await,
-            Some(("https", _)) => secure(url).await,
-            _ => Err(FetchError::Address(url.to_owned())),
+            Some(("http", rest)) => fetch_http(rest).await,
+            Some(("https", _)) => fetch_https(url).await,
+            _ => Err(FetchError::InvalidUrl(url.to_owned())),
         }
     };
-    let late = || FetchError::Unreachable(format!("no answer within {within:?}"));
-    tokio::time::timeout(within, fetched).await.map_err(|_| late())?
+    let late = || FetchError::Unreachable(format!("no response within {timeout:?}"));
+    tokio::time::timeout(timeout, response).await.map_err(|_| late())?
 }
 
 fn unreachable(error: impl std::fmt::Display) -> FetchError {
     FetchError::Unreachable(error.to_string())
 }
 
-/// A connection for each: the process beside us is asked rarely, and may have been started again since.
-async fn plain(rest: &str) -> Result<Bytes, FetchError> {
+/// Opens a new connection for each request: seid is queried rarely and may have restarted since.
+async fn fetch_http(rest: &str) -> Result<Bytes, FetchError> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let with_port = |authority: &str| {
         if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") }
@@ -60,20 +60,20 @@ async fn plain(rest: &str) -> Result<Bytes, FetchError> {
     let request = Request::get(format!("/{path}"))
         .header(header::HOST, authority)
         .body(Empty::<Bytes>::new())
-        .map_err(|_| FetchError::Address(rest.to_owned()))?;
+        .map_err(|_| FetchError::InvalidUrl(rest.to_owned()))?;
     let exchange = async {
-        let answer = sender.send_request(request).await.map_err(unreachable)?;
-        if answer.status() != 200 {
-            return Err(FetchError::Status(answer.status().as_u16()));
+        let response = sender.send_request(request).await.map_err(unreachable)?;
+        if response.status() != 200 {
+            return Err(FetchError::Status(response.status().as_u16()));
         }
-        let body = Limited::new(answer.into_body(), LONGEST).collect().await;
-        body.map(|body| body.to_bytes()).map_err(|error| FetchError::Answer(error.to_string()))
+        let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
+        body.map(|body| body.to_bytes()).map_err(|error| FetchError::Body(error.to_string()))
     };
-    // The connection is driven here, so that it is gone with whoever asked.
+    // Polled here instead of spawned, so that it ends with the caller.
     tokio::pin!(connection);
     tokio::pin!(exchange);
     tokio::select! {
-        done = &mut exchange => done,
+        body = &mut exchange => body,
         ended = &mut connection => match ended {
             Ok(()) => exchange.await,
             Err(error) => Err(unreachable(error)),
@@ -81,27 +81,28 @@ async fn plain(rest: &str) -> Result<Bytes, FetchError> {
     }
 }
 
-/// Made when it is first needed: it reads all certificates of the system.
+/// Returns the HTTPS client. It is built on first use because it loads all system certificates.
 fn client() -> Result<&'static reqwest::Client, FetchError> {
     static CLIENT: OnceLock<Result<reqwest::Client, String>> = OnceLock::new();
-    let made = CLIENT.get_or_init(|| {
-        let authorities = roots::built_in().map(reqwest::Certificate::from_der);
-        let authorities: Vec<_> = authorities.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let client = CLIENT.get_or_init(|| {
+        let certificates = roots::bundled().map(reqwest::Certificate::from_der);
+        let certificates: Vec<_> =
+            certificates.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
         let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
-        builder.tls_certs_merge(authorities).build().map_err(|error| error.to_string())
+        builder.tls_certs_merge(certificates).build().map_err(|error| error.to_string())
     });
-    made.as_ref().map_err(unreachable)
+    client.as_ref().map_err(unreachable)
 }
 
-async fn secure(url: &str) -> Result<Bytes, FetchError> {
-    let mut answer = client()?.get(url).send().await.map_err(|error| unreachable(error.without_url()))?;
-    if answer.status() != 200 {
-        return Err(FetchError::Status(answer.status().as_u16()));
+async fn fetch_https(url: &str) -> Result<Bytes, FetchError> {
+    let mut response = client()?.get(url).send().await.map_err(|error| unreachable(error.without_url()))?;
+    if response.status() != 200 {
+        return Err(FetchError::Status(response.status().as_u16()));
     }
     let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(|error| FetchError::Answer(error.to_string()))? {
-        if body.len() + chunk.len() > LONGEST {
-            return Err(FetchError::Answer(format!("longer than {LONGEST} bytes")));
+    while let Some(chunk) = response.chunk().await.map_err(|error| FetchError::Body(error.to_string()))? {
+        if body.len() + chunk.len() > MAX_BODY {
+            return Err(FetchError::Body(format!("larger than {MAX_BODY} bytes")));
         }
         body.extend_from_slice(&chunk);
     }

@@ -1,4 +1,4 @@
-//! Files that are there as a whole or not at all.
+//! Atomic file writes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -7,66 +7,66 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// Writes a file as a whole: whoever reads it sees what was there before, or all of this, also after a crash.
+/// Writes a file atomically: readers see the old or the new content, also after a crash.
 pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    stage(path, content, mode)?.place()?;
-    sync_folder(folder(path))
+    stage(path, content, mode)?.commit()?;
+    sync_dir(parent_dir(path))
 }
 
-/// A file that is on disk, and not yet in its place. It is removed when nobody places it.
+/// A file that is on disk under a temporary name. It is removed on drop unless committed.
 #[derive(Debug)]
 pub struct Staged {
-    new: PathBuf,
+    staged: PathBuf,
     path: PathBuf,
-    placed: bool,
+    is_committed: bool,
 }
 
-/// Puts the content of a file on disk, beside its place.
+/// Writes the content to a temporary file next to its target and syncs it.
 pub fn stage(path: &Path, content: &[u8], mode: u32) -> io::Result<Staged> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = folder(path).join(format!(".{name}.{:016x}.new", rand()));
-    let staged = Staged { new, path: path.to_owned(), placed: false };
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&staged.new)?;
+    let staged = parent_dir(path).join(format!(".{name}.{:016x}.new", random_suffix()));
+    let staged = Staged { staged, path: path.to_owned(), is_committed: false };
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&staged.staged)?;
     file.write_all(content)?;
     file.sync_all()?;
     Ok(staged)
 }
 
 impl Staged {
-    /// Puts it in its place. The name is on disk when its folder is.
-    pub fn place(mut self) -> io::Result<()> {
-        fs::rename(&self.new, &self.path)?;
-        self.placed = true;
+    /// Renames the file to its target. The rename is durable only after [`sync_dir`].
+    pub fn commit(mut self) -> io::Result<()> {
+        fs::rename(&self.staged, &self.path)?;
+        self.is_committed = true;
         Ok(())
     }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        if !self.placed {
-            // It may not be there.
-            let _ = fs::remove_file(&self.new);
+        if !self.is_committed {
+            // It may not exist.
+            let _ = fs::remove_file(&self.staged);
         }
     }
 }
 
-fn folder(path: &Path) -> &Path {
+fn parent_dir(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("."))
 }
 
-/// Puts the names in a folder on disk.
-pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+/// Syncs a directory, which makes renames in it durable.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
 }
 
-/// Puts a file that is complete in its place, on disk.
-pub fn place(from: &Path, to: &Path) -> io::Result<()> {
+/// Syncs a complete file and renames it to its target.
+pub fn commit(from: &Path, to: &Path) -> io::Result<()> {
     File::open(from)?.sync_all()?;
     fs::rename(from, to)?;
-    sync_folder(folder(to))
+    sync_dir(parent_dir(to))
 }
 
-/// The SHA-256 of a file, in lower-case hexadecimal.
+/// Returns the SHA-256 of a file in lower-case hexadecimal.
 pub fn hash(path: &Path) -> io::Result<String> {
     let (mut file, mut hash) = (File::open(path)?, Sha256::new());
     let mut buffer = vec![0; 64 << 10];
@@ -78,53 +78,53 @@ pub fn hash(path: &Path) -> io::Result<String> {
     }
 }
 
-/// What was done to a file or folder that may be missing; none if it is.
-pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
-    match done {
+/// Turns "not found" into `None`.
+pub fn ok_if_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        done => done.map(Some),
+        result => result.map(Some),
     }
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file if it exists.
 pub fn remove(path: &Path) -> io::Result<()> {
-    if_there(fs::remove_file(path)).map(drop)
+    ok_if_missing(fs::remove_file(path)).map(drop)
 }
 
-/// Removes a file or a folder that may be gone already.
-pub fn clear(path: &Path) -> io::Result<()> {
+/// Removes a file or directory tree if it exists.
+pub fn remove_all(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
-        Ok(about) if about.is_dir() => fs::remove_dir_all(path),
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
-    if_there(removed).map(drop)
+    ok_if_missing(removed).map(drop)
 }
 
-/// What is in a folder that may be missing.
-pub fn entries(folder: &Path) -> io::Result<impl Iterator<Item = fs::DirEntry>> {
-    Ok(if_there(fs::read_dir(folder))?.into_iter().flatten().flatten())
+/// Lists a directory; empty if it does not exist.
+pub fn entries(dir: &Path) -> io::Result<impl Iterator<Item = fs::DirEntry>> {
+    Ok(ok_if_missing(fs::read_dir(dir))?.into_iter().flatten().flatten())
 }
 
-/// Reads a file that may be missing, whatever it holds.
+/// Reads a file; `None` if it does not exist.
 pub fn read_bytes(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    if_there(fs::read(path))
+    ok_if_missing(fs::read(path))
 }
 
-/// Reads a text file that may be missing.
+/// Reads a UTF-8 file; `None` if it does not exist.
 pub fn read(path: &Path) -> io::Result<Option<String>> {
-    if_there(fs::read_to_string(path))
+    ok_if_missing(fs::read_to_string(path))
 }
 
-/// Removes files of a folder that were staged and never placed. Nobody may write there meanwhile.
-pub fn sweep(folder: &Path) -> io::Result<()> {
-    for entry in entries(folder)?.filter(|entry| is_staged(&entry.file_name().to_string_lossy())) {
+/// Removes temporary files of [`stage`] that were never committed. Must not run concurrently with writes to the directory.
+pub fn remove_staged(dir: &Path) -> io::Result<()> {
+    for entry in entries(dir)?.filter(|entry| is_staged(&entry.file_name().to_string_lossy())) {
         remove(&entry.path())?;
     }
     Ok(())
 }
 
-/// Whether a name is one of those that [`stage`] gives.
+/// Returns whether [`stage`] created a file of this name.
 fn is_staged(name: &str) -> bool {
     let parts = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")?.rsplit_once('.'));
     parts.is_some_and(|(_, random)| {
@@ -132,13 +132,13 @@ fn is_staged(name: &str) -> bool {
     })
 }
 
-/// Makes a folder that only its owner can look into.
-pub fn private_folder(path: &Path) -> io::Result<()> {
+/// Creates a directory with mode 0700.
+pub fn create_private_dir(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-fn rand() -> u64 {
+fn random_suffix() -> u64 {
     let bytes = uuid::Uuid::new_v4();
     bytes.as_u64_pair().0
 }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+    fn write_is_atomic_and_leaves_no_temporary_files() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a");
         write(&file, b"one", 0o600).unwrap();
@@ -158,9 +158,9 @@ mod tests {
         assert!(write(&dir.path().join("none/a"), b"x", 0o600).is_err());
         assert_eq!(read(&dir.path().join("b")).unwrap(), None);
         std::mem::forget(stage(&file, b"three", 0o600).unwrap());
-        fs::write(dir.path().join(".a.new"), "somebody else's").unwrap();
-        sweep(dir.path()).unwrap();
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "what a killed process left is gone");
+        fs::write(dir.path().join(".a.new"), "unrelated").unwrap();
+        remove_staged(dir.path()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "leftovers of a killed process are removed");
         remove(&dir.path().join("b")).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What is where in a node's home.
+//! Layout of the node's home directory.
 
 use std::fs::File;
 use std::io;
@@ -9,37 +9,37 @@ use rustix::io::Errno;
 
 use super::files;
 
-/// The node's key.
+/// The node key (P2P identity).
 pub const NODE_KEY: &str = "config/node_key.json";
 /// The genesis file.
 pub const GENESIS: &str = "config/genesis.json";
-/// The key that a validator signs blocks with.
+/// The consensus key of a validator.
 pub const CONSENSUS_KEY: &str = "config/priv_validator_key.json";
-/// What the node declared when its chain began.
+/// Directory of the node's gentx.
 pub const GENTX: &str = "config/gentx";
-/// The genesis file as it was before everybody's declarations were put into it.
+/// Copy of the genesis file from before the gentxs were added.
 pub const GENESIS_BASE: &str = "config/genesis-base.json";
-/// The key of a validator's account.
+/// Keyring with the account key of a validator.
 pub const KEYRING: &str = "keyring-test";
-/// The settings of the node.
+/// The main config file.
 pub const CONFIG: &str = "config/config.toml";
-/// The chain's data.
+/// The chain data.
 pub const DATA: &str = "data";
-/// Snapshots of the chain's state.
+/// State-sync snapshots.
 pub const SNAPSHOTS: &str = "data/snapshots";
-/// What a validator has signed last.
+/// Signing state of the validator.
 pub const VALIDATOR_STATE: &str = "data/priv_validator_state.json";
-/// Downloads that are under way.
+/// Downloads in progress.
 pub const TMP: &str = "tmp";
-/// The height of the archive that was restored.
+/// The height of the restored snapshot.
 pub const SNAPSHOT_HEIGHT: &str = ".sei-sidecar-snapshot-height";
-/// The snapshot that was uploaded last.
+/// State file of snapshot uploads.
 pub const LAST_UPLOAD: &str = ".sei-sidecar-last-upload.json";
-/// The block that was exported last.
+/// State file of result exports.
 pub const LAST_EXPORT: &str = ".sei-sidecar-last-export.json";
 
-/// A node whose settings nobody has written yet can be configured, but not started.
-const FIRST_CONFIG: &str = "\
+/// Written if there is no `config.toml` yet. Enough for config tasks, but not for starting seid.
+const DEFAULT_CONFIG: &str = "\
 [base]
 mode = \"full\"
 
@@ -57,30 +57,30 @@ timeout-commit = \"5s\"
 size = 5000
 ";
 
-/// Takes a home for this process, until it ends however: two sidecars on one home would do every task twice.
-pub fn take(home: &Path) -> io::Result<File> {
-    let folder = File::open(home)?;
-    match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(folder),
-        Err(Errno::WOULDBLOCK) => Err(io::Error::other("another sidecar works on it: end that first")),
-        // Volumes that know no locks are not shared by this way either.
-        Err(Errno::NOTSUP | Errno::NOLCK) => Ok(folder),
+/// Locks a home for the lifetime of this process: two sidecars on one home would run every task twice.
+pub fn lock(home: &Path) -> io::Result<File> {
+    let dir = File::open(home)?;
+    match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(dir),
+        Err(Errno::WOULDBLOCK) => Err(io::Error::other("another sidecar is using it: stop that one first")),
+        // The volume does not support locks: continue without.
+        Err(Errno::NOTSUP | Errno::NOLCK) => Ok(dir),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Folders in which files are written as a whole.
-const WRITTEN: [&str; 6] = ["", "config", DATA, GENTX, KEYRING, TMP];
+/// Directories with atomically written files.
+const STAGING_DIRS: [&str; 6] = ["", "config", DATA, GENTX, KEYRING, TMP];
 
-/// Makes what every task expects to be there, and removes what a killed process has left unplaced: it may hold keys.
+/// Creates the directories and files that tasks expect, and removes temporary files of a killed process: they may hold keys.
 pub fn prepare(home: &Path) -> io::Result<()> {
     std::fs::create_dir_all(home.join("config"))?;
     std::fs::create_dir_all(home.join(DATA))?;
-    for folder in WRITTEN {
-        files::sweep(&home.join(folder))?;
+    for dir in STAGING_DIRS {
+        files::remove_staged(&home.join(dir))?;
     }
     let config = home.join(CONFIG);
-    if config.exists() { Ok(()) } else { files::write(&config, FIRST_CONFIG.as_bytes(), 0o644) }
+    if config.exists() { Ok(()) } else { files::write(&config, DEFAULT_CONFIG.as_bytes(), 0o644) }
 }
 
 #[cfg(test)]
@@ -88,12 +88,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_home_has_one_sidecar_at_a_time() {
+    fn home_lock_is_exclusive() {
         let dir = tempfile::tempdir().unwrap();
-        let first = take(dir.path()).unwrap();
-        let refused = take(dir.path()).unwrap_err().to_string();
-        assert!(refused.contains("another sidecar works on it"), "{refused}");
+        let first = lock(dir.path()).unwrap();
+        let refused = lock(dir.path()).unwrap_err().to_string();
+        assert!(refused.contains("another sidecar is using it"), "{refused}");
         drop(first);
-        take(dir.path()).unwrap();
+        lock(dir.path()).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Who the node is among its peers.
+//! The node ID, derived from `node_key.json`.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use serde::Deserialize;
 
 use super::{files, home};
 
-/// Why the node's id is not known.
+/// Why the node ID could not be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// There is no key yet.
-    #[error("there is no node_key.json: generate-identity makes it")]
+    /// The key does not exist yet.
+    #[error("node_key.json not found: run generate-identity first")]
     Missing,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("failed to read node_key.json: {0}")]
-    Unread(std::io::Error),
-    /// The file is not what it should be.
+    Read(std::io::Error),
+    /// The file is malformed.
     #[error("failed to parse node_key.json")]
-    Unparsed,
-    /// The key is of another kind.
+    Parse,
+    /// The key is not an Ed25519 key.
     #[error("invalid Ed25519 key in node_key.json")]
-    NoKey,
+    InvalidKey,
 }
 
 #[derive(Deserialize)]
@@ -36,13 +36,13 @@ struct Key {
     value: String,
 }
 
-/// The id is made from the public half of the key: SHA-256, the first twenty bytes.
+/// Reads the key and returns the node ID: the first 20 bytes of the SHA-256 of the public key, in hexadecimal.
 pub(super) fn read(home: &Path) -> Result<String, IdentityError> {
-    let text = files::read_bytes(&home.join(home::NODE_KEY)).map_err(IdentityError::Unread)?;
+    let text = files::read_bytes(&home.join(home::NODE_KEY)).map_err(IdentityError::Read)?;
     let text = text.ok_or(IdentityError::Missing)?;
-    let file: KeyFile = serde_json::from_slice(&text).map_err(|_| IdentityError::Unparsed)?;
-    let key = STANDARD.decode(&file.priv_key.value).map_err(|_| IdentityError::NoKey)?;
-    let public = key.get(32..).and_then(|public| public.try_into().ok()).ok_or(IdentityError::NoKey)?;
+    let file: KeyFile = serde_json::from_slice(&text).map_err(|_| IdentityError::Parse)?;
+    let key = STANDARD.decode(&file.priv_key.value).map_err(|_| IdentityError::InvalidKey)?;
+    let public = key.get(32..).and_then(|public| public.try_into().ok()).ok_or(IdentityError::InvalidKey)?;
     Ok(Address::of_ed25519(public).to_hex())
 }
 
@@ -58,22 +58,22 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_that_of_the_public_half() {
+    fn node_id_is_hash_of_public_key() {
         let key = [[7_u8; 32], [0; 32]].concat();
         let file = format!(
             r#"{{"id": "ignored", "priv_key": {{"type": "tendermint/PrivKeyEd25519", "value": "{}"}}}}"#,
             STANDARD.encode(key)
         );
-        // SHA-256 of 32 zero bytes begins with these.
+        // The first 20 bytes of the SHA-256 of 32 zero bytes.
         assert_eq!(id(&file).as_deref(), Ok("66687aadf862bd776c8fc18b8e9f8e2008971485"));
     }
 
     #[test]
-    fn what_is_no_key_is_told_apart() {
+    fn malformed_missing_and_invalid_keys_are_distinguished() {
         assert_eq!(id("{"), Err("failed to parse node_key.json".into()));
         let short = format!(r#"{{"priv_key": {{"value": "{}"}}}}"#, STANDARD.encode([1; 32]));
         assert_eq!(id(&short), Err("invalid Ed25519 key in node_key.json".into()));
         let missing = read(Path::new("/nonexistent")).unwrap_err().to_string();
-        assert_eq!(missing, "there is no node_key.json: generate-identity makes it");
+        assert_eq!(missing, "node_key.json not found: run generate-identity first");
     }
 }

@@ -1,4 +1,4 @@
-//! The node that a sidecar stands beside: its home, its process, its RPC, and what is known of it.
+//! The node: home directory, process, RPC and readiness.
 
 pub mod config;
 pub mod fetch;
@@ -27,61 +27,61 @@ use crate::settings::Settings;
 pub struct Node {
     settings: Arc<Settings>,
     ledger: Ledger,
-    /// Whether seid may start. It is not kept: every process begins with a hold.
+    /// Whether seid may start. Not persisted: every sidecar process starts with a hold.
     ready: AtomicBool,
     metrics: Metrics,
-    /// One lock for each part of the node.
-    parts: [Arc<Mutex<()>>; Resource::COUNT],
+    /// One lock per [`Resource`].
+    locks: [Arc<Mutex<()>>; Resource::COUNT],
 }
 
 impl Node {
-    /// The node of these settings.
+    /// Creates a node that is not ready.
     #[must_use]
     pub fn new(settings: Arc<Settings>, ledger: Ledger, metrics: Metrics) -> Self {
-        Self { settings, ledger, ready: AtomicBool::new(false), metrics, parts: Default::default() }
+        Self { settings, ledger, ready: AtomicBool::new(false), metrics, locks: Default::default() }
     }
 
-    /// The metrics of the sidecar.
+    /// Returns the metrics of the sidecar.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Waits until nobody else changes a part of the node.
-    pub async fn turn(&self, part: Resource) -> OwnedMutexGuard<()> {
-        self.parts[part as usize].clone().lock_owned().await
+    /// Locks a resource, waiting until no other task holds it.
+    pub async fn lock(&self, resource: Resource) -> OwnedMutexGuard<()> {
+        self.locks[resource as usize].clone().lock_owned().await
     }
 
-    /// The settings.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The tasks of the node.
+    /// Returns the task ledger.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The node's home.
+    /// Returns the home directory.
     #[must_use]
     pub fn home(&self) -> &Path {
         &self.settings.home
     }
 
-    /// Whether seid may start.
+    /// Returns whether seid may start.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::SeqCst)
     }
 
-    /// Lets seid start, or holds it back.
+    /// Allows or prevents the start of seid.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::SeqCst);
     }
 
-    /// Who the node is among its peers: forty hexadecimal digits.
+    /// Returns the node ID: forty hexadecimal digits.
     pub fn id(&self) -> Result<String, IdentityError> {
         identity::read(self.home())
     }

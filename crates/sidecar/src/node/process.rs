@@ -1,4 +1,4 @@
-//! The process of seid. It is found through `/proc`: the pod's containers share their processes.
+//! The seid process, found through `/proc`: the containers of the pod share a process namespace.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,73 +6,73 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-/// Time between two looks whether it has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Time between two checks whether a process has exited.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why the process could not be stopped.
+/// Why seid could not be stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// Processes cannot be seen.
+    /// `/proc` cannot be read.
     #[error("reading /proc: {0}")]
-    Unseen(std::io::Error),
-    /// It may not be signalled.
-    #[error("signalling seid (pid {0}): {1}; the containers must run as the same user")]
-    Refused(i32, Errno),
+    ReadProc(std::io::Error),
+    /// Sending a signal failed.
+    #[error("sending a signal to seid (pid {0}): {1}; both containers must run as the same user")]
+    Signal(i32, Errno),
 }
 
-/// Finds `seid start`: not a wrapper, not an init container that runs another command of seid.
+/// Finds `seid start`, but not a wrapper script or another seid command such as an init container runs.
 pub fn find() -> Result<Option<Pid>, ProcessError> {
     find_in(Path::new("/proc"))
 }
 
 fn find_in(proc: &Path) -> Result<Option<Pid>, ProcessError> {
-    for entry in std::fs::read_dir(proc).map_err(ProcessError::Unseen)?.flatten() {
-        let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+    for entry in std::fs::read_dir(proc).map_err(ProcessError::ReadProc)?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
-        // A process may end while it is looked at: it reads as empty then.
-        if read("comm").trim_ascii() == b"seid" && is_start(&read("cmdline")) {
-            return Ok(Pid::from_raw(number));
+        // A process may exit meanwhile: its files read as empty then.
+        if read("comm").trim_ascii() == b"seid" && is_seid_start(&read("cmdline")) {
+            return Ok(Pid::from_raw(pid));
         }
     }
     Ok(None)
 }
 
-fn is_start(command: &[u8]) -> bool {
-    let mut words = command.split(|byte| *byte == 0);
-    let program = words.next().unwrap_or_default();
-    (program == b"seid" || program.ends_with(b"/seid")) && words.next() == Some(b"start")
+fn is_seid_start(cmdline: &[u8]) -> bool {
+    let mut args = cmdline.split(|byte| *byte == 0);
+    let program = args.next().unwrap_or_default();
+    (program == b"seid" || program.ends_with(b"/seid")) && args.next() == Some(b"start")
 }
 
-/// Asks a process to end, and waits; true when it has.
-pub async fn terminate(pid: Pid, within: Duration) -> Result<bool, ProcessError> {
-    signal(pid, Signal::TERM)?;
-    Ok(gone(pid, within).await)
+/// Sends SIGTERM and waits; returns whether the process exited in time.
+pub async fn terminate(pid: Pid, timeout: Duration) -> Result<bool, ProcessError> {
+    send_signal(pid, Signal::TERM)?;
+    Ok(wait_for_exit(pid, timeout).await)
 }
 
-/// Ends a process that does not end by itself.
-pub async fn kill(pid: Pid, within: Duration) -> Result<bool, ProcessError> {
-    signal(pid, Signal::KILL)?;
-    Ok(gone(pid, within).await)
+/// Sends SIGKILL and waits; returns whether the process exited in time.
+pub async fn kill(pid: Pid, timeout: Duration) -> Result<bool, ProcessError> {
+    send_signal(pid, Signal::KILL)?;
+    Ok(wait_for_exit(pid, timeout).await)
 }
 
-fn signal(pid: Pid, signal: Signal) -> Result<(), ProcessError> {
+fn send_signal(pid: Pid, signal: Signal) -> Result<(), ProcessError> {
     match kill_process(pid, signal) {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
-        Err(error) => Err(ProcessError::Refused(pid.as_raw_nonzero().get(), error)),
+        Err(error) => Err(ProcessError::Signal(pid.as_raw_nonzero().get(), error)),
     }
 }
 
-async fn gone(pid: Pid, within: Duration) -> bool {
-    let looks = async {
-        while is_there(pid) {
-            tokio::time::sleep(LOOK_EVERY).await;
+async fn wait_for_exit(pid: Pid, timeout: Duration) -> bool {
+    let exited = async {
+        while is_running(pid) {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    tokio::time::timeout(within, looks).await.is_ok()
+    tokio::time::timeout(timeout, exited).await.is_ok()
 }
 
-/// A process that has ended and was not waited for is gone as well.
-fn is_there(pid: Pid) -> bool {
+/// Returns whether a process is running. A zombie is not.
+fn is_running(pid: Pid) -> bool {
     if test_kill_process(pid) == Err(Errno::SRCH) {
         return false;
     }
@@ -84,25 +84,24 @@ fn is_there(pid: Pid) -> bool {
 mod tests {
     use super::*;
 
-    /// S15.
     #[test]
-    fn s15_only_the_node_itself_is_found() {
-        let is = |words: &[&str]| is_start(words.join("\0").as_bytes());
-        for words in [&["seid", "start"][..], &["/usr/bin/seid", "start", "--home", "/sei"]] {
-            assert!(is(words), "{words:?}");
+    fn find_matches_only_seid_start() {
+        let is_node = |args: &[&str]| is_seid_start(args.join("\0").as_bytes());
+        for args in [&["seid", "start"][..], &["/usr/bin/seid", "start", "--home", "/sei"]] {
+            assert!(is_node(args), "{args:?}");
         }
-        for words in
+        for args in
             [&["seid"][..], &["seid", "init"], &["sh", "-c", "seid start"], &["/bin/noseid", "start"], &[]]
         {
-            assert!(!is(words), "{words:?}");
+            assert!(!is_node(args), "{args:?}");
         }
         let dir = tempfile::tempdir().unwrap();
-        for (pid, comm, words) in
+        for (pid, comm, cmdline) in
             [("7", "sh", "seid\0start"), ("8", "seid", "seid\0version"), ("9", "seid", "/bin/seid\0start\0")]
         {
             std::fs::create_dir(dir.path().join(pid)).unwrap();
             std::fs::write(dir.path().join(pid).join("comm"), format!("{comm}\n")).unwrap();
-            std::fs::write(dir.path().join(pid).join("cmdline"), words).unwrap();
+            std::fs::write(dir.path().join(pid).join("cmdline"), cmdline).unwrap();
         }
         std::fs::create_dir(dir.path().join("self")).unwrap();
         assert_eq!(find_in(dir.path()).unwrap(), Pid::from_raw(9));

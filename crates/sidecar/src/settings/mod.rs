@@ -1,4 +1,4 @@
-//! What the sidecar is told at its start. Everything is checked before anything is begun.
+//! Settings. All of them are validated before the sidecar does anything.
 
 mod args;
 
@@ -12,80 +12,80 @@ use runtime::telemetry::Format;
 
 pub use self::args::Args;
 
-/// Who may call.
+/// How clients are authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Authn {
-    /// Anybody who reaches it.
+pub enum AuthnMode {
+    /// Every client is accepted.
     Unauthenticated,
-    /// Only a proxy on the same host, which names the caller in a header.
+    /// Only a proxy on the same host is accepted; it names the user in a header.
     TrustedHeader,
 }
 
-impl Authn {
-    /// A word that is nearly one of them must not open the API.
-    pub fn read(text: &str) -> Result<Self, String> {
+impl AuthnMode {
+    /// Parses a mode strictly: a misspelled mode must not disable authentication.
+    pub fn parse(text: &str) -> Result<Self, String> {
         match text.trim().to_ascii_lowercase().as_str() {
             "" | "unauthenticated" => Ok(Self::Unauthenticated),
             "trusted-header" => Ok(Self::TrustedHeader),
-            _ => Err(format!("{text:?} is no mode: use unauthenticated or trusted-header")),
+            _ => Err(format!("invalid mode {text:?}: use unauthenticated or trusted-header")),
         }
     }
 }
 
-/// Where objects are.
+/// An S3 bucket or a local directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its name, or `file:///FOLDER`.
+    /// The bucket name, or `file:///DIR`.
     pub name: String,
-    /// Its region.
+    /// The region.
     pub region: String,
 }
 
-/// What the sidecar was told.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The node's home.
+    /// Home directory of the node.
     pub home: PathBuf,
-    /// The chain.
+    /// Chain ID.
     pub chain_id: String,
-    /// Genesis files.
+    /// Bucket for genesis files.
     pub genesis: Bucket,
-    /// Snapshots.
+    /// Bucket for snapshots.
     pub snapshots: Bucket,
-    /// The node's RPC.
+    /// URL of the node's RPC.
     pub node_rpc: String,
-    /// The port of the API.
+    /// Port of the API.
     pub port: u16,
-    /// Who may call.
-    pub authn: Authn,
-    /// Time between two uploads of snapshots.
+    /// How clients are authenticated.
+    pub authn: AuthnMode,
+    /// Interval between snapshot uploads.
     pub snapshot_upload_interval: Duration,
-    /// How long one may take.
+    /// Timeout of one snapshot upload.
     pub snapshot_upload_timeout: Duration,
-    /// How many bytes an archive may unpack to.
+    /// Maximum unpacked size of an archive in bytes.
     pub snapshot_max_bytes: u64,
-    /// How many tasks may be under way.
+    /// Maximum number of tasks in progress.
     pub max_tasks: u32,
-    /// How many may work at once.
+    /// Maximum number of tasks that work at the same time.
     pub max_working_tasks: usize,
-    /// How long tasks are kept after their end.
+    /// How long finished tasks are kept.
     pub keep_tasks_for: Duration,
-    /// What is logged.
+    /// Log level.
     pub log_level: String,
-    /// How log lines look.
+    /// Log format.
     pub log_format: Format,
 }
 
-/// The default of the program that we replace, which it also takes for a period that makes no sense.
-const UPLOAD_EVERY: Duration = Duration::from_secs(168 * 3600);
+/// Upstream's default, which it also uses for intervals that are zero or negative.
+const DEFAULT_UPLOAD_INTERVAL: Duration = Duration::from_secs(168 * 3600);
 
 impl Settings {
-    /// The addresses to listen on: in trusted-header mode only the host's own.
+    /// Returns the address to listen on: localhost only in trusted-header mode.
     #[must_use]
-    pub fn listen(&self) -> SocketAddr {
+    pub fn listen_address(&self) -> SocketAddr {
         match self.authn {
-            Authn::TrustedHeader => (Ipv4Addr::LOCALHOST, self.port).into(),
-            Authn::Unauthenticated => (Ipv6Addr::UNSPECIFIED, self.port).into(),
+            AuthnMode::TrustedHeader => (Ipv4Addr::LOCALHOST, self.port).into(),
+            AuthnMode::Unauthenticated => (Ipv6Addr::UNSPECIFIED, self.port).into(),
         }
     }
 }
@@ -98,9 +98,9 @@ impl TryFrom<Args> for Settings {
         let Args { node, api, tasks, process } = args;
         let any = |text: &str| Ok::<_, String>(text.to_owned());
         let settings = Self {
-            // Upstream takes an empty home for the default.
+            // As in upstream, an empty home means the default.
             home: Some(node.home.trim()).filter(|home| !home.is_empty()).unwrap_or("/sei").into(),
-            chain_id: check.required(setting!(node.chain_id), chain),
+            chain_id: check.required(setting!(node.chain_id), parse_chain_id),
             genesis: Bucket {
                 name: check.required(setting!(node.genesis_bucket), any),
                 region: check.required(setting!(node.genesis_region), any),
@@ -109,22 +109,22 @@ impl TryFrom<Args> for Settings {
                 name: check.required(setting!(node.snapshot_bucket), any),
                 region: check.required(setting!(node.snapshot_region), any),
             },
-            node_rpc: check.read(setting!(node.node_rpc), rpc).unwrap_or_default(),
-            port: check.read(setting!(api.port), port).unwrap_or_default(),
-            authn: match Authn::read(&api.authn_mode) {
+            node_rpc: check.read(setting!(node.node_rpc), parse_rpc_url).unwrap_or_default(),
+            port: check.read(setting!(api.port), parse_port).unwrap_or_default(),
+            authn: match AuthnMode::parse(&api.authn_mode) {
                 Ok(authn) => authn,
-                Err(why) => {
-                    check.say("authn_mode", why);
-                    Authn::TrustedHeader
+                Err(message) => {
+                    check.say("authn_mode", message);
+                    AuthnMode::TrustedHeader
                 }
             },
             snapshot_upload_interval: check
-                .read(setting!(tasks.snapshot_upload_interval), interval)
-                .unwrap_or(UPLOAD_EVERY),
+                .read(setting!(tasks.snapshot_upload_interval), parse_interval)
+                .unwrap_or(DEFAULT_UPLOAD_INTERVAL),
             snapshot_upload_timeout: check
                 .read(setting!(tasks.snapshot_upload_timeout), text::duration)
                 .unwrap_or_default(),
-            snapshot_max_bytes: check.read(setting!(tasks.snapshot_max_gib), gib).unwrap_or_default(),
+            snapshot_max_bytes: check.read(setting!(tasks.snapshot_max_gib), parse_gib).unwrap_or_default(),
             max_tasks: check.read(setting!(tasks.max_tasks), text::count).unwrap_or_default() as u32,
             max_working_tasks: check.read(setting!(tasks.max_working_tasks), text::count).unwrap_or_default(),
             keep_tasks_for: check.read(setting!(tasks.keep_tasks_for), text::duration).unwrap_or_default(),
@@ -133,45 +133,48 @@ impl TryFrom<Args> for Settings {
         };
         check.optional(setting!(tasks.keyring_backend), |text| match text {
             "test" | "file" | "os" => Ok(()),
-            _ => Err(format!("{text:?} is no keyring: use test, file or os, or leave it out")),
+            _ => Err(format!("invalid keyring backend {text:?}: use test, file or os, or omit it")),
         });
         check.end().map(|()| settings)
     }
 }
 
-/// The chain's name is part of object keys and labels.
-fn chain(text: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if text.len() <= 64 && text.chars().all(fits) && text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+/// The chain ID becomes part of object keys and metric labels.
+fn parse_chain_id(text: &str) -> Result<String, String> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if text.len() <= 64
+        && text.chars().all(is_allowed)
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+    {
         return Ok(text.to_owned());
     }
-    Err(format!("{text:?} is no name of a chain: use letters, digits, -, _ and ., like pacific-1"))
+    Err(format!("invalid chain ID {text:?}: use letters, digits, -, _ and ., for example pacific-1"))
 }
 
-fn port(text: &str) -> Result<u16, String> {
+fn parse_port(text: &str) -> Result<u16, String> {
     text.parse()
         .ok()
         .filter(|port| *port > 0)
-        .ok_or_else(|| format!("{text:?} is no port: use one like 7777"))
+        .ok_or_else(|| format!("invalid port {text:?}: use a number such as 7777"))
 }
 
-fn rpc(text: &str) -> Result<String, String> {
+fn parse_rpc_url(text: &str) -> Result<String, String> {
     if text.starts_with("http://") || text.starts_with("https://") {
         return Ok(text.trim_end_matches('/').to_owned());
     }
-    Err(format!("{text:?} is no URL: use one like http://localhost:26657"))
+    Err(format!("invalid URL {text:?}: expected http:// or https://, for example http://localhost:26657"))
 }
 
-fn gib(text: &str) -> Result<u64, String> {
+fn parse_gib(text: &str) -> Result<u64, String> {
     let number = text.parse::<u64>().ok().filter(|number| (1..=1 << 20).contains(number));
     number
         .map(|number| number << 30)
-        .ok_or_else(|| format!("{text:?} is no number of GiB: use one like 4096"))
+        .ok_or_else(|| format!("invalid size {text:?}: use a number of GiB such as 4096"))
 }
 
-/// As upstream: nothing, zero and less are the default.
-fn interval(text: &str) -> Result<Duration, String> {
-    Ok(text::duration_or_none(text)?.unwrap_or(UPLOAD_EVERY))
+/// As in upstream, empty, zero and negative values mean the default.
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    Ok(text::duration_or_none(text)?.unwrap_or(DEFAULT_UPLOAD_INTERVAL))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The same questions to us and, if OUTRIGGER_PEER_SIDECAR names its binary, to the program that we replace. What differs stands
-//! in `differences.txt`, each with a reason; nothing else may differ, and nothing there may be out of date.
+//! Compares the sidecar with upstream's `seictl serve`, if OUTRIGGER_PEER_SIDECAR names its binary. Intended differences are listed
+//! in `differences.txt` with a reason; any other difference and any outdated entry fails.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use testbed::harness::binaries;
 use testbed::{Context, Error, TestResult};
 
-use crate::ground::{Answer, Ground, SOON, Sidecar, new_id};
-use crate::node;
+use crate::fake_rpc;
+use crate::fixture::{Fixture, Response, Sidecar, TIMEOUT, new_id};
 
-/// One question: its name, method, path and body. `ID` and `OTHER` stand for ids of tasks.
-type Question = (&'static str, &'static str, &'static str, &'static str);
+/// A request: name, method, path and body. `ID` and `OTHER` stand for task IDs; `WAIT` waits for the task and gets it.
+type PeerRequest = (&'static str, &'static str, &'static str, &'static str);
 
-const QUESTIONS: &[Question] = &[
+const REQUESTS: &[PeerRequest] = &[
     ("health before ready", "GET", "/v0/healthz", ""),
     ("startup before ready", "GET", "/v0/startupz", ""),
     ("live", "GET", "/v0/livez", ""),
@@ -30,7 +30,7 @@ const QUESTIONS: &[Question] = &[
     ("doubled slash", "GET", "//v0/tasks", ""),
     ("encoded path", "GET", "/v0/%68ealthz", ""),
     ("unknown task", "GET", "/v0/tasks/ID", ""),
-    ("id that is none", "GET", "/v0/tasks/x", ""),
+    ("malformed id", "GET", "/v0/tasks/x", ""),
     ("delete an unknown task", "DELETE", "/v0/tasks/ID", ""),
     ("no body", "POST", "/v0/tasks", ""),
     ("broken body", "POST", "/v0/tasks", "{"),
@@ -71,9 +71,9 @@ const QUESTIONS: &[Question] = &[
     ("what became of the number", "WAIT", "/v0/tasks/OTHER", ""),
 ];
 
-/// Requests that no library would write: each as it is sent.
+/// Raw requests that no HTTP library would send.
 const RAW: &[(&str, &str)] = &[
-    ("the start gate", "GET /v0/healthz HTTP/1.0\r\nHost: a\r\n\r\n"),
+    ("HTTP/1.0 probe", "GET /v0/healthz HTTP/1.0\r\nHost: a\r\n\r\n"),
     ("no host", "GET /v0/livez HTTP/1.1\r\nConnection: close\r\n\r\n"),
     (
         "two lengths",
@@ -85,63 +85,64 @@ const RAW: &[(&str, &str)] = &[
     ),
 ];
 
-/// API-01 to API-20.
-pub async fn we_answer_as_the_program_that_we_replace(cx: Context) -> TestResult {
-    let ours = observed(&Ground::new(&cx)?.start().await?).await?;
+/// HTTP responses, byte for byte except for IDs and times.
+pub async fn http_responses_match_upstream(cx: Context) -> TestResult {
+    let ours = record_responses(&Fixture::new(&cx)?.start().await?).await?;
     let theirs = match peer() {
-        Some(peer) => Some(observed(&Ground::with(&cx, &peer)?.start().await?).await?),
+        Some(peer) => Some(record_responses(&Fixture::with_program(&cx, &peer)?.start().await?).await?),
         None => None,
     };
     compare(&ours, theirs.as_ref())
 }
 
-/// ENG-01 to ENG-18, as far as both can be watched from outside.
-pub async fn tasks_become_what_they_become_with_the_program_that_we_replace(cx: Context) -> TestResult {
-    let ours = stories(&Ground::new(&cx)?).await?;
-    for name in listed().keys() {
-        let asked =
-            QUESTIONS.iter().map(|(question, ..)| *question).chain(RAW.iter().map(|(question, _)| *question));
-        let known = asked.chain(["a head of 40 KiB"]).any(|one| one == name) || ours.contains_key(name);
-        assert!(known, "differences.txt names {name:?}, which nobody asks");
+/// The task lifecycle as visible to clients.
+pub async fn task_lifecycle_matches_upstream(cx: Context) -> TestResult {
+    let ours = record_lifecycle(&Fixture::new(&cx)?).await?;
+    for name in differences().keys() {
+        let requested =
+            REQUESTS.iter().map(|(question, ..)| *question).chain(RAW.iter().map(|(question, _)| *question));
+        let is_known =
+            requested.chain(["a head of 40 KiB"]).any(|request| request == name) || ours.contains_key(name);
+        assert!(is_known, "differences.txt lists unknown request {name:?}");
     }
     let theirs = match peer() {
-        Some(peer) => Some(stories(&Ground::with(&cx, &peer)?).await?),
+        Some(peer) => Some(record_lifecycle(&Fixture::with_program(&cx, &peer)?).await?),
         None => None,
     };
     compare(&ours, theirs.as_ref())
 }
 
-/// UPG-01, with the program itself: ours, it, and ours again on one home. Without it, ours stands in for it.
-pub async fn a_home_goes_to_the_program_that_we_replace_and_back(cx: Context) -> TestResult {
-    let before = Ground::new(&cx)?;
-    let mut between = Ground::with(&cx, &peer().unwrap_or(binaries::path("outrigger")?))?;
-    between.home.clone_from(&before.home);
+/// Ours, upstream, and ours again on one home. Without upstream's binary, ours is used for all three.
+pub async fn home_can_switch_to_upstream_and_back(cx: Context) -> TestResult {
+    let ours = Fixture::new(&cx)?;
+    let mut upstream = Fixture::with_program(&cx, &peer().unwrap_or(binaries::path("outrigger")?))?;
+    upstream.home.clone_from(&ours.home);
     let (done, runs) = (new_id(), new_id());
     let endless = json!({"condition": "height", "targetHeight": 5});
-    let sidecar = before.start().await?;
+    let sidecar = ours.start().await?;
     sidecar.submit(Some(&done), "mark-ready", &json!({})).await?;
-    sidecar.ended(&done).await?;
+    sidecar.wait_finished(&done).await?;
     sidecar.submit(Some(&runs), "await-condition", &endless).await?;
     sidecar.kill()?;
     drop(sidecar);
-    let sidecar = between.start().await?;
+    let sidecar = upstream.start().await?;
     assert_eq!(sidecar.task(&done).await?["status"], "completed");
     assert_eq!(sidecar.task(&runs).await?["status"], "running");
     let (failed, stranded) = (new_id(), new_id());
     sidecar.submit(Some(&failed), "await-condition", &json!({"condition": "x"})).await?;
-    sidecar.ended(&failed).await?;
+    sidecar.wait_finished(&failed).await?;
     sidecar.submit(Some(&stranded), "await-condition", &endless).await?;
     sidecar.kill()?;
     drop(sidecar);
-    let sidecar = before.start().await?;
+    let sidecar = ours.start().await?;
     let listed = sidecar.get("/v0/tasks").await?.json();
     let listed: Vec<&Value> = listed.as_array().into_iter().flatten().map(|task| &task["id"]).collect();
     assert_eq!(listed, [&stranded, &failed, &runs, &done]);
     assert_eq!(sidecar.task(&failed).await?["status"], "failed");
-    // The node comes to the height: what was begun by whom ever ends.
-    let _rpc = node::rpc(before.rpc, node::status).await?;
+    // The node reaches the height: both tasks complete, whichever program started them.
+    let _rpc = fake_rpc::serve(ours.rpc, fake_rpc::synced_node).await?;
     for id in [&runs, &stranded] {
-        let ended = sidecar.ended(id).await?;
+        let ended = sidecar.wait_finished(id).await?;
         assert_eq!((&ended["status"], &ended["run"]), (&json!("completed"), &json!(1)), "{ended}");
     }
     Ok(())
@@ -151,65 +152,63 @@ fn peer() -> Option<PathBuf> {
     std::env::var_os("OUTRIGGER_PEER_SIDECAR").map(PathBuf::from)
 }
 
-/// What differs must be listed, and what is listed must be so.
+/// Fails on unlisted differences and outdated entries.
 fn compare(ours: &BTreeMap<String, String>, theirs: Option<&BTreeMap<String, String>>) -> TestResult {
-    let mut listed = listed();
-    listed.retain(|name, _| ours.contains_key(name));
-    for (name, (expected, ..)) in &listed {
-        assert_eq!(&ours[name], expected, "differences.txt is out of date: {name}");
+    let mut differences = differences();
+    differences.retain(|name, _| ours.contains_key(name));
+    for (name, (expected, ..)) in &differences {
+        assert_eq!(&ours[name], expected, "differences.txt is outdated: {name}");
     }
     let Some(theirs) = theirs else { return Ok(()) };
-    let mut wrong = Vec::new();
+    let mut unexpected = Vec::new();
     for (name, ours) in ours {
         let theirs = &theirs[name];
-        match listed.get(name) {
-            None if ours != theirs => {
-                wrong.push(format!("{name} | {ours} | {theirs} | (no reason is given)"))
-            }
-            Some((_, expected, _)) if !expected.split(" or ").any(|one| one == theirs) => {
-                wrong.push(format!("{name} | {ours} | {theirs} | (out of date)"))
+        match differences.get(name) {
+            None if ours != theirs => unexpected.push(format!("{name} | {ours} | {theirs} | (no reason)")),
+            Some((_, expected, _)) if !expected.split(" or ").any(|value| value == theirs) => {
+                unexpected.push(format!("{name} | {ours} | {theirs} | (outdated)"))
             }
             _ => {}
         }
     }
-    assert!(wrong.is_empty(), "what differs and is not in differences.txt:\n{}", wrong.join("\n"));
+    assert!(unexpected.is_empty(), "differences that are not in differences.txt:\n{}", unexpected.join("\n"));
     Ok(())
 }
 
-/// What becomes of tasks when processes, callers and ids do not keep their part: by name, what was seen.
-async fn stories(ground: &Ground) -> Result<BTreeMap<String, String>, Error> {
-    let mut seen = BTreeMap::new();
-    let mut see = |name: &str, what: String| drop(seen.insert(name.to_owned(), what));
+/// Runs tasks across kills, restarts and ledger failures; returns the observations by name.
+async fn record_lifecycle(fixture: &Fixture) -> Result<BTreeMap<String, String>, Error> {
+    let mut observed = BTreeMap::new();
+    let mut record = |name: &str, value: String| drop(observed.insert(name.to_owned(), value));
     let endless = json!({"condition": "height", "targetHeight": 5});
     let fails = json!({"condition": "x"});
-    let sidecar = ground.start().await?;
+    let sidecar = fixture.start().await?;
     let (killed, failed, deleted) = (new_id(), new_id(), new_id());
     sidecar.submit(Some(&killed), "await-condition", &endless).await?;
     sidecar.submit(Some(&failed), "await-condition", &fails).await?;
-    sidecar.ended(&failed).await?;
+    sidecar.wait_finished(&failed).await?;
     let many = new_id();
     let body = json!({"id": many, "type": "await-condition", "params": endless}).to_string();
-    let answers =
-        futures_util::future::join_all((0..100).map(|_| sidecar.ask("POST", "/v0/tasks", &body))).await;
-    let taken = answers.iter().flatten().filter(|answer| answer.code == 201).count();
-    see(
+    let responses =
+        futures_util::future::join_all((0..100).map(|_| sidecar.request("POST", "/v0/tasks", &body))).await;
+    let accepted = responses.iter().flatten().filter(|response| response.code == 201).count();
+    record(
         "a hundred submissions of one id",
-        format!("{taken} taken, run {}", sidecar.task(&many).await?["run"]),
+        format!("{accepted} accepted, run {}", sidecar.task(&many).await?["run"]),
     );
     let upper = new_id().to_ascii_uppercase();
-    sidecar.ask("POST", "/v0/tasks", &json!({"id": upper, "type": "mark-ready"}).to_string()).await?;
+    sidecar.request("POST", "/v0/tasks", &json!({"id": upper, "type": "mark-ready"}).to_string()).await?;
     let lower = sidecar.get(&format!("/v0/tasks/{}", upper.to_ascii_lowercase())).await?;
-    see("an id in upper case, asked for in lower case", lower.code.to_string());
+    record("an id in upper case, read in lower case", lower.code.to_string());
     sidecar.submit(Some(&deleted), "await-condition", &endless).await?;
-    let code = sidecar.ask("DELETE", &format!("/v0/tasks/{deleted}"), "").await?.code;
+    let code = sidecar.request("DELETE", &format!("/v0/tasks/{deleted}"), "").await?.code;
     let gone = sidecar.get(&format!("/v0/tasks/{deleted}")).await?.code;
-    see("a running task is deleted", format!("{code}, then {gone}"));
+    record("a running task is deleted", format!("{code}, then {gone}"));
     let before = sidecar.task(&killed).await?;
     sidecar.kill()?;
     drop(sidecar);
-    let sidecar = ground.start().await?;
+    let sidecar = fixture.start().await?;
     let after = sidecar.task(&killed).await?;
-    see(
+    record(
         "killed while a task runs",
         format!(
             "{}, run {}, same time {}",
@@ -218,19 +217,22 @@ async fn stories(ground: &Ground) -> Result<BTreeMap<String, String>, Error> {
             after["submittedAt"] == before["submittedAt"]
         ),
     );
-    see(
+    record(
         "failed before a kill",
         format!("{}, run {}", sidecar.task(&failed).await?["status"], sidecar.task(&failed).await?["run"]),
     );
-    see("deleted before a kill", sidecar.get(&format!("/v0/tasks/{deleted}")).await?.code.to_string());
-    see("ready after a kill", sidecar.get("/v0/healthz").await?.code.to_string());
+    record("deleted before a kill", sidecar.get(&format!("/v0/tasks/{deleted}")).await?.code.to_string());
+    record("ready after a kill", sidecar.get("/v0/healthz").await?.code.to_string());
     sidecar.submit(Some(&failed), "await-condition", &fails).await?;
-    see("failed, and given again after a kill", format!("run {}", sidecar.ended(&failed).await?["run"]));
+    record(
+        "failed and resubmitted after a kill",
+        format!("run {}", sidecar.wait_finished(&failed).await?["run"]),
+    );
     let first = sidecar.task(&failed).await?;
     sidecar.submit(Some(&failed), "await-condition", &endless).await?;
     let again = sidecar.task(&failed).await?;
-    see(
-        "failed, and running again",
+    record(
+        "failed and running again",
         format!(
             "{}, run {}, error {}, end {}, later {}",
             again["status"],
@@ -240,122 +242,123 @@ async fn stories(ground: &Ground) -> Result<BTreeMap<String, String>, Error> {
             again["submittedAt"].as_str() > first["completedAt"].as_str()
         ),
     );
-    let ended = sidecar.process.stop(SOON)?;
+    let ended = sidecar.process.stop(TIMEOUT)?;
     drop(sidecar);
-    see("told to end while a task runs", format!("exit code {:?}", ended.code()));
+    record("SIGTERM while a task runs", format!("exit code {:?}", ended.code()));
     let unknown = new_id();
-    strand(ground, &unknown)?;
-    let sidecar = ground.start().await?;
-    see("a task that ran at an orderly end", sidecar.task(&killed).await?["status"].to_string());
-    let left = sidecar.ended(&unknown).await?;
-    see("a task of an unknown kind in the ledger", format!("{}, {}", left["status"], left["error"]));
-    for (name, code) in while_held(ground, &sidecar, &failed).await? {
-        see(&format!("{name} while somebody holds the ledger"), code);
+    insert_unknown(fixture, &unknown)?;
+    let sidecar = fixture.start().await?;
+    record("a running task after a graceful shutdown", sidecar.task(&killed).await?["status"].to_string());
+    let left = sidecar.wait_finished(&unknown).await?;
+    record("a task of an unknown type in the ledger", format!("{}, {}", left["status"], left["error"]));
+    for (name, code) in record_while_locked(fixture, &sidecar, &failed).await? {
+        record(&format!("{name} while the ledger is locked"), code);
     }
     for _ in 0..101 {
         sidecar.submit(None, "mark-ready", &json!({})).await?;
     }
     let listed = sidecar.get("/v0/tasks").await?.json();
-    see("how many are listed", listed.as_array().map_or(0, Vec::len).to_string());
+    record("length of the list", listed.as_array().map_or(0, Vec::len).to_string());
     let large = format!("{{\"type\":\"mark-ready\",\"x\":\"{}\"}}", "x".repeat(2 << 20));
-    see("a body of 2 MiB", sidecar.ask("POST", "/v0/tasks", &large).await?.code.to_string());
+    record("a body of 2 MiB", sidecar.request("POST", "/v0/tasks", &large).await?.code.to_string());
     sidecar.kill()?;
     drop(sidecar);
     for (name, content) in
         [("sidecar.db", "no database at all. ".repeat(100)), ("sidecar.db-wal", String::new())]
     {
-        std::fs::write(ground.home.join(name), content)
-            .map_err(|source| Error::Io { what: "damaging the ledger".into(), source })?;
+        std::fs::write(fixture.home.join(name), content)
+            .map_err(|source| Error::Io { what: "corrupting the ledger".into(), source })?;
     }
-    see("a start with a damaged ledger", format!("exit code {}", ground.ended().await?.0));
-    Ok(seen)
+    record("startup with a corrupt ledger", format!("exit code {}", fixture.run_to_exit().await?.0));
+    Ok(observed)
 }
 
-/// Puts a task of no kind into the ledger, as another version may have left it.
-fn strand(ground: &Ground, id: &str) -> Result<(), Error> {
-    let refused = |error: rusqlite::Error| Error::Refused(error.to_string());
-    let ledger = rusqlite::Connection::open(ground.home.join("sidecar.db")).map_err(refused)?;
+/// Inserts a running task of an unknown type, as another version may leave it.
+fn insert_unknown(fixture: &Fixture, id: &str) -> Result<(), Error> {
+    let failed = |error: rusqlite::Error| Error::Refused(error.to_string());
+    let ledger = rusqlite::Connection::open(fixture.home.join("sidecar.db")).map_err(failed)?;
     let insert = "INSERT INTO task_results (id, type, status, params, submitted_at) VALUES (?1, 'make-coffee', 'running', 'null', '2026-01-02T03:04:05Z')";
-    ledger.execute(insert, [id]).map(drop).map_err(refused)
+    ledger.execute(insert, [id]).map(drop).map_err(failed)
 }
 
-/// What is answered while somebody else holds the ledger for longer than is waited.
-async fn while_held(
-    ground: &Ground,
+/// Records responses while another process locks the ledger longer than the busy timeout.
+async fn record_while_locked(
+    fixture: &Fixture,
     sidecar: &Sidecar,
     id: &str,
 ) -> Result<Vec<(&'static str, String)>, Error> {
-    let refused = |error: rusqlite::Error| Error::Refused(error.to_string());
-    let other = rusqlite::Connection::open(ground.home.join("sidecar.db")).map_err(refused)?;
-    other.execute_batch("BEGIN IMMEDIATE").map_err(refused)?;
-    let mut seen = Vec::new();
+    let failed = |error: rusqlite::Error| Error::Refused(error.to_string());
+    let other = rusqlite::Connection::open(fixture.home.join("sidecar.db")).map_err(failed)?;
+    other.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+    let mut observed = Vec::new();
     for (name, method, path, body) in [
         ("a submission", "POST", "/v0/tasks".to_owned(), r#"{"type":"mark-ready"}"#),
         ("a deletion", "DELETE", format!("/v0/tasks/{id}"), ""),
-        ("a look", "GET", format!("/v0/tasks/{id}"), ""),
+        ("a read", "GET", format!("/v0/tasks/{id}"), ""),
     ] {
-        let answer = sidecar.ask(method, &path, body).await?;
-        seen.push((name, format!("{}, retry after {:?}", answer.code, answer.header("retry-after"))));
+        let response = sidecar.request(method, &path, body).await?;
+        observed.push((name, format!("{}, retry after {:?}", response.code, response.header("retry-after"))));
     }
-    other.execute_batch("ROLLBACK").map_err(refused)?;
-    Ok(seen)
+    other.execute_batch("ROLLBACK").map_err(failed)?;
+    Ok(observed)
 }
 
-/// What differs: by name, our answer, theirs, and why.
-fn listed() -> BTreeMap<String, (String, String, String)> {
+/// Parses differences.txt: name, our value, upstream's value and the reason.
+fn differences() -> BTreeMap<String, (String, String, String)> {
     let lines =
         include_str!("differences.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let parts: Vec<&str> = line.split(" | ").collect();
-            let [name, ours, theirs, reason] = parts[..] else { panic!("not four parts: {line}") };
+            let [name, ours, theirs, reason] = parts[..] else { panic!("expected four columns: {line}") };
             assert!(!reason.trim().is_empty(), "no reason: {line}");
             (name.to_owned(), (ours.to_owned(), theirs.to_owned(), reason.to_owned()))
         })
         .collect()
 }
 
-async fn observed(sidecar: &Sidecar) -> Result<BTreeMap<String, String>, Error> {
+async fn record_responses(sidecar: &Sidecar) -> Result<BTreeMap<String, String>, Error> {
     let (id, other) = (new_id(), new_id());
-    let named = |text: &str| text.replace("OTHER", &other).replace("ID", &id);
-    let mut seen = BTreeMap::new();
-    for (name, method, path, body) in QUESTIONS {
-        let answer = match *method {
+    let substitute = |text: &str| text.replace("OTHER", &other).replace("ID", &id);
+    let mut observed = BTreeMap::new();
+    for (name, method, path, body) in REQUESTS {
+        let response = match *method {
             "WAIT" => {
-                sidecar.ended(named(path).rsplit('/').next().unwrap_or_default()).await?;
-                sidecar.get(&named(path)).await?
+                sidecar.wait_finished(substitute(path).rsplit('/').next().unwrap_or_default()).await?;
+                sidecar.get(&substitute(path)).await?
             }
-            // The key of the field is spelled so, not the id.
+            // Replaces only ID values: a field name may be spelled `Id`.
             "POST" => {
                 sidecar
-                    .ask(
+                    .request(
                         "POST",
-                        &named(path),
+                        &substitute(path),
                         &body.replace("\"ID\"", &format!("\"{id}\"")).replace("OTHER", &other),
                     )
                     .await?
             }
-            method => sidecar.ask(method, &named(path), &named(body)).await?,
+            method => sidecar.request(method, &substitute(path), &substitute(body)).await?,
         };
-        seen.insert((*name).to_owned(), shown(&answer, &id, &other));
+        observed.insert((*name).to_owned(), normalize(&response, &id, &other));
     }
     for (name, request) in RAW {
-        let answer = sidecar.raw(request.as_bytes()).await?;
-        seen.insert((*name).to_owned(), format!("{} {}", answer.line, answer.body).trim_end().to_owned());
+        let response = sidecar.send_raw(request.as_bytes()).await?;
+        observed
+            .insert((*name).to_owned(), format!("{} {}", response.line, response.body).trim_end().to_owned());
     }
     let long = format!(
         "GET /v0/livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: {}\r\n\r\n",
         "y".repeat(40 << 10)
     );
-    seen.insert("a head of 40 KiB".into(), sidecar.raw(long.as_bytes()).await?.code.to_string());
-    Ok(seen)
+    observed.insert("a head of 40 KiB".into(), sidecar.send_raw(long.as_bytes()).await?.code.to_string());
+    Ok(observed)
 }
 
-/// An answer, without what differs each time.
-fn shown(answer: &Answer, id: &str, other: &str) -> String {
-    let kind = answer.header("content-type").unwrap_or("-");
-    let allow = answer.header("allow").map(|allow| format!(" allow {allow}")).unwrap_or_default();
-    let body = match serde_json::from_str::<Value>(&answer.body) {
+/// Formats a response without IDs and times.
+fn normalize(response: &Response, id: &str, other: &str) -> String {
+    let content_type = response.header("content-type").unwrap_or("-");
+    let allow = response.header("allow").map(|allow| format!(" allow {allow}")).unwrap_or_default();
+    let body = match serde_json::from_str::<Value>(&response.body) {
         Ok(mut value) => {
             for time in ["submittedAt", "completedAt"] {
                 if value.get(time).is_some() {
@@ -364,8 +367,8 @@ fn shown(answer: &Answer, id: &str, other: &str) -> String {
             }
             value.to_string()
         }
-        Err(_) => answer.body.trim_end().to_owned(),
+        Err(_) => response.body.trim_end().to_owned(),
     };
     let body = body.replace(id, "ID").replace(other, "OTHER");
-    format!("{} {kind}{allow} {body}", answer.code).trim_end().to_owned()
+    format!("{} {content_type}{allow} {body}", response.code).trim_end().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Snapshots: restored from the real S3 server and from folders, uploaded to both; SNAP-SEC-01 to SNAP-SEC-06.
+//! Snapshot restore and upload, from directories and from a real S3 server.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,13 +15,13 @@ use testbed::cluster::s3::S3;
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
-use crate::ground::{Ground, SOON};
+use crate::fixture::{Fixture, TIMEOUT};
 use crate::volume::Volume;
 
 /// An entry of an archive: kind, name, link target, content.
 type Entry<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
 
-/// An archive in which anything may stand.
+/// Builds an archive without any checks.
 fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
     let mut archive = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (kind, name, link, content) in entries {
@@ -29,7 +29,7 @@ fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
         header.set_entry_type(*kind);
         header.set_mode(0o644);
         header.set_size(content.len() as u64);
-        // Not checked, as the library's own functions would.
+        // Written directly: the setters of the library validate names.
         let old = header.as_old_mut();
         old.name[..name.len()].copy_from_slice(name.as_bytes());
         old.linkname[..link.len()].copy_from_slice(link.as_bytes());
@@ -39,16 +39,16 @@ fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
     archive.into_inner().and_then(GzEncoder::finish).expect("an archive")
 }
 
-fn put(ground: &Ground, height: u64, content: &[u8]) -> std::io::Result<()> {
-    let folder = ground.objects.join("test-1/state-sync");
-    fs::create_dir_all(&folder)?;
-    fs::write(folder.join(format!("{height}.tar.gz")), content)
+fn put(fixture: &Fixture, height: u64, content: &[u8]) -> std::io::Result<()> {
+    let dir = fixture.objects.join("test-1/state-sync");
+    fs::create_dir_all(&dir)?;
+    fs::write(dir.join(format!("{height}.tar.gz")), content)
 }
 
-/// What stands below a folder, as text.
-fn tree(folder: &Path) -> Vec<String> {
+/// Lists all paths below a directory.
+fn tree(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         found.push(entry.path().display().to_string());
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             found.extend(tree(&entry.path()));
@@ -58,9 +58,9 @@ fn tree(folder: &Path) -> Vec<String> {
     found
 }
 
-/// The happy path: newest at or below the target, height file, marker; the second run skips and says with what it was done.
-pub async fn a_snapshot_is_restored_once(cx: Context) -> TestResult {
-    let ground = Ground::new(&cx)?;
+/// Restores the newest snapshot at or below the target and writes the height file and the marker; a second run is skipped.
+pub async fn snapshot_is_restored_once(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx)?;
     let good = archive(&[
         (EntryType::Directory, "./", "", b""),
         (EntryType::Directory, "100/", "", b""),
@@ -69,39 +69,43 @@ pub async fn a_snapshot_is_restored_once(cx: Context) -> TestResult {
         (EntryType::Regular, ".hidden/b", "", b"dotted"),
         (EntryType::Regular, "metadata.db", "", b"meta"),
     ]);
-    put(&ground, 100, &good)?;
-    put(&ground, 300, b"never looked at")?;
-    fs::write(ground.objects.join("test-1/state-sync/latest.txt"), "300")?;
-    let sidecar = ground.start().await?;
-    let none = sidecar.done("snapshot-restore", &json!({"targetHeight": 99})).await?;
+    put(&fixture, 100, &good)?;
+    put(&fixture, 300, b"never read")?;
+    fs::write(fixture.objects.join("test-1/state-sync/latest.txt"), "300")?;
+    let sidecar = fixture.start().await?;
+    let none = sidecar.run_task("snapshot-restore", &json!({"targetHeight": 99})).await?;
     let error = none["error"].as_str().unwrap_or_default().to_owned();
     assert!(error.contains("at or below height 99") && error.contains("test-1/state-sync/"), "{error}");
-    let negative = sidecar.done("snapshot-restore", &json!({"targetHeight": -1})).await?;
+    let negative = sidecar.run_task("snapshot-restore", &json!({"targetHeight": -1})).await?;
     assert_eq!(negative["error"], "targetHeight must not be negative");
-    let done = sidecar.done("snapshot-restore", &json!({"targetHeight": 200})).await?;
+    let done = sidecar.run_task("snapshot-restore", &json!({"targetHeight": 200})).await?;
     assert_eq!(done["status"], "completed", "{done}");
     assert_eq!((&done["result"]["height"], &done["result"]["entries"]), (&json!(100), &json!(6)));
     assert_eq!(done["result"]["downloaded"], json!(good.len()));
-    let snapshots = ground.home.join("data/snapshots");
+    let snapshots = fixture.home.join("data/snapshots");
     assert_eq!(fs::read_to_string(snapshots.join("100/1/same"))?, "chunk");
     assert_eq!(fs::read_to_string(snapshots.join(".hidden/b"))?, "dotted");
-    assert_eq!(fs::read_to_string(ground.home.join(".sei-sidecar-snapshot-height"))?, "100");
-    assert_eq!(tree(&ground.home.join("tmp")), Vec::<String>::new(), "the archive is gone");
-    assert!(!ground.home.join("data/.snapshot-restore").exists());
-    // S12, and what a kill right after the marker leaves.
-    fs::write(ground.home.join("tmp/snapshot-100.tar.gz"), &good)?;
-    let again = sidecar.done("snapshot-restore", &json!({"targetHeight": 200})).await?;
-    assert_eq!(again["result"]["skipped"], json!("done already"), "{again}");
-    assert_eq!(tree(&ground.home.join("tmp")), Vec::<String>::new(), "what a kill has left is gone");
-    let other = sidecar.done("snapshot-restore", &json!({"targetHeight": 300})).await?;
-    assert_eq!(other["result"]["doneWith"], json!({"targetHeight": 200}), "a difference is told");
+    assert_eq!(fs::read_to_string(fixture.home.join(".sei-sidecar-snapshot-height"))?, "100");
+    assert_eq!(tree(&fixture.home.join("tmp")), Vec::<String>::new(), "the archive is deleted");
+    assert!(!fixture.home.join("data/.snapshot-restore").exists());
+    // The leftover of a crash right after the marker was written.
+    fs::write(fixture.home.join("tmp/snapshot-100.tar.gz"), &good)?;
+    let again = sidecar.run_task("snapshot-restore", &json!({"targetHeight": 200})).await?;
+    assert_eq!(again["result"]["skipped"], json!("already done"), "{again}");
+    assert_eq!(tree(&fixture.home.join("tmp")), Vec::<String>::new(), "the leftover is deleted");
+    let other = sidecar.run_task("snapshot-restore", &json!({"targetHeight": 300})).await?;
+    assert_eq!(
+        other["result"]["doneWith"],
+        json!({"targetHeight": 200}),
+        "different parameters are reported"
+    );
     Ok(())
 }
 
-/// SNAP-SEC-01 to SNAP-SEC-05, S2: nothing is written outside, and nothing is left.
-pub async fn s02_archives_that_lead_outside_are_refused(cx: Context) -> TestResult {
-    let ground = Ground::new(&cx)?;
-    let outside = ground.home.join("outside");
+/// Nothing is written outside the target, and nothing remains.
+pub async fn archives_with_path_traversal_are_rejected(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx)?;
+    let outside = fixture.home.join("outside");
     fs::create_dir_all(&outside)?;
     let absolute = outside.display().to_string();
     let through_absolute = format!("{absolute}/a");
@@ -131,40 +135,40 @@ pub async fn s02_archives_that_lead_outside_are_refused(cx: Context) -> TestResu
         ("device", vec![(EntryType::Char, "a", "", b"")]),
         ("fifo", vec![(EntryType::Fifo, "a", "", b"")]),
     ];
-    let sidecar = ground.start().await?;
+    let sidecar = fixture.start().await?;
     for (name, entries) in cases {
-        put(&ground, 5, &archive(&entries))?;
-        let refused = sidecar.done("snapshot-restore", &json!({})).await?;
+        put(&fixture, 5, &archive(&entries))?;
+        let refused = sidecar.run_task("snapshot-restore", &json!({})).await?;
         assert_eq!(refused["status"], "failed", "{name}: {refused}");
         assert_eq!(tree(&outside), Vec::<String>::new(), "{name}");
         assert_eq!(
-            tree(&ground.home.join("data/snapshots")),
+            tree(&fixture.home.join("data/snapshots")),
             Vec::<String>::new(),
-            "{name}: nothing is left"
+            "{name}: nothing remains"
         );
-        assert!(!ground.home.join("data/.snapshot-restore").exists(), "{name}");
-        assert!(!ground.home.join(".sei-sidecar-snapshot-done").exists(), "{name}");
+        assert!(!fixture.home.join("data/.snapshot-restore").exists(), "{name}");
+        assert!(!fixture.home.join(".sei-sidecar-snapshot-done").exists(), "{name}");
     }
-    // A link that a later entry replaces is replaced, not followed.
+    // A later entry replaces a link and does not follow it.
     let replaced: [Entry<'_>; 3] = [
         (EntryType::Regular, "t", "", b"old"),
         (EntryType::Symlink, "l", "t", b""),
         (EntryType::Regular, "l", "", b"new"),
     ];
-    put(&ground, 5, &archive(&replaced))?;
-    assert_eq!(sidecar.done("snapshot-restore", &json!({})).await?["status"], "completed");
-    assert_eq!(fs::read_to_string(ground.home.join("data/snapshots/t"))?, "old");
-    assert_eq!(fs::read_to_string(ground.home.join("data/snapshots/l"))?, "new");
+    put(&fixture, 5, &archive(&replaced))?;
+    assert_eq!(sidecar.run_task("snapshot-restore", &json!({})).await?["status"], "completed");
+    assert_eq!(fs::read_to_string(fixture.home.join("data/snapshots/t"))?, "old");
+    assert_eq!(fs::read_to_string(fixture.home.join("data/snapshots/l"))?, "new");
     Ok(())
 }
 
-/// SNAP-SEC-06: a bomb, names without end, and an archive that broke off.
-pub async fn s02_bombs_and_broken_archives_are_refused(cx: Context) -> TestResult {
-    let ground = Ground::new(&cx)?;
-    // Of this, as much is kept free as the node needs; the rest is less than the archive says that it holds.
-    let _volume = Volume::of(&ground.home, "160m")?;
-    let sidecar = ground.start().await?;
-    // A header, and the same sixteen megabytes of zeros over and over: packed once.
+/// A decompression bomb, an overlong name and a truncated archive.
+pub async fn archive_bombs_and_corrupt_archives_are_rejected(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx)?;
+    // Minus the reserved space this is less than the archive contains.
+    let _volume = Volume::tmpfs(&fixture.home, "160m")?;
+    let sidecar = fixture.start().await?;
+    // A header, then the same 16 MiB of zeros repeatedly, compressed once.
     let mut header = Header::new_gnu();
     header.set_size(256 << 20);
     header.set_mode(0o644);
@@ -176,27 +180,27 @@ pub async fn s02_bombs_and_broken_archives_are_refused(cx: Context) -> TestResul
         member.finish()
     };
     let zeros = packed(&vec![0; 16 << 20])?;
-    put(&ground, 5, &[packed(header.as_bytes())?, zeros.repeat(16)].concat())?;
-    let refused = sidecar.done("snapshot-restore", &json!({})).await?;
-    assert!(refused["error"].as_str().is_some_and(|error| error.contains("holds more than")), "{refused}");
-    assert_eq!(tree(&ground.home.join("data/snapshots")), Vec::<String>::new());
+    put(&fixture, 5, &[packed(header.as_bytes())?, zeros.repeat(16)].concat())?;
+    let refused = sidecar.run_task("snapshot-restore", &json!({})).await?;
+    assert!(refused["error"].as_str().is_some_and(|error| error.contains("contains more than")), "{refused}");
+    assert_eq!(tree(&fixture.home.join("data/snapshots")), Vec::<String>::new());
 
     let long = vec![b'a'; 100_000];
     put(
-        &ground,
+        &fixture,
         5,
         &archive(&[(EntryType::GNULongName, "././@LongLink", "", &long), (EntryType::Regular, "a", "", b"")]),
     )?;
-    let refused = sidecar.done("snapshot-restore", &json!({})).await?;
+    let refused = sidecar.run_task("snapshot-restore", &json!({})).await?;
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("in a name")), "{refused}");
 
     let whole = archive(&[(EntryType::Regular, "5/a", "", &vec![7; 500_000])]);
-    put(&ground, 5, &whole[..whole.len() - 6])?;
-    let refused = sidecar.done("snapshot-restore", &json!({})).await?;
-    assert!(refused["error"].as_str().is_some_and(|error| error.contains("damaged")), "{refused}");
-    assert_eq!(tree(&ground.home.join("tmp")), Vec::<String>::new(), "it is fetched anew");
-    put(&ground, 5, &whole)?;
-    assert_eq!(sidecar.done("snapshot-restore", &json!({})).await?["status"], "completed");
+    put(&fixture, 5, &whole[..whole.len() - 6])?;
+    let refused = sidecar.run_task("snapshot-restore", &json!({})).await?;
+    assert!(refused["error"].as_str().is_some_and(|error| error.contains("corrupt")), "{refused}");
+    assert_eq!(tree(&fixture.home.join("tmp")), Vec::<String>::new(), "it is downloaded again");
+    put(&fixture, 5, &whole)?;
+    assert_eq!(sidecar.run_task("snapshot-restore", &json!({})).await?["status"], "completed");
     Ok(())
 }
 
@@ -211,8 +215,8 @@ fn client(s3: &S3) -> object_store::Result<object_store::aws::AmazonS3> {
         .build()
 }
 
-fn on_s3(ground: Ground, s3: &S3) -> Ground {
-    ground
+fn on_s3(fixture: Fixture, s3: &S3) -> Fixture {
+    fixture
         .env("SEI_SNAPSHOT_BUCKET", "snapshots")
         .env("SEI_SNAPSHOT_REGION", S3::REGION)
         .env("AWS_ENDPOINT_URL", s3.endpoint())
@@ -220,39 +224,38 @@ fn on_s3(ground: Ground, s3: &S3) -> Ground {
         .env("AWS_SECRET_ACCESS_KEY", S3::SECRET_ACCESS_KEY)
 }
 
-/// Our image holds our program and nothing else: nobody there names an authority to trust.
-pub async fn an_image_without_authorities_reaches_its_store(cx: Context) -> TestResult {
+/// The sidecar image contains no CA bundle.
+pub async fn s3_works_without_system_ca_bundle(cx: Context) -> TestResult {
     let s3 = S3::on(&cx.site()?).await?;
     s3.bucket("snapshots")?;
-    let ground = on_s3(Ground::new(&cx)?, &s3)
+    let fixture = on_s3(Fixture::new(&cx)?, &s3)
         .env("SSL_CERT_FILE", "/nonexistent/file")
-        .env("SSL_CERT_DIR", "/nonexistent/folder");
-    let task = ground.start().await?.done("snapshot-restore", &json!({})).await?;
+        .env("SSL_CERT_DIR", "/nonexistent/dir");
+    let task = fixture.start().await?.run_task("snapshot-restore", &json!({})).await?;
     let error = task["error"].as_str().unwrap_or_default();
     assert!(error.contains("no snapshot in s3://snapshots/"), "{task}");
     Ok(())
 }
 
-/// The most memory that a process has had, in MiB.
+/// Returns the peak memory of a process in MiB.
 fn peak_memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(u64::MAX) / 1024
 }
 
-/// From the real S3 server, with little memory; killed in the middle it goes on where it was. OUTRIGGER_SNAPSHOT_MIB=5120 for
-/// the full form.
-pub async fn a_killed_restore_from_s3_goes_on_where_it_was_with_little_memory(cx: Context) -> TestResult {
+/// A restore from S3 uses little memory and resumes after SIGKILL. Set OUTRIGGER_SNAPSHOT_MIB=5120 for the full size.
+pub async fn killed_restore_from_s3_resumes_with_bounded_memory(cx: Context) -> TestResult {
     let s3 = S3::on(&cx.site()?).await?;
     s3.bucket("snapshots")?;
     let store = client(&s3)?;
     let size =
         std::env::var("OUTRIGGER_SNAPSHOT_MIB").ok().and_then(|text| text.parse().ok()).unwrap_or(192_usize);
     upload(&store, size).await?;
-    let ground = on_s3(Ground::new(&cx)?, &s3);
-    let sidecar = ground.start().await?;
+    let fixture = on_s3(Fixture::new(&cx)?, &s3);
+    let sidecar = fixture.start().await?;
     let id = sidecar.submit(None, "snapshot-restore", &json!({})).await?;
-    let part = wait::until("a part of the download", SOON, || async {
+    let part = wait::until("a partial download", TIMEOUT, || async {
         let task = sidecar.task(&id).await.map_err(|error| error.to_string())?;
         match task["result"]["downloaded"].as_u64() {
             Some(part) if part > 8 << 20 => Ok(part),
@@ -262,15 +265,15 @@ pub async fn a_killed_restore_from_s3_goes_on_where_it_was_with_little_memory(cx
     .await?;
     let first_peak = peak_memory(sidecar.process.pid()?);
     sidecar.kill()?;
-    let sidecar = ground.start().await?;
-    let done = wait::until("a restored snapshot", Duration::from_secs(600), || async {
+    let sidecar = fixture.start().await?;
+    let done = wait::until("the restore to finish", Duration::from_secs(600), || async {
         let task = sidecar.task(&id).await.map_err(|error| error.to_string())?;
         if task["status"] == "running" { Err(task.to_string()) } else { Ok(task) }
     })
     .await?;
     assert_eq!(done["status"], "completed", "{done}");
     let resumed = done["result"]["resumedFrom"].as_u64().unwrap_or_default();
-    assert!(resumed >= part, "{resumed} of {part} was kept: {done}");
+    assert!(resumed >= part, "resumed from {resumed} instead of {part}: {done}");
     assert_eq!(done["result"]["unpackedBytes"], json!((size as u64) << 20));
     let peak = peak_memory(sidecar.process.pid()?).max(first_peak);
     println!("restored {size} MiB from S3 with at most {peak} MiB of memory");
@@ -278,7 +281,7 @@ pub async fn a_killed_restore_from_s3_goes_on_where_it_was_with_little_memory(cx
     Ok(())
 }
 
-/// Uploads a snapshot of height 7, of content that cannot be packed.
+/// Uploads an incompressible snapshot of height 7.
 async fn upload(store: &object_store::aws::AmazonS3, mebibytes: usize) -> TestResult {
     let mut archive = Builder::new(GzEncoder::new(Vec::new(), Compression::none()));
     let mut parts = store.put_multipart(&"test-1/state-sync/7.tar.gz".into()).await?;
@@ -303,15 +306,15 @@ async fn upload(store: &object_store::aws::AmazonS3, mebibytes: usize) -> TestRe
     Ok(())
 }
 
-/// The newest snapshot but one is uploaded, once; then the pointer to it, then the note that it was.
-pub async fn snapshots_are_uploaded_to_s3_and_can_be_restored_from_there(cx: Context) -> TestResult {
+/// The second-newest snapshot is uploaded once: first the archive, then latest.txt, then the state file.
+pub async fn uploaded_snapshot_can_be_restored_from_s3(cx: Context) -> TestResult {
     let s3 = S3::on(&cx.site()?).await?;
     s3.bucket("snapshots")?;
-    let ground = on_s3(Ground::new(&cx)?, &s3);
-    let sidecar = ground.start().await?;
-    let none = sidecar.done("snapshot-upload-once", &json!({})).await?;
+    let fixture = on_s3(Fixture::new(&cx)?, &s3);
+    let sidecar = fixture.start().await?;
+    let none = sidecar.run_task("snapshot-upload-once", &json!({})).await?;
     assert_eq!(none["result"], json!({"outcome": "noop", "noopReason": "fewer-than-2-snapshots"}));
-    let snapshots = ground.home.join("data/snapshots");
+    let snapshots = fixture.home.join("data/snapshots");
     for height in ["80", "90", "100", "not-a-height"] {
         fs::create_dir_all(snapshots.join(height).join("1"))?;
         let mut file = fs::File::create(snapshots.join(height).join("1/0"))?;
@@ -319,30 +322,30 @@ pub async fn snapshots_are_uploaded_to_s3_and_can_be_restored_from_there(cx: Con
     }
     fs::create_dir_all(snapshots.join("metadata.db"))?;
     fs::write(snapshots.join("metadata.db/CURRENT"), "m")?;
-    let done = sidecar.done("snapshot-upload-once", &json!({})).await?;
+    let done = sidecar.run_task("snapshot-upload-once", &json!({})).await?;
     let key = "test-1/state-sync/90.tar.gz";
     assert_eq!(done["result"], json!({"outcome": "uploaded", "height": 90, "key": key}), "{done}");
     let store = client(&s3)?;
     let latest = store.get(&"test-1/state-sync/latest.txt".into()).await?.bytes().await?;
     assert_eq!(latest, "90".as_bytes());
     let state: Value =
-        serde_json::from_str(&fs::read_to_string(ground.home.join(".sei-sidecar-last-upload.json"))?)?;
+        serde_json::from_str(&fs::read_to_string(fixture.home.join(".sei-sidecar-last-upload.json"))?)?;
     assert_eq!(state["lastUploadedHeight"], json!(90));
-    let again = sidecar.done("snapshot-upload-once", &json!({})).await?;
+    let again = sidecar.run_task("snapshot-upload-once", &json!({})).await?;
     assert_eq!(again["result"], json!({"outcome": "noop", "noopReason": "already-uploaded"}));
-    // The loop has the same round, and never ends.
-    fs::remove_file(ground.home.join(".sei-sidecar-last-upload.json"))?;
+    // The periodic task uploads the same way and never finishes.
+    fs::remove_file(fixture.home.join(".sei-sidecar-last-upload.json"))?;
     let id = sidecar.submit(None, "snapshot-upload", &json!({})).await?;
-    let looped = wait::until("a round of the loop", SOON, || async {
+    let looped = wait::until("the periodic upload", TIMEOUT, || async {
         let task = sidecar.task(&id).await.map_err(|error| error.to_string())?;
         if task["result"]["outcome"] == "uploaded" { Ok(task) } else { Err(task.to_string()) }
     })
     .await?;
     assert_eq!(looped["status"], "running");
     drop(sidecar);
-    let other = on_s3(Ground::new(&cx)?, &s3);
+    let other = on_s3(Fixture::new(&cx)?, &s3);
     let sidecar = other.start().await?;
-    let restored = sidecar.done("snapshot-restore", &json!({})).await?;
+    let restored = sidecar.run_task("snapshot-restore", &json!({})).await?;
     assert_eq!(restored["result"]["height"], json!(90), "{restored}");
     let content = fs::read_to_string(other.home.join("data/snapshots/90/1/0"))?;
     assert_eq!(content, "90".repeat(1 << 20));
@@ -350,11 +353,11 @@ pub async fn snapshots_are_uploaded_to_s3_and_can_be_restored_from_there(cx: Con
     Ok(())
 }
 
-/// A bucket that is not there, and a server that nobody reaches, are told apart with what to do.
-pub async fn failures_of_s3_say_what_to_do(cx: Context) -> TestResult {
+/// S3 errors contain a hint and no secrets.
+pub async fn s3_errors_include_a_hint(cx: Context) -> TestResult {
     let s3 = S3::on(&cx.site()?).await?;
-    let sidecar = on_s3(Ground::new(&cx)?, &s3).start().await?;
-    let missing = sidecar.done("snapshot-restore", &json!({})).await?;
+    let sidecar = on_s3(Fixture::new(&cx)?, &s3).start().await?;
+    let missing = sidecar.run_task("snapshot-restore", &json!({})).await?;
     let error = missing["error"].as_str().unwrap_or_default();
     assert!(error.starts_with("snapshot-restore: S3: ") && error.contains("[hint: "), "{error}");
     assert!(!error.contains(S3::SECRET_ACCESS_KEY), "{error}");

@@ -1,14 +1,14 @@
-//! UPG-01 to UPG-04: ledgers of the program that we replace are taken over in place.
+//! Migration of upstream's ledgers in place.
 
 use rusqlite::Connection;
 use serde_json::json;
 use testbed::{Context, TestResult};
 
-use crate::ground::{Ground, SOON, new_id};
+use crate::fixture::{Fixture, TIMEOUT, new_id};
 
-/// A ledger as schema 3 and schema 5 have it.
-fn written(ground: &Ground, schema: u32) -> rusqlite::Result<()> {
-    let ledger = Connection::open(ground.home.join("sidecar.db"))?;
+/// Writes a ledger with upstream's schema 3 or 5.
+fn write_upstream_ledger(fixture: &Fixture, schema: u32) -> rusqlite::Result<()> {
+    let ledger = Connection::open(fixture.home.join("sidecar.db"))?;
     ledger.execute_batch(
         "PRAGMA journal_mode = WAL;
          CREATE TABLE task_results (id TEXT PRIMARY KEY, type TEXT NOT NULL, status TEXT NOT NULL, params TEXT,
@@ -35,14 +35,14 @@ fn written(ground: &Ground, schema: u32) -> rusqlite::Result<()> {
     ledger.close().map_err(|(_, error)| error)
 }
 
-pub async fn ledgers_of_schema_3_and_5_are_taken_over_in_place(cx: Context) -> TestResult {
+pub async fn ledgers_of_schema_3_and_5_are_migrated(cx: Context) -> TestResult {
     for schema in [3, 5] {
-        // These rows would be too old to be kept.
-        let ground = Ground::new(&cx)?.env("OUTRIGGER_KEEP_TASKS_FOR", "1000000h");
-        written(&ground, schema)?;
-        let sidecar = ground.start().await?;
+        // Otherwise these old rows would be pruned.
+        let fixture = Fixture::new(&cx)?.env("OUTRIGGER_KEEP_TASKS_FOR", "1000000h");
+        write_upstream_ledger(&fixture, schema)?;
+        let sidecar = fixture.start().await?;
         let id = |last: u32| format!("0d4f0a53-9c52-4a0e-8d55-{last:012}");
-        // In the order of time, although the text of the first was after that of the second.
+        // In time order, although the text of the first sorted after that of the second.
         let listed = sidecar.get("/v0/tasks").await?.json();
         let listed: Vec<&str> =
             listed.as_array().into_iter().flatten().filter_map(|task| task["id"].as_str()).collect();
@@ -57,20 +57,20 @@ pub async fn ledgers_of_schema_3_and_5_are_taken_over_in_place(cx: Context) -> T
         let running = sidecar.task(&id(3)).await?;
         assert_eq!((&running["status"], &running["run"]), (&json!("running"), &json!(2)));
         assert_eq!(running["submittedAt"], json!("2026-05-18T10:00:05.123456789Z"));
-        let unknown = sidecar.ended(&id(4)).await?;
+        let unknown = sidecar.wait_finished(&id(4)).await?;
         assert!(
             unknown["error"].as_str().is_some_and(|error| error.contains("no handler registered")),
             "{unknown}"
         );
-        let unsupported = sidecar.ended(&id(5)).await?;
+        let unsupported = sidecar.wait_finished(&id(5)).await?;
         assert!(
             unsupported["error"].as_str().is_some_and(|error| error.contains("not supported by this build")),
             "{unsupported}"
         );
-        assert!(!sidecar.is_ready().await?, "what was done before is not done again");
-        sidecar.done("mark-ready", &json!({})).await?;
-        sidecar.stop(SOON)?;
-        let ledger = Connection::open(ground.home.join("sidecar.db"))?;
+        assert!(!sidecar.is_ready().await?, "completed tasks do not run again");
+        sidecar.run_task("mark-ready", &json!({})).await?;
+        sidecar.stop(TIMEOUT)?;
+        let ledger = Connection::open(fixture.home.join("sidecar.db"))?;
         let version: i64 = ledger.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         assert_eq!(version, 6);
         if schema == 5 {
@@ -81,45 +81,45 @@ pub async fn ledgers_of_schema_3_and_5_are_taken_over_in_place(cx: Context) -> T
     Ok(())
 }
 
-/// Somebody goes back to the program that we replace for a while: it takes our ledger, and writes rows of its own form into it.
-pub async fn what_the_program_before_wrote_in_between_is_taken_over_too(cx: Context) -> TestResult {
-    let ground = Ground::new(&cx)?;
-    ground.start().await?.stop(SOON)?;
+/// A user switches back to upstream for a while: it opens our ledger and writes rows in its own format.
+pub async fn rows_written_by_upstream_meanwhile_are_adopted(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx)?;
+    fixture.start().await?.stop(TIMEOUT)?;
     let id = new_id();
-    let ledger = Connection::open(ground.home.join("sidecar.db"))?;
+    let ledger = Connection::open(fixture.home.join("sidecar.db"))?;
     ledger.execute(
         "INSERT INTO task_results (id, type, status, params, submitted_at)
          VALUES (?1, 'await-condition', 'running', '{\"condition\":\"x\"}', '2026-05-18T10:00:05.1Z')",
         [id.to_uppercase()],
     )?;
     drop(ledger);
-    let sidecar = ground.start().await?;
-    let ended = sidecar.ended(&id).await?;
+    let sidecar = fixture.start().await?;
+    let ended = sidecar.wait_finished(&id).await?;
     assert_eq!((&ended["status"], &ended["run"]), (&json!("failed"), &json!(1)), "{ended}");
     sidecar.submit(Some(&id), "mark-ready", &json!({})).await?;
-    let again = sidecar.ended(&id).await?;
+    let again = sidecar.wait_finished(&id).await?;
     assert_eq!((&again["status"], &again["run"]), (&json!("completed"), &json!(2)), "{again}");
-    assert_eq!(sidecar.get("/v0/tasks").await?.json().as_array().map(Vec::len), Some(1), "one task, one row");
+    assert_eq!(sidecar.get("/v0/tasks").await?.json().as_array().map(Vec::len), Some(1), "one row per task");
     Ok(())
 }
 
-pub async fn a_newer_ledger_is_refused_and_left_as_it_is(cx: Context) -> TestResult {
-    let ground = Ground::new(&cx)?;
-    written(&ground, 7)?;
-    let before = std::fs::read(ground.home.join("sidecar.db"))?;
-    let (code, said) = ground.ended().await?;
-    assert_eq!(code, 1, "{said}");
-    assert!(said.contains("has schema 7") && said.contains("use the newer program"), "{said}");
-    assert_eq!(std::fs::read(ground.home.join("sidecar.db"))?, before);
+pub async fn newer_ledger_is_rejected_unchanged(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx)?;
+    write_upstream_ledger(&fixture, 7)?;
+    let before = std::fs::read(fixture.home.join("sidecar.db"))?;
+    let (code, output) = fixture.run_to_exit().await?;
+    assert_eq!(code, 1, "{output}");
+    assert!(output.contains("has schema 7") && output.contains("use the newer version"), "{output}");
+    assert_eq!(std::fs::read(fixture.home.join("sidecar.db"))?, before);
     Ok(())
 }
 
-/// S8: rows of ended tasks go after their time; the newest hold, and what runs, stay.
-pub async fn s08_old_rows_are_forgotten_but_for_the_newest_hold(cx: Context) -> TestResult {
-    let ground = Ground::new(&cx)?;
-    ground.start().await?.stop(SOON)?;
-    let ledger = Connection::open(ground.home.join("sidecar.db"))?;
-    for (number, kind, status) in [
+/// Finished tasks are deleted after the retention time, except the newest hold; running tasks stay.
+pub async fn old_tasks_are_pruned_except_the_newest_hold(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx)?;
+    fixture.start().await?.stop(TIMEOUT)?;
+    let ledger = Connection::open(fixture.home.join("sidecar.db"))?;
+    for (number, task_type, status) in [
         (1, "mark-not-ready", "completed"),
         (2, "mark-not-ready", "completed"),
         (3, "mark-ready", "completed"),
@@ -129,7 +129,7 @@ pub async fn s08_old_rows_are_forgotten_but_for_the_newest_hold(cx: Context) -> 
             "INSERT INTO task_results (id, type, status, params, submitted_at, completed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             (
                 format!("0d4f0a53-9c52-4a0e-8d55-{number:012}"),
-                kind,
+                task_type,
                 status,
                 r#"{"condition":"height","targetHeight":7}"#,
                 format!("2020-01-01T00:00:0{number}.000000000Z"),
@@ -138,10 +138,10 @@ pub async fn s08_old_rows_are_forgotten_but_for_the_newest_hold(cx: Context) -> 
         )?;
     }
     drop(ledger);
-    let sidecar = ground.start().await?;
-    let left = testbed::harness::wait::until("forgotten tasks", SOON, || async {
+    let sidecar = fixture.start().await?;
+    let left = testbed::harness::wait::until("old tasks to be pruned", TIMEOUT, || async {
         let listed = sidecar.get("/v0/tasks").await.map_err(|error| error.to_string())?.json();
-        let kinds: Vec<String> = listed
+        let remaining: Vec<String> = listed
             .as_array()
             .into_iter()
             .flatten()
@@ -153,7 +153,7 @@ pub async fn s08_old_rows_are_forgotten_but_for_the_newest_hold(cx: Context) -> 
                 )
             })
             .collect();
-        if kinds.len() == 2 { Ok(kinds) } else { Err(format!("{kinds:?}")) }
+        if remaining.len() == 2 { Ok(remaining) } else { Err(format!("{remaining:?}")) }
     })
     .await?;
     assert_eq!(left, ["4 \"running\"", "2 \"completed\""]);

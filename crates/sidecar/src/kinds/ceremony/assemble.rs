@@ -1,4 +1,4 @@
-//! `assemble-and-upload-genesis`: makes the genesis file of a new chain of what all its validators declare.
+//! `assemble-and-upload-genesis`: assembles the genesis file of a new chain from the gentxs of its validators.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,83 +12,84 @@ use chain::genesis::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use super::failed;
-use crate::ledger::Json;
-use crate::node::marker::Done;
+use crate::bucket::BucketClient;
+use crate::ledger::RawJson;
+use crate::node::marker::Completion;
 use crate::node::{files, home, marker};
-use crate::objects::Objects;
 
 const TASK: &str = "assemble-and-upload-genesis";
 
-/// The longest declaration, and the longest document of who a node is.
-const LONGEST: u64 = 1 << 20;
+/// The largest accepted gentx or identity document.
+const MAX_BYTES: u64 = 1 << 20;
 
 pub(in crate::kinds) const KIND: Kind = Kind {
-    task: TaskType::AssembleAndUploadGenesis,
-    changes: &[Resource::Genesis],
-    limit: Limit::Within(Duration::from_secs(1800)),
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::AssembleAndUploadGenesis,
+    locks: &[Resource::Genesis],
+    deadline: Deadline::After(Duration::from_secs(1800)),
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-/// Overrides with every digit: amounts are larger than what other readers of JSON can hold.
+/// Overrides as raw JSON: amounts can exceed what a float holds.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Exact {
-    overrides: BTreeMap<String, Json>,
+struct RawOverrides {
+    overrides: BTreeMap<String, RawJson>,
 }
 
-async fn run(work: Work) -> Outcome {
-    let params: AssembleGenesis = work.params()?;
-    let given = json!(params);
-    let home = work.node.home().to_owned();
-    if let Some(done) = marker::ASSEMBLE.read(&home).map_err(failed(TASK))? {
-        return work.blocking(move || again(&home, &done, &given)).await;
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let params: AssembleGenesis = ctx.params()?;
+    let params_json = json!(params);
+    let home = ctx.node.home().to_owned();
+    if let Some(completion) = marker::ASSEMBLE.read(&home).map_err(failed(TASK))? {
+        return ctx.blocking(move || previous_result(&home, &completion, &params_json)).await;
     }
-    check(&params)?;
-    let settings = work.node.settings();
-    let objects = Objects::of(&settings.genesis).map_err(failed(TASK))?;
+    check_params(&params)?;
+    let settings = ctx.node.settings();
+    let store = BucketClient::open(&settings.genesis).map_err(failed(TASK))?;
     let chain_id = settings.chain_id.clone();
-    let (gentxs, peers) = fetch(&objects, &chain_id, &params).await?;
-    let (folder, chain) = (home.clone(), chain_id.clone());
-    let Exact { overrides } = work.params()?;
-    let assembled = work.blocking(move || assembled(&folder, &chain, &params, &gentxs, &overrides)).await?;
-    // Who finds the genesis begins: so peers go first.
-    let write = |name: &str, content: String| {
-        let (objects, key) = (&objects, format!("{chain_id}/{name}"));
-        async move { objects.write_json(&key, content.into_bytes()).await.map_err(failed(TASK)) }
+    let (gentxs, peers) = download_artifacts(&store, &chain_id, &params).await?;
+    let (dir, chain) = (home.clone(), chain_id.clone());
+    let RawOverrides { overrides } = ctx.params()?;
+    let assembled =
+        ctx.blocking(move || assemble_genesis(&dir, &chain, &params, &gentxs, &overrides)).await?;
+    // Peers first: a node starts as soon as it finds the genesis file.
+    let upload = |name: &str, content: String| {
+        let (store, key) = (&store, format!("{chain_id}/{name}"));
+        async move { store.put_json(&key, content.into_bytes()).await.map_err(failed(TASK)) }
     };
-    write("peers.json", peers).await?;
-    write("genesis.json", assembled.file).await?;
+    upload("peers.json", peers).await?;
+    upload("genesis.json", assembled.file).await?;
     let mut result = json!({ "genesisHash": assembled.hash });
     if !assembled.warnings.is_empty() {
         result["warnings"] = json!(assembled.warnings);
     }
-    work.blocking(move || {
-        marker::ASSEMBLE.write(&home, &given, &result).map_err(failed(TASK))?;
+    ctx.blocking(move || {
+        marker::ASSEMBLE.write(&home, &params_json, &result).map_err(failed(TASK))?;
         Ok(Some(result))
     })
     .await
 }
 
-/// What it came to when it was done. The program that we replace did not keep the hash: it is that of the file, which it had
-/// put together in its place.
-fn again(home: &Path, done: &Done, given: &serde_json::Value) -> Outcome {
-    let mut result = done.result(given);
-    if *done == Done::Somehow {
+/// Returns the result of the completed task. Upstream's marker has no hash: it is computed from the file, which upstream
+/// assembled in place.
+fn previous_result(home: &Path, completion: &Completion, params_json: &serde_json::Value) -> TaskOutcome {
+    let mut result = completion.skipped_result(params_json);
+    if *completion == Completion::Legacy {
         let hash = files::hash(&home.join(home::GENESIS)).map_err(failed(TASK))?;
         result["genesisHash"] = json!(hash);
     }
     Ok(Some(result))
 }
 
-fn check(params: &AssembleGenesis) -> Result<(), Failure> {
+fn check_params(params: &AssembleGenesis) -> Result<(), TaskError> {
     super::required(TASK, "accountBalance", &params.account_balance)?;
     super::required(TASK, "namespace", &params.namespace)?;
     super::check_name(TASK, "namespace", &params.namespace)?;
     if params.nodes.is_empty() {
-        return Err(Failure::new(format_args!("{TASK}: 'nodes' list is empty")));
+        return Err(TaskError::new(format_args!("{TASK}: 'nodes' list is empty")));
     }
     for (index, node) in params.nodes.iter().enumerate() {
         super::required(TASK, &format!("nodes[{index}].name"), &node.name)?;
@@ -97,34 +98,37 @@ fn check(params: &AssembleGenesis) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The declaration of every node, and the document of who they all are.
-async fn fetch(
-    objects: &Objects,
+/// Downloads the gentx of every node and returns them with the peer list.
+async fn download_artifacts(
+    store: &BucketClient,
     chain_id: &str,
     params: &AssembleGenesis,
-) -> Result<(Vec<Vec<u8>>, String), Failure> {
+) -> Result<(Vec<Vec<u8>>, String), TaskError> {
     let (mut gentxs, mut ids) = (Vec::new(), Vec::new());
     for node in &params.nodes {
         let key = |name: &str| format!("{chain_id}/{}/{name}", node.name);
-        gentxs.push(objects.read(&key("gentx.json"), LONGEST).await.map_err(failed(TASK))?);
-        let identity = objects.read(&key("identity.json"), LONGEST).await.map_err(failed(TASK))?;
+        gentxs.push(store.get(&key("gentx.json"), MAX_BYTES).await.map_err(failed(TASK))?);
+        let identity = store.get(&key("identity.json"), MAX_BYTES).await.map_err(failed(TASK))?;
         ids.push((node.name.as_str(), node_id_of(&node.name, &identity).map_err(failed(TASK))?));
     }
     Ok((gentxs, peers_document(&ids, &params.namespace)))
 }
 
-fn assembled(
+fn assemble_genesis(
     home: &Path,
     chain_id: &str,
     params: &AssembleGenesis,
     gentxs: &[Vec<u8>],
-    overrides: &BTreeMap<String, Json>,
-) -> Result<Assembled, Failure> {
+    overrides: &BTreeMap<String, RawJson>,
+) -> Result<Assembled, TaskError> {
     let balance = Coins::parse(&params.account_balance)
-        .map_err(|error| Failure::new(format_args!("{TASK}: accountBalance: {error}")))?;
-    let base = base(home)?;
+        .map_err(|error| TaskError::new(format_args!("{TASK}: accountBalance: {error}")))?;
+    let base = base_genesis(home)?;
     if base.chain_id() != chain_id {
-        return Err(Failure::new(format_args!("{TASK}: the genesis file is of chain {}", base.chain_id())));
+        return Err(TaskError::new(format_args!(
+            "{TASK}: the genesis file belongs to chain {}",
+            base.chain_id()
+        )));
     }
     let participants: Vec<Participant<'_>> = params
         .nodes
@@ -132,7 +136,7 @@ fn assembled(
         .zip(gentxs)
         .map(|(node, gentx)| Participant { name: &node.name, gentx })
         .collect();
-    let accounts: Vec<NewAccount> = params.accounts.iter().map(account).collect();
+    let accounts: Vec<NewAccount> = params.accounts.iter().map(new_account).collect();
     let overrides: BTreeMap<String, Vec<u8>> =
         overrides.iter().map(|(path, value)| (path.clone(), value.get().as_bytes().to_vec())).collect();
     let ceremony = Ceremony {
@@ -145,27 +149,27 @@ fn assembled(
     assemble(ceremony).map_err(failed(TASK))
 }
 
-/// The genesis file as it was before. It is kept: a node that fetches what was uploaded here has another one in its place, and
-/// when this is done again, nobody's account may be added twice.
-fn base(home: &Path) -> Result<Genesis, Failure> {
-    let kept = home.join(home::GENESIS_BASE);
-    if let Some(file) = files::read_bytes(&kept).map_err(failed(TASK))? {
+/// Returns the genesis file from before the assembly. A copy is kept: once a node fetches the assembled genesis, its original is
+/// gone, and a second attempt would add accounts twice.
+fn base_genesis(home: &Path) -> Result<Genesis, TaskError> {
+    let copy = home.join(home::GENESIS_BASE);
+    if let Some(file) = files::read_bytes(&copy).map_err(failed(TASK))? {
         return Genesis::parse(&file).map_err(failed(TASK));
     }
     let file = files::read_bytes(&home.join(home::GENESIS)).map_err(failed(TASK))?;
     let file = file.ok_or_else(|| {
-        Failure::new(format_args!("{TASK}: there is no {}: generate-identity makes it", home::GENESIS))
+        TaskError::new(format_args!("{TASK}: {} not found: run generate-identity first", home::GENESIS))
     })?;
     let genesis = Genesis::parse(&file).map_err(failed(TASK))?;
-    files::write(&kept, &file, 0o644).map_err(failed(TASK))?;
+    files::write(&copy, &file, 0o644).map_err(failed(TASK))?;
     Ok(genesis)
 }
 
-fn account(given: &CeremonyAccount) -> NewAccount {
-    let vesting = given.vesting.as_ref().map(|vesting| Vesting {
+fn new_account(account: &CeremonyAccount) -> NewAccount {
+    let vesting = account.vesting.as_ref().map(|vesting| Vesting {
         amount: vesting.amount.clone(),
         end_time: vesting.end_time,
         delayed: vesting.delayed,
     });
-    NewAccount { address: given.address.clone(), balance: given.balance.clone(), vesting }
+    NewAccount { address: account.address.clone(), balance: account.balance.clone(), vesting }
 }

@@ -1,4 +1,4 @@
-//! `generate-gentx`: makes the account of a validator of a new chain, and declares the validator.
+//! `generate-gentx`: creates the account of a genesis validator and signs its gentx.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -14,41 +14,41 @@ use chain::identity::{ConsensusKey, NodeKey};
 use chain::keyring;
 use serde_json::json;
 
-use super::super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use super::{failed, random, read};
 use crate::node::{config, files, home, marker};
 
 const TASK: &str = "generate-gentx";
 
 pub(in crate::kinds) const KIND: Kind = Kind {
-    task: TaskType::GenerateGentx,
-    changes: &[Resource::Genesis],
-    limit: Limit::Within(Duration::from_secs(120)),
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::GenerateGentx,
+    locks: &[Resource::Genesis],
+    deadline: Deadline::After(Duration::from_secs(120)),
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-async fn run(work: Work) -> Outcome {
-    let params: GenerateGentx = work.params()?;
-    let given = json!(params);
-    let home = work.node.home().to_owned();
-    if let Some(done) = marker::GENTX.read(&home).map_err(failed(TASK))? {
-        return Ok(Some(done.result(&given)));
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let params: GenerateGentx = ctx.params()?;
+    let params_json = json!(params);
+    let home = ctx.node.home().to_owned();
+    if let Some(completed) = marker::GENTX.read(&home).map_err(failed(TASK))? {
+        return Ok(Some(completed.skipped_result(&params_json)));
     }
-    super::check_chain(&work, TASK, &params.chain_id)?;
+    super::check_chain(&ctx, TASK, &params.chain_id)?;
     super::required(TASK, "stakingAmount", &params.staking_amount)?;
     super::required(TASK, "accountBalance", &params.account_balance)?;
     let stake = Coin::parse(&params.staking_amount)
-        .map_err(|error| Failure::new(format_args!("{TASK}: stakingAmount: {error}")))?;
+        .map_err(|error| TaskError::new(format_args!("{TASK}: stakingAmount: {error}")))?;
     let balance = Coins::parse(&params.account_balance)
-        .map_err(|error| Failure::new(format_args!("{TASK}: accountBalance: {error}")))?;
+        .map_err(|error| TaskError::new(format_args!("{TASK}: accountBalance: {error}")))?;
     if balance.of(&stake.denomination) < stake.amount {
-        return Err(Failure::new(format_args!("{TASK}: accountBalance is less than stakingAmount")));
+        return Err(TaskError::new(format_args!("{TASK}: accountBalance is less than stakingAmount")));
     }
-    work.blocking(move || {
-        let key = account_key(&home)?;
+    ctx.blocking(move || {
+        let key = load_or_create_account_key(&home)?;
         add_account(&home, &params.chain_id, &key, &balance)?;
-        let file = declare(&home, &params.chain_id, &key, &stake)?;
+        let file = write_gentx(&home, &params.chain_id, &key, &stake)?;
         let address = key.address();
         let mut result = json!({
             "address": address.to_text(Prefix::Account),
@@ -56,27 +56,26 @@ async fn run(work: Work) -> Outcome {
             "file": file,
         });
         if !params.genesis_params.is_empty() {
-            result["ignored"] =
-                json!("genesisParams: give them to assemble-and-upload-genesis, as overrides");
+            result["ignored"] = json!("genesisParams: pass them to assemble-and-upload-genesis as overrides");
         }
-        marker::GENTX.write(&home, &given, &result).map_err(failed(TASK))?;
+        marker::GENTX.write(&home, &params_json, &result).map_err(failed(TASK))?;
         Ok(Some(result))
     })
     .await
 }
 
-/// The key of the account: the one that is in the keyring, or a new one. It is on disk before anything is signed with it.
-fn account_key(home: &Path) -> Result<AccountKey, Failure> {
-    let folder = home.join(home::KEYRING);
-    let there = read(&folder.join(keyring::KEY_FILE)).map_err(failed(TASK))?;
-    let key = match &there {
+/// Returns the account key from the keyring, or creates one. The key is on disk before anything is signed with it.
+fn load_or_create_account_key(home: &Path) -> Result<AccountKey, TaskError> {
+    let dir = home.join(home::KEYRING);
+    let existing = read(&dir.join(keyring::KEY_FILE)).map_err(failed(TASK))?;
+    let key = match &existing {
         Some(file) => keyring::read(file).map_err(failed(TASK))?,
         None => AccountKey::from_bytes(&random()?).map_err(failed(TASK))?,
     };
-    files::private_folder(&folder).map_err(failed(TASK))?;
+    files::create_private_dir(&dir).map_err(failed(TASK))?;
     for file in keyring::files(&key, [randomness()?, randomness()?]).map_err(failed(TASK))? {
-        let path = folder.join(&file.name);
-        // The first names the key; the second is found by its address. A kill between the two left only the first.
+        let path = dir.join(&file.name);
+        // The first file is found by name, the second by address. A crash between the two writes leaves only the first.
         if !path.exists() {
             files::write(&path, file.content.expose(), 0o600).map_err(failed(TASK))?;
         }
@@ -84,58 +83,59 @@ fn account_key(home: &Path) -> Result<AccountKey, Failure> {
     Ok(key)
 }
 
-fn randomness() -> Result<keyring::Randomness, Failure> {
+fn randomness() -> Result<keyring::Randomness, TaskError> {
     Ok(keyring::Randomness { content_key: random()?, salt: *random()?, nonce: *random()? })
 }
 
-/// Puts the account into the genesis file, unless it is there.
-fn add_account(home: &Path, chain_id: &str, key: &AccountKey, balance: &Coins) -> Result<(), Failure> {
+/// Adds the account to the genesis file if it is missing.
+fn add_account(home: &Path, chain_id: &str, key: &AccountKey, balance: &Coins) -> Result<(), TaskError> {
     let path = home.join(home::GENESIS);
-    let there = files::read_bytes(&path).map_err(failed(TASK))?;
-    let there = there.ok_or_else(|| {
-        Failure::new(format_args!("{TASK}: there is no {}: generate-identity makes it", home::GENESIS))
+    let existing = files::read_bytes(&path).map_err(failed(TASK))?;
+    let existing = existing.ok_or_else(|| {
+        TaskError::new(format_args!("{TASK}: {} not found: run generate-identity first", home::GENESIS))
     })?;
-    let mut genesis = Genesis::parse(&there).map_err(failed(TASK))?;
+    let mut genesis = Genesis::parse(&existing).map_err(failed(TASK))?;
     if genesis.chain_id() != chain_id {
         let other = genesis.chain_id();
-        return Err(Failure::new(format_args!("{TASK}: {} is of chain {other}", home::GENESIS)));
+        return Err(TaskError::new(format_args!("{TASK}: {} belongs to chain {other}", home::GENESIS)));
     }
     genesis.add_account(key.address(), balance).map_err(failed(TASK))?;
     genesis.associate(key.address(), &key.evm_address()).map_err(failed(TASK))?;
     let new = genesis.file();
-    if new.as_bytes() == there {
+    if new.as_bytes() == existing {
         return Ok(());
     }
     files::write(&path, new.as_bytes(), 0o644).map_err(failed(TASK))
 }
 
-/// Writes the declaration. One that is there and is good stays: others may have it already.
-fn declare(home: &Path, chain_id: &str, key: &AccountKey, stake: &Coin) -> Result<String, Failure> {
-    let needed = |name: &str| {
+/// Writes the gentx. A valid existing one is kept: it may be published already.
+fn write_gentx(home: &Path, chain_id: &str, key: &AccountKey, stake: &Coin) -> Result<String, TaskError> {
+    let required_key = |name: &str| {
         let file = read(&home.join(name)).map_err(failed(TASK))?;
         file.ok_or_else(|| {
-            Failure::new(format_args!("{TASK}: there is no {name}: generate-identity makes it"))
+            TaskError::new(format_args!("{TASK}: {name} not found: run generate-identity first"))
         })
     };
-    let node_id = NodeKey::parse(&needed(home::NODE_KEY)?).map_err(failed(TASK))?.id();
-    let consensus_key = ConsensusKey::parse(&needed(home::CONSENSUS_KEY)?).map_err(failed(TASK))?.public();
-    let folder = home.join(home::GENTX);
-    files::private_folder(&folder).map_err(failed(TASK))?;
+    let node_id = NodeKey::parse(&required_key(home::NODE_KEY)?).map_err(failed(TASK))?.id();
+    let consensus_key =
+        ConsensusKey::parse(&required_key(home::CONSENSUS_KEY)?).map_err(failed(TASK))?.public();
+    let dir = home.join(home::GENTX);
+    files::create_private_dir(&dir).map_err(failed(TASK))?;
     let name = format!("gentx-{node_id}.json");
-    let path = folder.join(&name);
-    let shown = format!("{}/{name}", home::GENTX);
+    let path = dir.join(&name);
+    let relative = format!("{}/{name}", home::GENTX);
     let is_ours = |gentx: &Gentx| {
         gentx.delegator() == key.address()
             && *gentx.consensus_key() == consensus_key
             && gentx.stake() == stake
     };
-    let there = files::read_bytes(&path).map_err(failed(TASK))?;
-    if there.and_then(|file| Gentx::parse(&file, chain_id).ok()).is_some_and(|gentx| is_ours(&gentx)) {
-        return Ok(shown);
+    let existing = files::read_bytes(&path).map_err(failed(TASK))?;
+    if existing.and_then(|file| Gentx::parse(&file, chain_id).ok()).is_some_and(|gentx| is_ours(&gentx)) {
+        return Ok(relative);
     }
     let declaration = Declaration {
         chain_id,
-        // As the program that we replace: the pod's name.
+        // The pod name, as in upstream.
         moniker: &config::host().name,
         node_id: &node_id,
         address: &own_address().to_string(),
@@ -145,16 +145,16 @@ fn declare(home: &Path, chain_id: &str, key: &AccountKey, stake: &Coin) -> Resul
     };
     let gentx = Gentx::sign(&declaration, key).map_err(failed(TASK))?;
     files::write(&path, gentx.file().as_bytes(), 0o600).map_err(failed(TASK))?;
-    Ok(shown)
+    Ok(relative)
 }
 
-/// An address of this host. Nobody connects to it: it must only not be empty. Nothing is sent: the kernel says which address it
-/// would send from.
+/// Returns an address of this host. It only must not be empty; no peer connects to it. Connecting a UDP socket sends nothing: the
+/// kernel just selects the source address.
 fn own_address() -> Ipv4Addr {
-    let asked = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+    let local = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
         socket.connect((Ipv4Addr::new(203, 0, 113, 1), 9)).and_then(|()| socket.local_addr())
     });
-    match asked {
+    match local {
         Ok(std::net::SocketAddr::V4(address)) if !address.ip().is_unspecified() => *address.ip(),
         _ => Ipv4Addr::LOCALHOST,
     }

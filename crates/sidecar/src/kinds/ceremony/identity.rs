@@ -1,4 +1,4 @@
-//! `generate-identity`: makes the keys of a node of a new chain.
+//! `generate-identity`: creates the node key, consensus key and genesis file for a new chain.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,45 +10,45 @@ use chain::identity::{ConsensusKey, NodeKey, UNUSED_VALIDATOR_STATE};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use super::{failed, random, read};
 use crate::node::{config, files, home, marker};
 
 const TASK: &str = "generate-identity";
 
 pub(in crate::kinds) const KIND: Kind = Kind {
-    task: TaskType::GenerateIdentity,
-    changes: &[Resource::Config, Resource::Genesis, Resource::Data],
-    limit: Limit::Within(Duration::from_secs(120)),
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::GenerateIdentity,
+    locks: &[Resource::Config, Resource::Genesis, Resource::Data],
+    deadline: Deadline::After(Duration::from_secs(120)),
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-async fn run(work: Work) -> Outcome {
-    let params: GenerateIdentity = work.params()?;
-    let given = json!(params);
-    let home = work.node.home().to_owned();
-    if let Some(done) = marker::IDENTITY.read(&home).map_err(failed(TASK))? {
-        return Ok(Some(done.result(&given)));
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let params: GenerateIdentity = ctx.params()?;
+    let params_json = json!(params);
+    let home = ctx.node.home().to_owned();
+    if let Some(completed) = marker::IDENTITY.read(&home).map_err(failed(TASK))? {
+        return Ok(Some(completed.skipped_result(&params_json)));
     }
-    super::check_chain(&work, TASK, &params.chain_id)?;
+    super::check_chain(&ctx, TASK, &params.chain_id)?;
     super::required(TASK, "moniker", &params.moniker)?;
-    work.blocking(move || {
-        let node_id = node_key(&home)?;
-        let address = consensus_key(&home)?;
+    ctx.blocking(move || {
+        let node_id = load_or_create_node_key(&home)?;
+        let address = load_or_create_consensus_key(&home)?;
         let moniker = Map::from_iter([("moniker".to_owned(), Value::String(params.moniker))]);
         config::patch(&home, &[(Patchable::Config, moniker)]).map_err(failed(TASK))?;
-        config::name_chain(&home, &params.chain_id).map_err(failed(TASK))?;
-        genesis(&home, &params.chain_id)?;
+        config::set_client_chain_id(&home, &params.chain_id).map_err(failed(TASK))?;
+        ensure_genesis(&home, &params.chain_id)?;
         let result = json!({ "nodeId": node_id, "consensusAddress": address });
-        marker::IDENTITY.write(&home, &given, &result).map_err(failed(TASK))?;
+        marker::IDENTITY.write(&home, &params_json, &result).map_err(failed(TASK))?;
         Ok(Some(result))
     })
     .await
 }
 
-/// The key by which peers know the node: the one that is there, or a new one.
-fn node_key(home: &Path) -> Result<String, Failure> {
+/// Returns the ID of the existing or newly created node key.
+fn load_or_create_node_key(home: &Path) -> Result<String, TaskError> {
     let path = home.join(home::NODE_KEY);
     if let Some(file) = read(&path).map_err(failed(TASK))? {
         return NodeKey::parse(&file).map(|key| key.id()).map_err(failed(TASK));
@@ -58,14 +58,14 @@ fn node_key(home: &Path) -> Result<String, Failure> {
     Ok(key.id())
 }
 
-/// The key that the node signs blocks with: the one that is there, or a new one. What it has signed is written before it: a key
-/// that is there without it may have signed, and would sign a height twice.
-fn consensus_key(home: &Path) -> Result<String, Failure> {
+/// Returns the address of the existing or newly created consensus key. The signing state is written before the key: a key without
+/// signing state may have signed before and could double-sign.
+fn load_or_create_consensus_key(home: &Path) -> Result<String, TaskError> {
     let (path, state) = (home.join(home::CONSENSUS_KEY), home.join(home::VALIDATOR_STATE));
     if let Some(file) = read(&path).map_err(failed(TASK))? {
         if !state.exists() {
-            return Err(Failure::new(format_args!(
-                "{TASK}: {} is there and {} is not: restore what it has signed, or reset-data if it never signed",
+            return Err(TaskError::new(format_args!(
+                "{TASK}: {} exists without {}: restore the signing state, or run reset-data if the key never signed",
                 home::CONSENSUS_KEY,
                 home::VALIDATOR_STATE
             )));
@@ -80,17 +80,17 @@ fn consensus_key(home: &Path) -> Result<String, Failure> {
     Ok(key.address())
 }
 
-/// The genesis file that `seid init` wrote, or the one of a new chain.
-fn genesis(home: &Path, chain_id: &str) -> Result<(), Failure> {
+/// Keeps the genesis file that `seid init` wrote, or creates one for a new chain.
+fn ensure_genesis(home: &Path, chain_id: &str) -> Result<(), TaskError> {
     let path = home.join(home::GENESIS);
     if let Some(file) = files::read_bytes(&path).map_err(failed(TASK))? {
-        let there = Genesis::parse(&file).map_err(failed(TASK))?;
-        return match there.chain_id() == chain_id {
+        let existing = Genesis::parse(&file).map_err(failed(TASK))?;
+        return match existing.chain_id() == chain_id {
             true => Ok(()),
-            false => Err(Failure::new(format_args!(
-                "{TASK}: {} is of chain {}, and not of {chain_id}",
+            false => Err(TaskError::new(format_args!(
+                "{TASK}: {} belongs to chain {}, not {chain_id}",
                 home::GENESIS,
-                there.chain_id()
+                existing.chain_id()
             ))),
         };
     }

@@ -1,5 +1,5 @@
-//! The kinds by which the validators of a new chain agree how it begins. Documents, keys and signatures are made in `chain`;
-//! here they are read, written and exchanged. Each may be killed anywhere: what it had made is found and used again.
+//! The genesis ceremony of a new chain. `chain` creates documents, keys and signatures; these tasks read, write and exchange
+//! them. Every task can be killed at any point: the next attempt reuses what it finds.
 
 pub(super) mod artifacts;
 pub(super) mod assemble;
@@ -10,58 +10,62 @@ use std::path::Path;
 
 use zeroize::Zeroizing;
 
-use super::{Failure, Work};
+use super::{TaskContext, TaskError};
 use crate::node::files;
 
-/// A failure of a kind, with its name before it.
-fn failed<E: std::fmt::Display>(task: &'static str) -> impl Fn(E) -> Failure + Copy {
-    move |error| Failure::new(format_args!("{task}: {error}"))
+/// Returns a function that prefixes an error with the task name.
+fn failed<E: std::fmt::Display>(task: &'static str) -> impl Fn(E) -> TaskError + Copy {
+    move |error| TaskError::new(format_args!("{task}: {error}"))
 }
 
-/// A parameter that must not be empty.
-fn required(task: &'static str, name: &str, value: &str) -> Result<(), Failure> {
+/// Fails if a required parameter is empty.
+fn required(task: &'static str, name: &str, value: &str) -> Result<(), TaskError> {
     match value.is_empty() {
-        true => Err(Failure::new(format_args!("{task}: missing required param '{name}'"))),
+        true => Err(TaskError::new(format_args!("{task}: missing required param '{name}'"))),
         false => Ok(()),
     }
 }
 
-/// A chain that a task names must be the one that this sidecar stands for: objects and signatures would name two.
-fn check_chain(work: &Work, task: &'static str, chain_id: &str) -> Result<(), Failure> {
+/// Fails if a task names another chain than the sidecar's: objects and signatures would disagree.
+fn check_chain(ctx: &TaskContext, task: &'static str, chain_id: &str) -> Result<(), TaskError> {
     required(task, "chainId", chain_id)?;
-    let own = &work.node.settings().chain_id;
+    let own = &ctx.node.settings().chain_id;
     if chain_id == own {
         return Ok(());
     }
-    Err(Failure::new(format_args!(
-        "{task}: chainId is {chain_id:?}, and this sidecar is of {own} (SEI_CHAIN_ID)"
+    Err(TaskError::new(format_args!(
+        "{task}: chainId is {chain_id:?}, but this sidecar serves {own} (SEI_CHAIN_ID)"
     )))
 }
 
-/// A name that becomes part of keys and of host names.
-fn check_name(task: &'static str, field: &str, name: &str) -> Result<(), Failure> {
-    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
-    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+/// Fails if a name cannot be part of object keys and host names.
+fn check_name(task: &'static str, field: &str, name: &str) -> Result<(), TaskError> {
+    let is_allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = name.as_bytes();
-    if bytes.len() <= 253 && bytes.iter().all(|byte| fits(*byte)) && ends(bytes.first()) && ends(bytes.last())
+    if bytes.len() <= 253
+        && bytes.iter().all(|byte| is_allowed(*byte))
+        && is_edge(bytes.first())
+        && is_edge(bytes.last())
     {
         return Ok(());
     }
-    Err(Failure::new(format_args!(
-        "{task}: {field} {name:?} is no name of a node: use letters, digits and -"
+    Err(TaskError::new(format_args!(
+        "{task}: invalid {field} {name:?}: use lower-case letters, digits, - and ."
     )))
 }
 
-/// Random bytes.
-fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
+/// Returns random bytes.
+fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, TaskError> {
     let mut bytes = Zeroizing::new([0; N]);
     match aws_lc_rs::rand::fill(bytes.as_mut_slice()) {
         Ok(()) => Ok(bytes),
-        Err(_) => Err(Failure::new("the system gives no random bytes")),
+        Err(_) => Err(TaskError::new("the system random number generator failed")),
     }
 }
 
-/// The bytes of a file that may be missing; they are wiped when they are dropped.
+/// Reads an optional file that may hold secrets; the buffer is zeroed on drop.
 fn read(path: &Path) -> std::io::Result<Option<Zeroizing<Vec<u8>>>> {
     Ok(files::read_bytes(path)?.map(Zeroizing::new))
 }
@@ -71,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_could_lead_elsewhere_are_none() {
+    fn names_with_path_characters_are_rejected() {
         for name in ["val-0", "a", "val.0"] {
             assert!(check_name("t", "name", name).is_ok(), "{name}");
         }

@@ -1,37 +1,37 @@
-//! `config-apply`: writes a node's settings anew, or changes some of those that are there.
+//! `config-apply`: renders the node's config files, or edits the existing ones (`incremental`).
 
 use api::sidecar_wire::TaskType;
 use chain::config::{ConfigError, Intent, resolve};
 
-use super::super::{Doing, Failure, Kind, Outcome, Resource, Work};
+use super::super::{Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use crate::node::config;
 
 pub(in crate::kinds) const KIND: Kind = Kind {
-    task: TaskType::ConfigApply,
-    changes: &[Resource::Config],
-    limit: super::LIMIT,
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::ConfigApply,
+    locks: &[Resource::Config],
+    deadline: super::DEADLINE,
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-async fn run(work: Work) -> Outcome {
-    let intent: Intent = work.params()?;
-    let (home, id) = (work.node.home().to_owned(), work.execution.id.clone());
-    work.blocking(move || {
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let intent: Intent = ctx.params()?;
+    let (home, id) = (ctx.node.home().to_owned(), ctx.execution.id.clone());
+    ctx.blocking(move || {
         let task = if intent.incremental { "config-apply incremental" } else { "config-apply" };
-        let failed = |why: &dyn std::fmt::Display| Failure::new(format_args!("{task}: {why}"));
-        let there = match intent.incremental {
+        let failed = |error: &dyn std::fmt::Display| TaskError::new(format_args!("{task}: {error}"));
+        let existing = match intent.incremental {
             true => Some(config::read(&home).map_err(|error| failed(&error))?),
             false => None,
         };
-        let resolved = resolve(&intent, there.as_ref(), &config::host()).map_err(|error| match error {
-            invalid @ ConfigError::Invalid(_) => Failure::new(invalid),
+        let resolved = resolve(&intent, existing.as_ref(), &config::host()).map_err(|error| match error {
+            invalid @ ConfigError::Invalid(_) => TaskError::new(invalid),
             other => failed(&other),
         })?;
-        super::warn(&id, &resolved.findings);
+        super::log_warnings(&id, &resolved.findings);
         config::write(&home, &resolved.files)
-            .map_err(|error| failed(&format_args!("writing settings: {error}")))?;
-        Ok(Some(super::told(&resolved, intent.incremental)))
+            .map_err(|error| failed(&format_args!("writing config: {error}")))?;
+        Ok(Some(super::result(&resolved, intent.incremental)))
     })
     .await
 }

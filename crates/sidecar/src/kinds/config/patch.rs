@@ -1,4 +1,4 @@
-//! `config-patch`: changes single keys, spelled as the files do. Comments, order and everything else stay.
+//! `config-patch`: sets single keys by their name in the file. Comments, order and all other keys are preserved.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use chain::config::Patchable;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::super::{Doing, Failure, Kind, Outcome, Resource, Work};
+use super::super::{Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use crate::node::config;
 
 pub(in crate::kinds) const KIND: Kind = Kind {
-    task: TaskType::ConfigPatch,
-    changes: &[Resource::Config],
-    limit: super::LIMIT,
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::ConfigPatch,
+    locks: &[Resource::Config],
+    deadline: super::DEADLINE,
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
 #[derive(Default, Deserialize)]
@@ -24,22 +24,22 @@ struct Params {
     files: BTreeMap<String, Value>,
 }
 
-async fn run(work: Work) -> Outcome {
-    let Params { files } = work.params()?;
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let Params { files } = ctx.params()?;
     if files.is_empty() {
-        return Err(Failure::new("config-patch: at least one file is required"));
+        return Err(TaskError::new("config-patch: at least one file is required"));
     }
-    let failed = |why: &dyn std::fmt::Display| Failure::new(format_args!("config-patch: {why}"));
+    let failed = |error: &dyn std::fmt::Display| TaskError::new(format_args!("config-patch: {error}"));
     let mut trees: Vec<(Patchable, Map<String, Value>)> = Vec::new();
     for (name, tree) in files {
-        // Of three names: any other could lead out of the folder.
+        // Only three file names are allowed: any other could escape the config directory.
         let file = name.parse::<Patchable>().map_err(|error| failed(&error))?;
         let Value::Object(tree) = tree else {
             return Err(failed(&format_args!("value for {name:?} must be a map")));
         };
         trees.push((file, tree));
     }
-    let home = work.node.home().to_owned();
-    work.blocking(move || config::patch(&home, &trees).map_err(|error| failed(&error))).await?;
+    let home = ctx.node.home().to_owned();
+    ctx.blocking(move || config::patch(&home, &trees).map_err(|error| failed(&error))).await?;
     Ok(None)
 }

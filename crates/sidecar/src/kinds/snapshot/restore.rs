@@ -1,4 +1,4 @@
-//! `snapshot-restore`: fetches a snapshot. Killed in the middle, it goes on where it was.
+//! `snapshot-restore`: downloads and unpacks a snapshot. A restart resumes an interrupted download.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,33 +10,33 @@ use api::sidecar_wire::{SnapshotRestore, TaskType};
 use serde::Serialize;
 use serde_json::json;
 
-use super::super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
+use super::super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use super::index;
 use crate::archive::{self, Limits, UnpackError};
+use crate::bucket::{self, BucketClient, Download, ObjectVersion};
 use crate::node::{files, home, marker};
-use crate::objects::{self, Objects, Tag, Wanted};
 
 pub(in crate::kinds) const KIND: Kind = Kind {
-    task: TaskType::SnapshotRestore,
-    changes: &[Resource::Data],
-    limit: Limit::Within(Duration::from_secs(48 * 3600)),
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::SnapshotRestore,
+    locks: &[Resource::Data],
+    deadline: Deadline::After(Duration::from_secs(48 * 3600)),
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-/// More than any snapshot has.
-const ENTRIES: u64 = 1_000_000;
+/// The maximum number of archive entries.
+const MAX_ENTRIES: u64 = 1_000_000;
 
-/// What the volume keeps for everything else.
-const RESERVE: u64 = 64 << 20;
+/// Bytes of the volume that unpacking must leave free.
+const RESERVED_BYTES: u64 = 64 << 20;
 
-/// Where an archive is unpacked before its content is put in its place.
+/// Unpack directory; its content is moved to the snapshot directory at the end.
 const STAGING: &str = "data/.snapshot-restore";
 
-/// The list of snapshots in an archive.
-const LIST: &str = "metadata.db";
+/// The snapshot metadata database in an archive.
+const METADATA_DB: &str = "metadata.db";
 
-/// How far it is.
+/// Progress, and finally the result.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Progress {
@@ -49,63 +49,63 @@ struct Progress {
     entries: u64,
 }
 
-async fn run(work: Work) -> Outcome {
-    let params: SnapshotRestore = work.params()?;
-    let target =
-        u64::try_from(params.target_height).map_err(|_| Failure::new("targetHeight must not be negative"))?;
-    let given = json!({ "targetHeight": target });
-    let home = work.node.home().to_owned();
-    if let Some(done) = marker::SNAPSHOT.read(&home).map_err(Failure::new)? {
-        // A kill right after the marker has left what was fetched, which is as large as the snapshot.
-        work.blocking(move || forget(&home.join(home::TMP), None).map_err(Failure::new)).await?;
-        return Ok(Some(done.result(&given)));
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let params: SnapshotRestore = ctx.params()?;
+    let target = u64::try_from(params.target_height)
+        .map_err(|_| TaskError::new("targetHeight must not be negative"))?;
+    let params_json = json!({ "targetHeight": target });
+    let home = ctx.node.home().to_owned();
+    if let Some(completed) = marker::SNAPSHOT.read(&home).map_err(TaskError::new)? {
+        // A crash right after the marker was written leaves the downloaded archive, which is as large as the snapshot.
+        ctx.blocking(move || remove_downloads(&home.join(home::TMP), None).map_err(TaskError::new)).await?;
+        return Ok(Some(completed.skipped_result(&params_json)));
     }
-    let failed = |error: objects::Error| Failure::new(format_args!("snapshot-restore: {error}"));
-    let settings = work.node.settings();
-    let objects = Objects::of(&settings.snapshots).map_err(failed)?;
+    let failed = |error: bucket::Error| TaskError::new(format_args!("snapshot-restore: {error}"));
+    let settings = ctx.node.settings();
+    let store = BucketClient::open(&settings.snapshots).map_err(failed)?;
     let prefix = super::prefix(&settings.chain_id);
-    let keys = objects.list(&prefix).await.map_err(failed)?;
-    let (height, key) = super::choose(keys.keys(), &prefix, target).ok_or_else(|| {
-        let capped = if target == 0 { String::new() } else { format!(" at or below height {target}") };
-        Failure::new(format_args!("no snapshot{capped} in {}/{prefix}", objects.place()))
+    let keys = store.list(&prefix).await.map_err(failed)?;
+    let (height, key) = super::newest_at_or_below(keys.keys(), &prefix, target).ok_or_else(|| {
+        let limit = if target == 0 { String::new() } else { format!(" at or below height {target}") };
+        TaskError::new(format_args!("no snapshot{limit} in {}/{prefix}", store.location()))
     })?;
-    let tag = objects.tag(&key).await.map_err(failed)?;
-    let to = download_file(&home, height).map_err(Failure::new)?;
-    let mut progress = fetch(&work, &objects, &tag, &to, height).await?;
-    let on_thread = work.clone();
+    let version = store.head(&key).await.map_err(failed)?;
+    let target = download_target(&home, height).map_err(TaskError::new)?;
+    let mut progress = download(&ctx, &store, &version, &target, height).await?;
+    let thread_ctx = ctx.clone();
     let unpacked = {
-        let (to, home, mut progress) = (to.clone(), home.clone(), progress.clone());
-        work.blocking(move || unpack(&on_thread, &home, &to, &mut progress)).await?
+        let (target, home, mut progress) = (target.clone(), home.clone(), progress.clone());
+        ctx.blocking(move || unpack(&thread_ctx, &home, &target, &mut progress)).await?
     };
     progress.unpacked_bytes = unpacked.bytes;
     progress.entries = unpacked.entries;
     let result = json!(progress);
-    work.blocking(move || {
-        let done = (|| {
+    ctx.blocking(move || {
+        let finish = || {
             files::write(&home.join(home::SNAPSHOT_HEIGHT), height.to_string().as_bytes(), 0o644)?;
-            marker::SNAPSHOT.write(&home, &given, &result)?;
-            to.remove()
-        })();
-        done.map_err(Failure::new).map(|()| Some(result))
+            marker::SNAPSHOT.write(&home, &params_json, &result)?;
+            target.remove()
+        };
+        finish().map_err(TaskError::new).map(|()| Some(result))
     })
     .await
 }
 
-/// The file of a download. Those of other snapshots are of no use any more.
-fn download_file(home: &Path, height: u64) -> io::Result<Wanted> {
-    let folder = home.join(home::TMP);
-    fs::create_dir_all(&folder)?;
-    let file = folder.join(format!("snapshot-{height}.tar.gz"));
-    forget(&folder, Some(height))?;
-    Ok(Wanted { file })
+/// Returns the download target and removes the downloads of other snapshots.
+fn download_target(home: &Path, height: u64) -> io::Result<Download> {
+    let dir = home.join(home::TMP);
+    fs::create_dir_all(&dir)?;
+    let file = dir.join(format!("snapshot-{height}.tar.gz"));
+    remove_downloads(&dir, Some(height))?;
+    Ok(Download { file })
 }
 
-/// Removes downloads, but for those of one height.
-fn forget(folder: &Path, keep: Option<u64>) -> io::Result<()> {
-    let kept = keep.map(|height| format!("snapshot-{height}."));
-    for entry in files::entries(folder)? {
+/// Removes downloads, except those of one height.
+fn remove_downloads(dir: &Path, keep: Option<u64>) -> io::Result<()> {
+    let kept_prefix = keep.map(|height| format!("snapshot-{height}."));
+    for entry in files::entries(dir)? {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_kept = kept.as_ref().is_some_and(|kept| name.starts_with(kept));
+        let is_kept = kept_prefix.as_ref().is_some_and(|kept| name.starts_with(kept));
         if name.starts_with("snapshot-") && !is_kept {
             files::remove(&entry.path())?;
         }
@@ -113,94 +113,94 @@ fn forget(folder: &Path, keep: Option<u64>) -> io::Result<()> {
     Ok(())
 }
 
-async fn fetch(
-    work: &Work,
-    objects: &Objects,
-    tag: &Tag,
-    to: &Wanted,
+async fn download(
+    ctx: &TaskContext,
+    store: &BucketClient,
+    version: &ObjectVersion,
+    target: &Download,
     height: u64,
-) -> Result<Progress, Failure> {
-    let begin = Progress {
+) -> Result<Progress, TaskError> {
+    let initial = Progress {
         height,
-        key: tag.key.clone(),
-        size: tag.size,
+        key: version.key.clone(),
+        size: version.size,
         resumed_from: 0,
         downloaded: 0,
         unpacked_bytes: 0,
         entries: 0,
     };
-    let seen = Mutex::new(None);
-    let told = |length: u64| {
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (first, _) = *seen.get_or_insert((length, length));
-        *seen = Some((first, length));
-        work.execution.progress.set(&Progress { resumed_from: first, downloaded: length, ..begin.clone() });
+    let offsets = Mutex::new(None);
+    let on_progress = |length: u64| {
+        let mut offsets = offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        let (first, _) = *offsets.get_or_insert((length, length));
+        *offsets = Some((first, length));
+        ctx.execution.progress.set(&Progress { resumed_from: first, downloaded: length, ..initial.clone() });
     };
-    let failed = |error: objects::Error| Failure::new(format_args!("snapshot-restore: {error}"));
-    objects.fetch(tag, to, &work.threads, told).await.map_err(failed)?;
-    let (first, length) = seen.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
-    Ok(Progress { resumed_from: first, downloaded: length, ..begin })
+    let failed = |error: bucket::Error| TaskError::new(format_args!("snapshot-restore: {error}"));
+    store.download(version, target, &ctx.threads, on_progress).await.map_err(failed)?;
+    let (first, length) = offsets.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
+    Ok(Progress { resumed_from: first, downloaded: length, ..initial })
 }
 
 fn unpack(
-    work: &Work,
+    ctx: &TaskContext,
     home: &Path,
-    from: &Wanted,
+    archive: &Download,
     progress: &mut Progress,
-) -> Result<archive::Unpacked, Failure> {
+) -> Result<archive::Unpacked, TaskError> {
     let staging = home.join(STAGING);
-    let io = |error: io::Error| Failure::new(format_args!("snapshot-restore: {error}"));
-    files::clear(&staging).map_err(io)?;
+    let io = |error: io::Error| TaskError::new(format_args!("snapshot-restore: {error}"));
+    files::remove_all(&staging).map_err(io)?;
     fs::create_dir_all(&staging).map_err(io)?;
     let limits = Limits {
-        bytes: room(&staging, work.node.settings().snapshot_max_bytes).map_err(io)?,
-        entries: ENTRIES,
+        bytes: available_bytes(&staging, ctx.node.settings().snapshot_max_bytes).map_err(io)?,
+        entries: MAX_ENTRIES,
     };
-    let file = File::open(&from.file).map_err(io)?;
+    let file = File::open(&archive.file).map_err(io)?;
     let mut last = 0;
     let unpacked = archive::unpack(file, &staging, limits, &mut |done| {
-        // Now and then: it is made for every chunk otherwise.
+        // Throttled: the callback runs for every chunk.
         if done.bytes - last > 16 << 20 {
             last = done.bytes;
             (progress.unpacked_bytes, progress.entries) = (done.bytes, done.entries);
-            work.execution.progress.set(progress);
+            ctx.execution.progress.set(progress);
         }
-        !work.execution.token.is_cancelled()
+        !ctx.execution.token.is_cancelled()
     });
     let unpacked = match unpacked {
         Ok(unpacked) => unpacked,
         Err(error) => {
-            files::clear(&staging).map_err(io)?;
-            if matches!(error, UnpackError::Damaged(_)) {
-                // What was fetched is not what was uploaded: the next try fetches it anew.
-                from.remove().map_err(io)?;
+            files::remove_all(&staging).map_err(io)?;
+            if matches!(error, UnpackError::Corrupt(_)) {
+                // The download is corrupt: the next attempt downloads it again.
+                archive.remove().map_err(io)?;
             }
-            return Err(Failure::new(format_args!("snapshot-restore: {}: {error}", progress.key)));
+            return Err(TaskError::new(format_args!("snapshot-restore: {}: {error}", progress.key)));
         }
     };
-    let struck = index::strike_missing(&staging.join(LIST), &staging).map_err(io)?;
-    if struck > 0 {
-        tracing::info!(struck, key = progress.key, "its list named snapshots that are not in the archive");
+    let pruned = index::prune_missing(&staging.join(METADATA_DB), &staging).map_err(io)?;
+    if pruned > 0 {
+        tracing::info!(pruned, key = progress.key, "removed metadata of snapshots missing from the archive");
     }
-    place(&staging, &home.join(home::SNAPSHOTS)).map_err(io)?;
+    move_into_place(&staging, &home.join(home::SNAPSHOTS)).map_err(io)?;
     Ok(unpacked)
 }
 
-/// How many bytes may be unpacked: what is allowed, or what the volume has left.
-fn room(folder: &Path, most: u64) -> io::Result<u64> {
-    let volume = rustix::fs::statvfs(folder)?;
-    Ok((volume.f_bavail * volume.f_frsize).saturating_sub(RESERVE).min(most))
+/// Returns how many bytes may be unpacked: the limit, or the free space of the volume if that is less.
+fn available_bytes(dir: &Path, limit: u64) -> io::Result<u64> {
+    let volume = rustix::fs::statvfs(dir)?;
+    Ok((volume.f_bavail * volume.f_frsize).saturating_sub(RESERVED_BYTES).min(limit))
 }
 
-/// Puts what was unpacked in its place, one rename for each.
-fn place(staging: &Path, snapshots: &Path) -> io::Result<()> {
+/// Moves the unpacked entries into the snapshot directory, one rename each.
+fn move_into_place(staging: &Path, snapshots: &Path) -> io::Result<()> {
     fs::create_dir_all(snapshots)?;
     for entry in fs::read_dir(staging)? {
         let entry = entry?;
-        let to: PathBuf = snapshots.join(entry.file_name());
-        files::clear(&to)?;
-        fs::rename(entry.path(), &to)?;
+        let target: PathBuf = snapshots.join(entry.file_name());
+        files::remove_all(&target)?;
+        fs::rename(entry.path(), &target)?;
     }
-    files::sync_folder(snapshots)?;
-    files::clear(staging)
+    files::sync_dir(snapshots)?;
+    files::remove_all(staging)
 }

@@ -1,47 +1,50 @@
-//! `snapshot-upload`: uploads snapshots for as long as the node lives. Each round has a limit.
+//! `snapshot-upload`: uploads snapshots periodically until it is cancelled. Each upload has a timeout.
 
 use api::sidecar_wire::TaskType;
 
-use super::super::{Doing, Kind, Limit, Outcome, Resource, Work};
-use super::round::{Round, round};
+use super::super::{Deadline, Kind, Resource, TaskContext, TaskFuture, TaskOutcome};
+use super::archive_upload::{UploadOutcome, upload_newest};
 
 pub(in crate::kinds) const KIND: Kind = Kind {
-    task: TaskType::SnapshotUpload,
-    changes: &[],
-    limit: Limit::Endless,
-    waits: true,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::SnapshotUpload,
+    locks: &[],
+    deadline: Deadline::Never,
+    mostly_waits: true,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-async fn run(work: Work) -> Outcome {
-    let settings = work.node.settings();
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let settings = ctx.node.settings();
     loop {
         let uploaded = tokio::time::timeout(settings.snapshot_upload_timeout, async {
-            let _turn = work.node.turn(Resource::Upload).await;
-            round(&work).await
+            let _guard = ctx.node.lock(Resource::Upload).await;
+            upload_newest(&ctx).await
         });
         match uploaded.await {
-            Ok(Ok(done)) => {
-                work.execution.progress.set(&done);
-                work.node.metrics().uploaded(&settings.chain_id, outcome(&done));
+            Ok(Ok(outcome)) => {
+                ctx.execution.progress.set(&outcome);
+                ctx.node.metrics().upload_finished(&settings.chain_id, metric_outcome(&outcome));
             }
             Ok(Err(error)) => {
-                tracing::warn!(id = work.execution.id, %error, "this round of uploads failed: the next comes");
-                work.node.metrics().uploaded(&settings.chain_id, "error");
+                tracing::warn!(id = ctx.execution.id, %error, "snapshot upload failed; retrying at the next interval");
+                ctx.node.metrics().upload_finished(&settings.chain_id, "error");
             }
             Err(_) => {
-                tracing::warn!(id = work.execution.id, "this round of uploads took too long: the next comes");
-                work.node.metrics().uploaded(&settings.chain_id, "error");
+                tracing::warn!(
+                    id = ctx.execution.id,
+                    "snapshot upload timed out; retrying at the next interval"
+                );
+                ctx.node.metrics().upload_finished(&settings.chain_id, "error");
             }
         }
         tokio::time::sleep(settings.snapshot_upload_interval).await;
     }
 }
 
-/// The word of a metric.
-pub(super) fn outcome(done: &Round) -> &'static str {
-    match done {
-        Round::Uploaded { .. } => "success",
-        Round::Noop { .. } => "skipped",
+/// Returns the value of the `outcome` label.
+pub(super) fn metric_outcome(outcome: &UploadOutcome) -> &'static str {
+    match outcome {
+        UploadOutcome::Uploaded { .. } => "success",
+        UploadOutcome::Noop { .. } => "skipped",
     }
 }

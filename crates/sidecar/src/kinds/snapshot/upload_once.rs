@@ -1,30 +1,30 @@
-//! `snapshot-upload-once`: one round of uploads, and what became of it.
+//! `snapshot-upload-once`: uploads one snapshot and returns the outcome.
 
 use api::sidecar_wire::TaskType;
 use serde_json::json;
 
-use super::super::{Doing, Failure, Kind, Limit, Outcome, Resource, Work};
-use super::round::round;
-use super::upload::outcome;
+use super::super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
+use super::archive_upload::upload_newest;
+use super::upload::metric_outcome;
 
 pub(in crate::kinds) const KIND: Kind = Kind {
-    task: TaskType::SnapshotUploadOnce,
-    changes: &[Resource::Upload],
-    limit: Limit::Upload,
-    waits: false,
-    run: |work| -> Doing { Box::pin(run(work)) },
+    task_type: TaskType::SnapshotUploadOnce,
+    locks: &[Resource::Upload],
+    deadline: Deadline::UploadTimeout,
+    mostly_waits: false,
+    run: |ctx| -> TaskFuture { Box::pin(run(ctx)) },
 };
 
-async fn run(work: Work) -> Outcome {
-    let chain = work.node.settings().chain_id.clone();
-    match round(&work).await {
-        Ok(done) => {
-            work.node.metrics().uploaded(&chain, outcome(&done));
-            Ok(Some(json!(done)))
+async fn run(ctx: TaskContext) -> TaskOutcome {
+    let chain = ctx.node.settings().chain_id.clone();
+    match upload_newest(&ctx).await {
+        Ok(outcome) => {
+            ctx.node.metrics().upload_finished(&chain, metric_outcome(&outcome));
+            Ok(Some(json!(outcome)))
         }
-        Err(failure) => {
-            work.node.metrics().uploaded(&chain, "error");
-            Err(Failure { result: Some(json!({ "outcome": "error" })), ..failure })
+        Err(error) => {
+            ctx.node.metrics().upload_finished(&chain, "error");
+            Err(TaskError { result: Some(json!({ "outcome": "error" })), ..error })
         }
     }
 }

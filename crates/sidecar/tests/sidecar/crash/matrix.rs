@@ -1,4 +1,4 @@
-//! One task, killed before each of its writes.
+//! Kills the sidecar before each write of a task.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,77 +10,81 @@ use testbed::faults::crash_writes::Watcher;
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
-use crate::ground::{Ground, SOON, Sidecar};
+use crate::fixture::{Fixture, Sidecar, TIMEOUT};
 
-/// The id of the task that is watched.
+/// The ID of the task under test.
 pub const ID: &str = "3f6f2f0e-6a57-4c4e-9d4e-0f1a2b3c4d5e";
 
-/// A matrix that was not tried to its end would be one that never ends.
-const MOST_POINTS: usize = 400;
+/// Upper bound of crash points, against endless loops.
+const MAX_POINTS: usize = 400;
 
-/// What a task is killed in the middle of.
+/// The task under test.
 pub struct Workload {
-    kind: &'static str,
+    task_type: &'static str,
     params: Value,
-    /// Tasks that come before it.
-    before: Vec<(&'static str, Value)>,
-    /// Whether it makes keys: what it writes is then another thing every time.
-    random: bool,
+    /// Tasks that run before it.
+    setup: Vec<(&'static str, Value)>,
+    /// Whether it creates keys: file contents differ in every run.
+    is_random: bool,
 }
 
 impl Workload {
-    pub fn new(kind: &'static str, params: Value) -> Self {
-        Self { kind, params, before: Vec::new(), random: false }
+    pub fn new(task_type: &'static str, params: Value) -> Self {
+        Self { task_type, params, setup: Vec::new(), is_random: false }
     }
 
-    pub fn after(mut self, before: &[(&'static str, Value)]) -> Self {
-        self.before = before.to_vec();
+    pub fn after(mut self, setup: &[(&'static str, Value)]) -> Self {
+        self.setup = setup.to_vec();
         self
     }
 
     pub fn random(mut self) -> Self {
-        self.random = true;
+        self.is_random = true;
         self
     }
 }
 
-/// Which points are tried: all, or one in so many.
+/// Distance between tested crash points: 1 tests all.
 pub fn stride() -> usize {
     if std::env::var_os("OUTRIGGER_CRASH_EVERYWHERE").is_some() { 1 } else { 9 }
 }
 
-/// Every file of a node and of the objects, but for the ledger: its content, or that it is there.
-pub fn state(ground: &Ground, random: bool) -> BTreeMap<String, Option<Vec<u8>>> {
-    fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Option<Vec<u8>>>, random: bool) {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+/// Returns every file of the node and the buckets except the ledger: its content, or only its name if contents are random.
+pub fn state(fixture: &Fixture, random: bool) -> BTreeMap<String, Option<Vec<u8>>> {
+    fn walk(root: &Path, dir: &Path, found: &mut BTreeMap<String, Option<Vec<u8>>>, random: bool) {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();
             let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => walk(root, &path, found, random),
                 _ if name.starts_with("sidecar.db") => {}
-                // What a folder in the place of a bucket stages; S3 has none.
+                // Temporary files of the local bucket; S3 has none.
                 _ if name
                     .rsplit_once('#')
-                    .is_some_and(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit())) => {}
+                    .is_some_and(|(_, suffix)| suffix.bytes().all(|byte| byte.is_ascii_digit())) => {}
                 _ if random => drop(found.insert(without_random(&name), None)),
                 _ => drop(found.insert(name, fs::read(&path).ok())),
             }
         }
     }
     let mut found = BTreeMap::new();
-    walk(&ground.home, &ground.home, &mut found, random);
-    walk(&ground.objects, &ground.objects, &mut found, random);
+    walk(&fixture.home, &fixture.home, &mut found, random);
+    walk(&fixture.objects, &fixture.objects, &mut found, random);
     found
 }
 
-/// Names that hold an address: forty hexadecimal digits.
+/// Replaces addresses (forty hexadecimal digits) in a file name.
 fn without_random(name: &str) -> String {
-    let mut shown = String::new();
+    let mut normalized = String::new();
     for part in name.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {
         let digits = part.trim_end_matches(|c: char| !c.is_ascii_hexdigit());
-        if digits.len() == 40 { shown.push_str(&part.replace(digits, "ID")) } else { shown.push_str(part) }
+        if digits.len() == 40 {
+            normalized.push_str(&part.replace(digits, "ID"))
+        } else {
+            normalized.push_str(part)
+        }
     }
-    shown
+    normalized
 }
 
 pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
@@ -92,158 +96,158 @@ pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A node as it is before the task.
+/// A copy of the node before the task.
 struct Template {
     home: PathBuf,
     objects: PathBuf,
 }
 
 impl Template {
-    async fn of(ground: &Ground, workload: &Workload) -> Result<Self, testbed::Error> {
-        let sidecar = ground.start().await?;
-        for (kind, params) in &workload.before {
-            let task = sidecar.done(kind, params).await?;
+    async fn create(fixture: &Fixture, workload: &Workload) -> Result<Self, testbed::Error> {
+        let sidecar = fixture.start().await?;
+        for (task_type, params) in &workload.setup {
+            let task = sidecar.run_task(task_type, params).await?;
             assert_eq!(task["status"], "completed", "{task}");
         }
-        sidecar.stop(SOON)?;
-        let at = |name: &str| ground.site.dir().join(format!("template-{name}"));
+        sidecar.stop(TIMEOUT)?;
+        let at = |name: &str| fixture.site.dir().join(format!("template-{name}"));
         let template = Self { home: at("home"), objects: at("objects") };
-        let io = |source| testbed::Error::Io { what: "keeping a node".into(), source };
-        copy(&ground.home, &template.home).map_err(io)?;
-        copy(&ground.objects, &template.objects).map_err(io)?;
+        let io = |source| testbed::Error::Io { what: "copying the node".into(), source };
+        copy(&fixture.home, &template.home).map_err(io)?;
+        copy(&fixture.objects, &template.objects).map_err(io)?;
         Ok(template)
     }
 
-    fn restore(&self, ground: &Ground) -> std::io::Result<()> {
-        copy(&self.home, &ground.home)?;
-        copy(&self.objects, &ground.objects)
+    fn restore(&self, fixture: &Fixture) -> std::io::Result<()> {
+        copy(&self.home, &fixture.home)?;
+        copy(&self.objects, &fixture.objects)
     }
 }
 
-/// What the ledger says of the task, when nobody uses it.
-fn stored(ground: &Ground) -> Option<String> {
-    let ledger = rusqlite::Connection::open(ground.home.join("sidecar.db")).ok()?;
+/// Returns the stored status of the task; the sidecar must not be running.
+fn stored_status(fixture: &Fixture) -> Option<String> {
+    let ledger = rusqlite::Connection::open(fixture.home.join("sidecar.db")).ok()?;
     ledger.query_row("SELECT status FROM task_results WHERE id = ?1", [ID], |row| row.get(0)).ok()
 }
 
-/// How often the task was begun, by a log that all sidecars of a test share.
-fn begun(log: &str) -> usize {
-    log.lines().filter(|line| line.contains("\"begun\"") && line.contains(ID)).count()
+/// Counts the starts of the task in the log, which all sidecars of a test share.
+fn count_starts(log: &str) -> usize {
+    log.lines().filter(|line| line.contains("\"task started\"") && line.contains(ID)).count()
 }
 
-/// What came of a submission that the sidecar may not have survived.
-struct Tried {
-    /// 201 was heard.
-    answered: bool,
-    /// The task ended, and nobody was killed.
+/// The outcome of a submission that the sidecar may not have survived.
+struct Attempt {
+    /// The client received 201.
+    accepted: bool,
+    /// The task finished and the sidecar was not killed.
     survived: bool,
 }
 
-async fn submit(sidecar: &Sidecar, workload: &Workload) -> Result<Tried, testbed::Error> {
-    let body = json!({"id": ID, "type": workload.kind, "params": workload.params}).to_string();
-    let answered = match sidecar.ask("POST", "/v0/tasks", &body).await {
-        Ok(answer) => answer.code == 201 && answer.body.ends_with("}\n"),
+async fn submit(sidecar: &Sidecar, workload: &Workload) -> Result<Attempt, testbed::Error> {
+    let body = json!({"id": ID, "type": workload.task_type, "params": workload.params}).to_string();
+    let accepted = match sidecar.request("POST", "/v0/tasks", &body).await {
+        Ok(response) => response.code == 201 && response.body.ends_with("}\n"),
         Err(_) => false,
     };
-    let survived = wait::until("an end of the task or of the sidecar", SOON, || async {
+    let survived = wait::until("the task or the sidecar to end", TIMEOUT, || async {
         if sidecar.process.check_alive().is_err() {
             return Ok(false);
         }
         match sidecar.get(&format!("/v0/tasks/{ID}")).await {
-            Ok(answer) if answer.code == 200 && answer.json()["status"] != "running" => Ok(true),
+            Ok(response) if response.code == 200 && response.json()["status"] != "running" => Ok(true),
             other => Err(format!("{other:?}")),
         }
     })
     .await?;
-    Ok(Tried { answered, survived })
+    Ok(Attempt { accepted, survived })
 }
 
-/// Kills before each write, and looks what is left. Returns how many points were tried.
-async fn matrix(cx: &Context, workload: &Workload) -> TestResult<usize> {
-    let ground = Ground::new(cx)?;
-    seed(&ground)?;
-    let template = Template::of(&ground, workload).await?;
-    let sidecar = ground.start().await?;
+/// Kills the sidecar before each write and checks the recovery; returns the number of tested crash points.
+async fn run_matrix(cx: &Context, workload: &Workload) -> TestResult<usize> {
+    let fixture = Fixture::new(cx)?;
+    seed(&fixture)?;
+    let template = Template::create(&fixture, workload).await?;
+    let sidecar = fixture.start().await?;
     let undisturbed = submit(&sidecar, workload).await?;
-    let wanted_task = sidecar.task(ID).await?;
-    assert!(undisturbed.answered && wanted_task["status"] == "completed", "{wanted_task}");
+    let expected_task = sidecar.task(ID).await?;
+    assert!(undisturbed.accepted && expected_task["status"] == "completed", "{expected_task}");
     sidecar.kill()?;
     drop(sidecar);
-    let wanted = state(&ground, workload.random);
+    let expected = state(&fixture, workload.is_random);
     let mut tried = 0;
     let mut point = 1;
     loop {
-        assert!(point < MOST_POINTS, "{}: no end after {point} writes", workload.kind);
-        template.restore(&ground)?;
-        let what = format!("{} killed before write {point}", workload.kind);
-        let sidecar = ground.start().await?;
-        let folders = [ground.home.as_path(), ground.objects.as_path()];
-        let name = format!("writes-{}-{point}", workload.kind);
-        let watcher = Watcher::start(&ground.site, &name, sidecar.process.pid()?, point, &folders).await?;
-        let done = submit(&sidecar, workload).await?;
+        assert!(point < MAX_POINTS, "{}: not finished after {point} writes", workload.task_type);
+        template.restore(&fixture)?;
+        let what = format!("{} killed before write {point}", workload.task_type);
+        let sidecar = fixture.start().await?;
+        let dirs = [fixture.home.as_path(), fixture.objects.as_path()];
+        let name = format!("writes-{}-{point}", workload.task_type);
+        let watcher = Watcher::start(&fixture.site, &name, sidecar.process.pid()?, point, &dirs).await?;
+        let attempt = submit(&sidecar, workload).await?;
         let last = watcher.writes().last().cloned().unwrap_or_default();
         let what = format!("{what} ({last})");
         sidecar.kill()?;
         drop((sidecar, watcher));
-        if done.survived {
-            assert!(done.answered, "{what}");
+        if attempt.survived {
+            assert!(attempt.accepted, "{what}");
             break;
         }
         tried += 1;
-        survives(&ground, workload, &what, done.answered, &wanted).await?;
+        assert_recovers(&fixture, workload, &what, attempt.accepted, &expected).await?;
         point += stride();
     }
-    println!("{}: killed before {tried} writes", workload.kind);
+    println!("{}: killed before {tried} writes", workload.task_type);
     Ok(tried)
 }
 
-/// After a kill: what was answered is there; what ran is done again, and what was done is not; at the end everything is as if
-/// nothing had happened.
-async fn survives(
-    ground: &Ground,
+/// Checks the state after a kill: an accepted task exists, an unfinished task runs again, a finished one does not, and in the end
+/// all files are as in an undisturbed run.
+async fn assert_recovers(
+    fixture: &Fixture,
     workload: &Workload,
     what: &str,
-    answered: bool,
-    wanted: &BTreeMap<String, Option<Vec<u8>>>,
+    accepted: bool,
+    expected: &BTreeMap<String, Option<Vec<u8>>>,
 ) -> TestResult {
-    let left = stored(ground);
-    assert!(!answered || left.is_some(), "{what}: what was answered is lost");
-    let before = begun(&fs::read_to_string(ground.site.logs().join("sidecar.log"))?);
-    let sidecar = ground.start().await?;
-    let there = sidecar.get(&format!("/v0/tasks/{ID}")).await?;
-    assert_eq!(there.code, if left.is_some() { 200 } else { 404 }, "{what}: {there:?}");
-    // As clients do: the same task again.
-    assert_eq!(sidecar.submit(Some(ID), workload.kind, &workload.params).await?, ID);
-    let task = sidecar.ended(ID).await?;
+    let status = stored_status(fixture);
+    assert!(!accepted || status.is_some(), "{what}: an accepted task is lost");
+    let starts_before = count_starts(&fs::read_to_string(fixture.site.logs().join("sidecar.log"))?);
+    let sidecar = fixture.start().await?;
+    let response = sidecar.get(&format!("/v0/tasks/{ID}")).await?;
+    assert_eq!(response.code, if status.is_some() { 200 } else { 404 }, "{what}: {response:?}");
+    // Clients submit the same task again.
+    assert_eq!(sidecar.submit(Some(ID), workload.task_type, &workload.params).await?, ID);
+    let task = sidecar.wait_finished(ID).await?;
     assert_eq!((&task["status"], &task["run"]), (&json!("completed"), &json!(1)), "{what}: {task}");
-    assert_eq!(sidecar.submit(Some(ID), workload.kind, &workload.params).await?, ID);
-    assert_eq!(sidecar.ended(ID).await?, task, "{what}: what is done stays done");
-    let again = usize::from(left.as_deref() != Some("completed"));
+    assert_eq!(sidecar.submit(Some(ID), workload.task_type, &workload.params).await?, ID);
+    assert_eq!(sidecar.wait_finished(ID).await?, task, "{what}: a completed task is unchanged");
+    let expected_starts = usize::from(status.as_deref() != Some("completed"));
     assert_eq!(
-        begun(&sidecar.log()) - before,
-        again,
-        "{what}: begun so often by the next process, which found {left:?}"
+        count_starts(&sidecar.log()) - starts_before,
+        expected_starts,
+        "{what}: starts by the next process, which found {status:?}"
     );
     sidecar.kill()?;
     drop(sidecar);
-    let found = state(ground, workload.random);
+    let found = state(fixture, workload.is_random);
     assert_eq!(
         found.keys().collect::<Vec<_>>(),
-        wanted.keys().collect::<Vec<_>>(),
-        "{what}: other files than undisturbed"
+        expected.keys().collect::<Vec<_>>(),
+        "{what}: different files than undisturbed"
     );
     for (name, content) in &found {
-        // Those that hold times are compared by being there.
-        let same = content == &wanted[name] || name.ends_with("-done") || name.ends_with("genesis.json");
-        assert!(same, "{what}: {name} differs");
+        // Files with times: only their existence is compared.
+        let is_same = content == &expected[name] || name.ends_with("-done") || name.ends_with("genesis.json");
+        assert!(is_same, "{what}: {name} differs");
     }
     Ok(())
 }
 
-/// Objects that tasks fetch.
-fn seed(ground: &Ground) -> std::io::Result<()> {
-    let folder = ground.objects.join("test-1/state-sync");
-    fs::create_dir_all(&folder)?;
+/// Creates the objects that tasks download.
+fn seed(fixture: &Fixture) -> std::io::Result<()> {
+    let dir = fixture.objects.join("test-1/state-sync");
+    fs::create_dir_all(&dir)?;
     let mut archive =
         tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     for name in ["5/metadata", "5/chunk-0", "metadata.db/a"] {
@@ -252,16 +256,16 @@ fn seed(ground: &Ground) -> std::io::Result<()> {
         header.set_mode(0o644);
         archive.append_data(&mut header, name, &[7_u8; 3000][..])?;
     }
-    fs::write(folder.join("5.tar.gz"), archive.into_inner()?.finish()?)
+    fs::write(dir.join("5.tar.gz"), archive.into_inner()?.finish()?)
 }
 
-/// Tries all points of all workloads.
+/// Tests all crash points of all workloads.
 pub async fn all(cx: &Context, workloads: &[Workload]) -> TestResult {
     let mut tried = 0;
     for workload in workloads {
-        tried += matrix(cx, workload).await?;
+        tried += run_matrix(cx, workload).await?;
     }
-    assert!(tried >= workloads.len(), "hardly anything was tried");
+    assert!(tried >= workloads.len(), "too few crash points");
     println!("crash points tried: {tried}");
     Ok(())
 }

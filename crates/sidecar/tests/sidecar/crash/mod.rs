@@ -1,5 +1,5 @@
-//! The crash matrix: killed before each of its writes, a task is done once or told honestly. In `make test` some points of every
-//! kind; `make crash-sidecar` tries all.
+//! Crash matrix: the sidecar is killed before each write of a task; every task must run exactly once or be recovered. `make test` covers
+//! some crash points of every task type, `make crash-sidecar` all of them.
 
 mod matrix;
 
@@ -10,9 +10,9 @@ use testbed::{Context, TestResult};
 
 pub use self::matrix::{ID, state};
 use self::matrix::{Workload, all, copy, stride};
-use crate::ground::Ground;
+use crate::fixture::Fixture;
 
-pub async fn a_crash_before_any_write_leaves_settings_whole(cx: Context) -> TestResult {
+pub async fn crash_during_config_task_leaves_config_consistent(cx: Context) -> TestResult {
     let full = || ("config-apply", json!({"mode": "full"}));
     all(
         &cx,
@@ -29,7 +29,7 @@ pub async fn a_crash_before_any_write_leaves_settings_whole(cx: Context) -> Test
     .await
 }
 
-pub async fn a_crash_before_any_write_of_a_ceremony_makes_one_identity(cx: Context) -> TestResult {
+pub async fn crash_during_ceremony_creates_one_identity(cx: Context) -> TestResult {
     let balance = "1000000000000usei";
     let identity = || ("generate-identity", json!({"chainId": "test-1", "moniker": "val-0"}));
     let gentx = || {
@@ -43,7 +43,7 @@ pub async fn a_crash_before_any_write_of_a_ceremony_makes_one_identity(cx: Conte
         let params = json!({"accountBalance": balance, "namespace": "sei", "nodes": [{"name": "val-0"}]});
         ("assemble-and-upload-genesis", params)
     };
-    let workload = |(kind, params): (&'static str, Value)| Workload::new(kind, params);
+    let workload = |(task_type, params): (&'static str, Value)| Workload::new(task_type, params);
     all(
         &cx,
         &[
@@ -68,7 +68,7 @@ pub async fn a_crash_before_any_write_of_a_ceremony_makes_one_identity(cx: Conte
     .await
 }
 
-pub async fn a_crash_before_any_write_restores_and_resets_data_whole(cx: Context) -> TestResult {
+pub async fn crash_during_restore_or_reset_is_recovered(cx: Context) -> TestResult {
     all(
         &cx,
         &[
@@ -79,7 +79,7 @@ pub async fn a_crash_before_any_write_restores_and_resets_data_whole(cx: Context
     .await
 }
 
-pub async fn a_crash_before_any_write_of_a_release_or_hold_tears_nothing(cx: Context) -> TestResult {
+pub async fn crash_during_release_or_hold_is_recovered(cx: Context) -> TestResult {
     all(
         &cx,
         &[
@@ -90,45 +90,45 @@ pub async fn a_crash_before_any_write_of_a_release_or_hold_tears_nothing(cx: Con
     .await
 }
 
-/// Torn logs: cut anywhere, or with a byte that is another one: the ledger opens, and holds the beginning of what was answered.
-pub async fn a_crash_that_tears_the_log_anywhere_leaves_a_beginning(cx: Context) -> TestResult {
-    let ground = Ground::new(&cx)?;
-    let sidecar = ground.start().await?;
-    let mut given = Vec::new();
+/// A WAL that is truncated or has a flipped bit: the ledger opens and contains a prefix of the accepted tasks.
+pub async fn crash_with_torn_wal_keeps_a_prefix_of_tasks(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx)?;
+    let sidecar = fixture.start().await?;
+    let mut submitted = Vec::new();
     for _ in 0..12 {
-        given.push(sidecar.submit(None, "await-condition", &json!({"condition": "x"})).await?);
-        let last = given.last().cloned().unwrap_or_default();
-        sidecar.ended(&last).await?;
+        submitted.push(sidecar.submit(None, "await-condition", &json!({"condition": "x"})).await?);
+        let last = submitted.last().cloned().unwrap_or_default();
+        sidecar.wait_finished(&last).await?;
     }
     sidecar.kill()?;
     drop(sidecar);
-    let keep = ground.site.dir().join("kept");
-    copy(&ground.home, &keep)?;
-    let log = fs::read(keep.join("sidecar.db-wal"))?;
-    assert!(log.len() > 8192, "the log holds {} bytes", log.len());
+    let backup = fixture.site.dir().join("backup");
+    copy(&fixture.home, &backup)?;
+    let wal = fs::read(backup.join("sidecar.db-wal"))?;
+    assert!(wal.len() > 8192, "the WAL has {} bytes", wal.len());
     let points: usize = if stride() == 1 { 120 } else { 12 };
     for point in 0..points {
-        copy(&keep, &ground.home)?;
-        let at = log.len() * (point + 1) / (points + 1);
+        copy(&backup, &fixture.home)?;
+        let at = wal.len() * (point + 1) / (points + 1);
         let torn: Vec<u8> = match point % 2 {
-            0 => log[..at].to_vec(),
-            _ => log
+            0 => wal[..at].to_vec(),
+            _ => wal
                 .iter()
                 .enumerate()
                 .map(|(index, byte)| if index == at { byte ^ 0x40 } else { *byte })
                 .collect(),
         };
-        fs::write(ground.home.join("sidecar.db-wal"), torn)?;
-        let sidecar = ground.start().await?;
+        fs::write(fixture.home.join("sidecar.db-wal"), torn)?;
+        let sidecar = fixture.start().await?;
         let listed = sidecar.get("/v0/tasks").await?.json();
         let listed: Vec<&str> =
             listed.as_array().into_iter().flatten().rev().filter_map(|task| task["id"].as_str()).collect();
         assert!(
-            given.iter().map(String::as_str).collect::<Vec<_>>().starts_with(&listed),
+            submitted.iter().map(String::as_str).collect::<Vec<_>>().starts_with(&listed),
             "torn at {at}: {listed:?}"
         );
-        // Whatever is missing can be given again.
-        let task = sidecar.done("mark-ready", &json!({})).await?;
+        // Lost tasks can be submitted again.
+        let task = sidecar.run_task("mark-ready", &json!({})).await?;
         assert_eq!(task["status"], "completed", "torn at {at}");
         sidecar.kill()?;
     }

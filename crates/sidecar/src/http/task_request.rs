@@ -6,14 +6,14 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::ledger::Json;
+use crate::ledger::RawJson;
 
 /// A task as it was given.
 #[derive(Debug, Default)]
 pub(super) struct Submission {
     pub(super) id: Option<String>,
     pub(super) kind: String,
-    pub(super) params: Option<Json>,
+    pub(super) params: Option<RawJson>,
 }
 
 impl Submission {
@@ -46,7 +46,7 @@ impl<'de> Visitor<'de> for Fields {
                 // Null changes nothing.
                 "id" => read.id = map.next_value::<Option<String>>()?.or(read.id),
                 "type" => read.kind = map.next_value::<Option<String>>()?.unwrap_or(read.kind),
-                "params" => read.params = object(map.next_value::<Option<Json>>()?)?,
+                "params" => read.params = object(map.next_value::<Option<RawJson>>()?)?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -56,7 +56,7 @@ impl<'de> Visitor<'de> for Fields {
 }
 
 /// Parameters are an object. They are kept as they are: numbers keep every digit.
-fn object<E: serde::de::Error>(params: Option<Json>) -> Result<Option<Json>, E> {
+fn object<E: serde::de::Error>(params: Option<RawJson>) -> Result<Option<RawJson>, E> {
     let Some(params) = params.filter(|params| params.get() != "null") else { return Ok(None) };
     if !params.get().starts_with('{') {
         return Err(E::custom("params is no object"));
@@ -66,7 +66,7 @@ fn object<E: serde::de::Error>(params: Option<Json>) -> Result<Option<Json>, E> 
 }
 
 /// Without what stands between values, as upstream stores it.
-fn compact(params: Json) -> Json {
+fn compact(params: RawJson) -> RawJson {
     let mut text = String::with_capacity(params.get().len());
     let (mut within, mut escaped) = (false, false);
     for one in params.get().chars() {

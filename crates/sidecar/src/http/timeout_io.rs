@@ -1,4 +1,4 @@
-//! A connection whose reads and writes have limits: who opens one and says nothing, or does not read, is not kept.
+//! A TCP stream with read and write timeouts, so that idle or stalled clients do not hold connections.
 
 use std::io;
 use std::pin::Pin;
@@ -11,60 +11,60 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-/// From the first byte of a head to its last; also how long a new connection may say nothing.
-const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// Between two requests.
-const IDLE_FOR: Duration = Duration::from_secs(60);
-/// How long a client may not read.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
+/// Timeout of a request head, and of the first byte on a new connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout between two requests.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a write may be blocked by a client that does not read.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a connection stands, as far as reading goes.
+/// The phase of a connection; it selects the read timeout.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Phase(Arc<AtomicU8>);
+pub(super) struct ConnectionPhase(Arc<AtomicU8>);
 
 const HEAD: u8 = 0;
-const ANSWERING: u8 = 1;
+const RESPONDING: u8 = 1;
 const IDLE: u8 = 2;
 
-impl Phase {
-    /// A request was read; its body has a limit of its own.
-    pub(super) fn answering(&self) {
-        self.0.store(ANSWERING, Ordering::Relaxed);
+impl ConnectionPhase {
+    /// A request head was read. Reading the body has its own timeout.
+    pub(super) fn set_responding(&self) {
+        self.0.store(RESPONDING, Ordering::Relaxed);
     }
 
-    /// It was answered.
-    pub(super) fn idle(&self) {
+    /// The request was answered.
+    pub(super) fn set_idle(&self) {
         self.0.store(IDLE, Ordering::Relaxed);
     }
 }
 
-/// A connection with limits.
-pub(super) struct Limited {
+/// A stream with timeouts.
+pub(super) struct TimeoutStream {
     stream: TcpStream,
-    phase: Phase,
-    /// For which phase the timer runs.
-    timed: Option<u8>,
-    reading: Pin<Box<Sleep>>,
-    writing: Pin<Box<Sleep>>,
+    phase: ConnectionPhase,
+    /// The phase the read timer was started for.
+    timer_phase: Option<u8>,
+    read_timer: Pin<Box<Sleep>>,
+    write_timer: Pin<Box<Sleep>>,
     is_writing: bool,
 }
 
-impl Limited {
-    pub(super) fn new(stream: TcpStream, phase: Phase) -> Self {
+impl TimeoutStream {
+    pub(super) fn new(stream: TcpStream, phase: ConnectionPhase) -> Self {
         let now = || Box::pin(tokio::time::sleep_until(Instant::now()));
-        Self { stream, phase, timed: None, reading: now(), writing: now(), is_writing: false }
+        Self { stream, phase, timer_phase: None, read_timer: now(), write_timer: now(), is_writing: false }
     }
 
-    fn write_limit(&mut self, context: &mut Context<'_>, pending: bool) -> Poll<io::Error> {
+    fn poll_write_timeout(&mut self, context: &mut Context<'_>, pending: bool) -> Poll<io::Error> {
         if !pending {
             self.is_writing = false;
             return Poll::Pending;
         }
         if !self.is_writing {
             self.is_writing = true;
-            self.writing.as_mut().reset(Instant::now() + WRITTEN_WITHIN);
+            self.write_timer.as_mut().reset(Instant::now() + WRITE_TIMEOUT);
         }
-        self.writing.as_mut().poll(context).map(|()| timed_out())
+        self.write_timer.as_mut().poll(context).map(|()| timed_out())
     }
 }
 
@@ -72,7 +72,7 @@ fn timed_out() -> io::Error {
     io::ErrorKind::TimedOut.into()
 }
 
-impl AsyncRead for Limited {
+impl AsyncRead for TimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -88,29 +88,29 @@ impl AsyncRead for Limited {
             return read;
         }
         let limit = match phase {
-            HEAD => HEAD_WITHIN,
-            IDLE => IDLE_FOR,
+            HEAD => HEAD_TIMEOUT,
+            IDLE => IDLE_TIMEOUT,
             _ => {
-                self.timed = None;
+                self.timer_phase = None;
                 return Poll::Pending;
             }
         };
-        if self.timed != Some(phase) {
-            self.timed = Some(phase);
-            self.reading.as_mut().reset(Instant::now() + limit);
+        if self.timer_phase != Some(phase) {
+            self.timer_phase = Some(phase);
+            self.read_timer.as_mut().reset(Instant::now() + limit);
         }
-        self.reading.as_mut().poll(context).map(|()| Err(timed_out()))
+        self.read_timer.as_mut().poll(context).map(|()| Err(timed_out()))
     }
 }
 
-impl AsyncWrite for Limited {
+impl AsyncWrite for TimeoutStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        match self.write_limit(context, written.is_pending()) {
+        match self.poll_write_timeout(context, written.is_pending()) {
             Poll::Ready(error) => Poll::Ready(Err(error)),
             Poll::Pending => written,
         }

@@ -1,11 +1,11 @@
-//! What a node answers.
+//! A fake node RPC.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A node's RPC that answers what it is told; it ends with the test.
-pub async fn rpc(port: u16, answer: fn(&str) -> Value) -> std::io::Result<tokio::task::JoinHandle<()>> {
+/// Serves responses of a function until the test ends.
+pub async fn serve(port: u16, respond: fn(&str) -> Value) -> std::io::Result<tokio::task::JoinHandle<()>> {
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     Ok(tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -13,7 +13,7 @@ pub async fn rpc(port: u16, answer: fn(&str) -> Value) -> std::io::Result<tokio:
             let length = stream.read(&mut buffer).await.unwrap_or_default();
             let request = String::from_utf8_lossy(&buffer[..length]).into_owned();
             let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
-            let body = answer(&path).to_string();
+            let body = respond(&path).to_string();
             let head =
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
             let _ = stream.write_all((head + &body).as_bytes()).await;
@@ -21,8 +21,8 @@ pub async fn rpc(port: u16, answer: fn(&str) -> Value) -> std::io::Result<tokio:
     }))
 }
 
-/// One that has caught up, at height 5000.
-pub fn status(path: &str) -> Value {
+/// The responses of a synced node at height 5000.
+pub fn synced_node(path: &str) -> Value {
     match path {
         "/status" => {
             json!({"node_info": {"id": "ab".repeat(20)}, "sync_info": {"latest_block_height": "5000", "catching_up": false}})

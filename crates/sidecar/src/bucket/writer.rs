@@ -1,4 +1,4 @@
-//! A file that is written on threads: a slow disk must not keep the API from answering.
+//! A file written on blocking threads, so that a slow disk does not stall the API.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -6,10 +6,10 @@ use std::io::{self, Write as _};
 use hyper::body::Bytes;
 use tokio_util::task::TaskTracker;
 
-/// A file that is being written.
+/// A file opened for writing.
 pub(super) struct Writer {
     file: Option<File>,
-    /// Whose threads these are: they are waited for when a task is cancelled.
+    /// Threads of the task: the engine waits for them after cancellation.
     threads: TaskTracker,
 }
 
@@ -18,23 +18,23 @@ impl Writer {
         Self { file: Some(file), threads: threads.clone() }
     }
 
-    /// Adds to it.
+    /// Appends bytes.
     pub(super) async fn write(&mut self, chunk: Bytes) -> io::Result<()> {
         self.on_thread(move |file| file.write_all(&chunk)).await
     }
 
-    /// Puts it on disk.
+    /// Syncs the file.
     pub(super) async fn finish(mut self) -> io::Result<()> {
         self.on_thread(|file| file.sync_all()).await
     }
 
     async fn on_thread(
         &mut self,
-        act: impl FnOnce(&mut File) -> io::Result<()> + Send + 'static,
+        operation: impl FnOnce(&mut File) -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
         let mut file = self.file.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let acted = self.threads.spawn_blocking(move || act(&mut file).map(|()| file));
-        self.file = Some(acted.await.map_err(io::Error::other)??);
+        let result = self.threads.spawn_blocking(move || operation(&mut file).map(|()| file));
+        self.file = Some(result.await.map_err(io::Error::other)??);
         Ok(())
     }
 }

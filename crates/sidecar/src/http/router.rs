@@ -1,0 +1,205 @@
+//! Request routing.
+
+use std::time::Duration;
+
+use api::sidecar_wire::{NodeId, SidecarState, SidecarStatus, SubmittedTask, path};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, StatusCode, Version, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use super::path::{clean, decode};
+use super::response::{self, HttpResponse, Shown};
+use super::task_request::Submission;
+use super::{MAX_HEAD, authn};
+use crate::engine::{Engine, SubmitError};
+use crate::metrics::Metrics;
+
+/// The largest accepted request body.
+const MAX_BODY: usize = 1 << 20;
+
+/// How much of a body that is too large is read and discarded.
+const MAX_DISCARDED: usize = 8 << 20;
+
+/// Timeout of reading a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Routes requests to the engine.
+#[derive(Clone, Debug)]
+pub(super) struct Router {
+    pub(super) engine: Engine,
+    pub(super) metrics: Metrics,
+}
+
+impl Router {
+    pub(super) async fn handle(&self, request: Request<Incoming>) -> HttpResponse {
+        let (head, body) = request.into_parts();
+        if head.version == Version::HTTP_11 && !head.headers.contains_key(header::HOST) {
+            return response::text(StatusCode::BAD_REQUEST, "400 Bad Request: missing required Host header");
+        }
+        if head_length(&head) > MAX_HEAD {
+            return response::text(
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "431 Request Header Fields Too Large",
+            );
+        }
+        let path = decode(head.uri.path());
+        // Before routing: unauthenticated clients learn nothing, not even which paths exist.
+        let mode = self.engine.node().settings().authn;
+        let caller = match authn::authenticate(mode, &path, &head.headers, &self.metrics) {
+            Ok(caller) => caller,
+            Err(response) => return *response,
+        };
+        if let Some(clean) = clean(&path) {
+            return redirect(&head, &clean);
+        }
+        self.route(&path, &head, body, caller).await
+    }
+
+    async fn route(&self, path: &str, head: &Parts, body: Incoming, caller: Option<String>) -> HttpResponse {
+        let is_read = matches!(head.method, Method::GET | Method::HEAD);
+        if let Some(id) = path.strip_prefix("/v0/tasks/").filter(|id| !id.is_empty() && !id.contains('/')) {
+            return match head.method {
+                Method::DELETE => self.delete(id, caller).await,
+                _ if is_read => self.get(id).await,
+                _ => response::not_allowed("DELETE, GET, HEAD"),
+            };
+        }
+        match path {
+            path::TASKS if head.method == Method::POST => self.submit(body, caller).await,
+            path::TASKS if is_read => self.list().await,
+            path::TASKS => response::not_allowed("GET, HEAD, POST"),
+            path::HEALTHZ | path::STARTUPZ | path::LIVEZ | path::METRICS | path::STATUS | path::NODE_ID
+                if !is_read =>
+            {
+                response::not_allowed("GET, HEAD")
+            }
+            path::HEALTHZ | path::STARTUPZ => response::empty(match self.engine.node().is_ready() {
+                true => StatusCode::OK,
+                false => StatusCode::SERVICE_UNAVAILABLE,
+            }),
+            path::LIVEZ => self.livez(head).await,
+            path::METRICS => response::with_type(
+                StatusCode::OK,
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                self.metrics.encode(),
+            ),
+            path::STATUS => {
+                let is_ready = self.engine.node().is_ready();
+                let status = if is_ready { SidecarState::Ready } else { SidecarState::Initializing };
+                response::json(StatusCode::OK, &SidecarStatus { status })
+            }
+            path::NODE_ID => match self.engine.node().id() {
+                Ok(node_id) => response::json(StatusCode::OK, &NodeId { node_id }),
+                Err(error) => response::error(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            },
+            _ => response::text(StatusCode::NOT_FOUND, "404 page not found"),
+        }
+    }
+
+    async fn livez(&self, head: &Parts) -> HttpResponse {
+        let Some(failure) = self.engine.liveness_failure().await else {
+            return response::empty(StatusCode::OK);
+        };
+        tracing::error!(failure, "liveness check failed");
+        let is_verbose =
+            head.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "verbose=1"));
+        match is_verbose {
+            true => response::error(StatusCode::SERVICE_UNAVAILABLE, failure),
+            false => response::empty(StatusCode::SERVICE_UNAVAILABLE),
+        }
+    }
+
+    async fn submit(&self, body: Incoming, caller: Option<String>) -> HttpResponse {
+        let body = match read_body(body).await {
+            Ok(body) => body,
+            Err(response) => return *response,
+        };
+        let Ok(task) = Submission::read(&body) else {
+            return response::error(StatusCode::BAD_REQUEST, "invalid request body");
+        };
+        if task.kind.is_empty() {
+            return response::error(StatusCode::BAD_REQUEST, "type is required");
+        }
+        let user = caller.clone().unwrap_or_default();
+        match self.engine.submit(task.id.as_deref(), &task.kind, task.params, caller).await {
+            Ok(id) => {
+                tracing::info!(task = task.kind, id, caller = user, "task submitted");
+                response::json(StatusCode::CREATED, &SubmittedTask { id })
+            }
+            Err(SubmitError::Invalid(message)) => response::error(StatusCode::BAD_REQUEST, message),
+            Err(SubmitError::Unavailable(message)) => response::unavailable(message),
+        }
+    }
+
+    async fn list(&self) -> HttpResponse {
+        match self.engine.newest().await {
+            Ok(tasks) => {
+                response::json(StatusCode::OK, &tasks.into_iter().map(Shown::from).collect::<Vec<_>>())
+            }
+            Err(error) => response::ledger_error(&error),
+        }
+    }
+
+    async fn get(&self, id: &str) -> HttpResponse {
+        match self.engine.get(id).await {
+            Ok(Some(task)) => response::json(StatusCode::OK, &Shown::from(task)),
+            Ok(None) => task_not_found(),
+            Err(error) => response::ledger_error(&error),
+        }
+    }
+
+    async fn delete(&self, id: &str, caller: Option<String>) -> HttpResponse {
+        match self.engine.delete(id).await {
+            Ok(true) => {
+                tracing::info!(id, caller = caller.unwrap_or_default(), "task deleted");
+                response::empty(StatusCode::NO_CONTENT)
+            }
+            Ok(false) => task_not_found(),
+            Err(error) => response::ledger_error(&error),
+        }
+    }
+}
+
+fn task_not_found() -> HttpResponse {
+    response::error(StatusCode::NOT_FOUND, "task not found")
+}
+
+async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Box<HttpResponse>> {
+    let invalid = || Box::new(response::error(StatusCode::BAD_REQUEST, "invalid request body"));
+    let too_large = || {
+        let message = format!("request body is larger than {MAX_BODY} bytes");
+        Box::new(response::error(StatusCode::PAYLOAD_TOO_LARGE, message))
+    };
+    let reading = async {
+        let (mut content, mut length) = (Vec::new(), 0);
+        while let Some(frame) = body.frame().await {
+            let Ok(chunk) = frame.map_err(|_| invalid())?.into_data() else { continue };
+            length += chunk.len();
+            if length <= MAX_BODY {
+                content.extend_from_slice(&chunk);
+            } else if length > MAX_DISCARDED {
+                // Reading on instead of closing early lets most clients receive the response.
+                return Err(too_large());
+            }
+        }
+        if length > MAX_BODY { Err(too_large()) } else { Ok(content) }
+    };
+    tokio::time::timeout(BODY_TIMEOUT, reading).await.unwrap_or_else(|_| Err(invalid()))
+}
+
+/// Returns the approximate size of a request head. The HTTP library accepts larger heads that arrive in one read.
+fn head_length(head: &Parts) -> usize {
+    let headers = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    head.uri.path().len() + head.uri.query().map_or(0, str::len) + headers.sum::<usize>()
+}
+
+/// Redirects to the clean path, like Go's `http.ServeMux`.
+fn redirect(head: &Parts, clean: &str) -> HttpResponse {
+    let query = head.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let mut response = response::empty(StatusCode::TEMPORARY_REDIRECT);
+    if let Ok(location) = HeaderValue::try_from(format!("{clean}{query}")) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
