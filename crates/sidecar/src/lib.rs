@@ -1,11 +1,15 @@
 //! The node sidecar: HTTP task API, task engine, ledger, and one file per task kind. A drop-in replacement for upstream's
 //! `seictl serve`.
 //!
+//! Dependencies point downward: `http` -> `engine` -> `kinds` -> `node` -> `ledger`. A task has four shapes: the wire request
+//! (`http::task_request`), the stored row ([`ledger::TaskRow`]), the running execution ([`ledger::Execution`]) and the wire response
+//! (`http::task_response`).
+//!
 //! # Invariants
 //!
 //! | invariant | guarded by |
 //! |---|---|
-//! | only new and failed tasks start | `engine::decide::tests::only_new_and_failed_tasks_start` |
+//! | only new and failed tasks start | `ledger::command::tests::only_new_and_failed_tasks_start` |
 //! | a stranded release runs again only if it is newer than every hold | `engine::recovery::tests::stranded_release_restarts_only_if_newer_than_every_hold` |
 //! | ledger times sort as text, and submission times are unique | `ledger::time::tests::parsed_times_sort_as_text_in_time_order`, `ledger::time::tests::clock_is_strictly_increasing` |
 //! | every spelling of an ID refers to the same task | `ledger::schema::tests::every_uuid_spelling_has_one_canonical_id` |

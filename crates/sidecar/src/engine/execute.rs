@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Inner;
 use crate::kinds::{Deadline, Kind, TaskContext, TaskError, TaskOutcome};
-use crate::ledger::{self, Ended, Execution, RawJson};
+use crate::ledger::{self, Execution, RawJson};
 
 /// How long threads may take to stop after cancellation.
 const THREAD_STOP_TIMEOUT: Duration =
@@ -21,7 +21,7 @@ const STORE_RETRY_DELAY: (Duration, Duration) = (Duration::from_millis(200), Dur
 
 /// How an execution ended.
 enum ExecutionEnd {
-    /// By itself.
+    /// It completed, failed, panicked or exceeded its deadline.
     Finished(TaskOutcome),
     /// Cancelled: no result is stored.
     Cancelled,
@@ -29,49 +29,33 @@ enum ExecutionEnd {
 
 impl Inner {
     /// Executes a task and stores its result.
-    pub(super) async fn execute(
-        self: Arc<Self>,
-        kind: &'static Kind,
-        execution: Execution,
-        params: Option<RawJson>,
-    ) {
+    pub(super) async fn execute(self: Arc<Self>, kind: &'static Kind, execution: Execution) {
         let start = Instant::now();
-        let fields = (kind.task_type, execution.id.clone(), execution.run);
-        tracing::info!(task = %fields.0, id = fields.1, run = fields.2, "task started");
-        let end = self.run(kind, &execution, params).await;
-        let (ended, task_error) = match end {
+        let (task, id, run) = (kind.task_type, &execution.id, execution.run);
+        tracing::info!(%task, id, run, "task started");
+        let outcome = match self.run(kind, &execution).await {
+            ExecutionEnd::Finished(outcome) => outcome.and_then(serialize_result),
             ExecutionEnd::Cancelled => {
-                tracing::info!(task = %fields.0, id = fields.1, run = fields.2, "task cancelled");
+                tracing::info!(%task, id, run, "task cancelled");
                 return;
             }
-            ExecutionEnd::Finished(Ok(result)) => (completed(result), None),
-            ExecutionEnd::Finished(Err(error)) => {
-                let result = error.result.as_ref().and_then(|result| to_raw_json(result).ok());
-                (Ended { result, error: Some(error.message.clone()) }, Some(error))
+        };
+        let panicked = outcome.as_ref().is_err_and(|error| error.panicked);
+        self.metrics.task_finished(task, outcome.is_err(), panicked, start.elapsed());
+        let (result, error) = match outcome {
+            Ok(result) => {
+                tracing::info!(%task, id, run, "task completed");
+                (result, None)
+            }
+            Err(TaskError { message, result, .. }) => {
+                tracing::warn!(%task, id, run, error = message, "task failed");
+                (result.as_ref().and_then(|result| to_raw_json(result).ok()), Some(message))
             }
         };
-        let error = ended.error.clone();
-        self.metrics.task_finished(
-            kind.task_type,
-            error.is_some(),
-            task_error.is_some_and(|error| error.panicked),
-            start.elapsed(),
-        );
-        match &error {
-            None => tracing::info!(task = %fields.0, id = fields.1, run = fields.2, "task completed"),
-            Some(error) => {
-                tracing::warn!(task = %fields.0, id = fields.1, run = fields.2, error, "task failed")
-            }
-        }
-        self.store_result(&execution, ended).await;
+        self.store_result(&execution, result, error).await;
     }
 
-    async fn run(
-        self: &Arc<Self>,
-        kind: &'static Kind,
-        execution: &Execution,
-        params: Option<RawJson>,
-    ) -> ExecutionEnd {
+    async fn run(self: &Arc<Self>, kind: &'static Kind, execution: &Execution) -> ExecutionEnd {
         let token = &execution.token;
         let guards = tokio::select! {
             biased;
@@ -79,18 +63,14 @@ impl Inner {
             guards = self.locks.acquire(kind) => guards,
         };
         let threads = TaskTracker::new();
-        let work = TaskContext {
-            node: self.node.clone(),
-            execution: execution.clone(),
-            params,
-            threads: threads.clone(),
-        };
+        let ctx =
+            TaskContext { node: self.node.clone(), execution: execution.clone(), threads: threads.clone() };
         let deadline = match kind.deadline {
             Deadline::After(duration) => Some(duration),
             Deadline::UploadTimeout => Some(self.node.settings().snapshot_upload_timeout),
             Deadline::Never => None,
         };
-        let task = AssertUnwindSafe(async move { (kind.run)(work).await }).catch_unwind();
+        let task = AssertUnwindSafe(async move { (kind.run)(ctx).await }).catch_unwind();
         let end = tokio::select! {
             biased;
             outcome = task => ExecutionEnd::Finished(outcome.unwrap_or_else(|panic| Err(TaskError::from_panic(panic.as_ref())))),
@@ -121,10 +101,10 @@ impl Inner {
     }
 
     /// Stores the result, retrying forever: until then the task is running, and a restart runs it again.
-    async fn store_result(&self, execution: &Execution, ended: Ended) {
+    async fn store_result(&self, execution: &Execution, result: Option<RawJson>, error: Option<String>) {
         let mut delay = STORE_RETRY_DELAY.0;
         loop {
-            match self.ledger.finish(execution, ended.clone()).await {
+            match self.ledger.finish(execution, result.clone(), error.clone()).await {
                 Ok(_) | Err(ledger::Error::Closed) => return,
                 Err(error) => {
                     tracing::error!(id = execution.id, %error, "failed to store task result; retrying");
@@ -154,10 +134,9 @@ fn to_raw_json(value: &serde_json::Value) -> serde_json::Result<RawJson> {
     serde_json::value::to_raw_value(value)
 }
 
-/// A result that cannot be serialized fails the task: clients would wait for it forever.
-fn completed(result: Option<serde_json::Value>) -> Ended {
-    match result.filter(|result| !result.is_null()).as_ref().map(to_raw_json).transpose() {
-        Ok(result) => Ended { result, error: None },
-        Err(error) => Ended { result: None, error: Some(format!("serializing the result: {error}")) },
-    }
+/// Serializes a result; null is no result. A result that cannot be serialized fails the task: clients would wait for it forever.
+fn serialize_result(result: Option<serde_json::Value>) -> Result<Option<RawJson>, TaskError> {
+    let result = result.filter(|result| !result.is_null());
+    let serialized = result.as_ref().map(to_raw_json).transpose();
+    serialized.map_err(|error| TaskError::new(format_args!("serializing the result: {error}")))
 }

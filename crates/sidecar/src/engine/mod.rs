@@ -1,6 +1,5 @@
 //! The task engine: accepts tasks, executes them and stores their results.
 
-pub mod decide;
 mod execute;
 mod locks;
 pub mod recovery;
@@ -9,13 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use api::sidecar_wire::TaskType;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::locks::TaskLocks;
 use self::recovery::RecoveryAction;
 use crate::kinds::{self, Kind, KindLookup};
-use crate::ledger::{self, Ended, Execution, Given, Ledger, RawJson, StoredTime, Submitted, TaskRow};
+use crate::ledger::{self, Execution, Ledger, RawJson, StoredTime, SubmitOutcome, TaskRow};
 use crate::metrics::Metrics;
 use crate::node::Node;
 
@@ -103,10 +103,10 @@ impl Engine {
             Some(id) => ledger::canonical_id(id)
                 .ok_or_else(|| SubmitError::Invalid(format!("task ID must be a valid UUID: {id:?}")))?,
         };
-        let given = Given { id: id.clone(), kind: kind.task_type, params: params.clone(), caller };
         // Spawned: a client that disconnects must not cancel a task that has started.
-        let engine = self.0.clone();
-        let submitted = self.0.in_progress.spawn(async move { engine.submit(kind, given, params).await });
+        let (engine, task_id) = (self.0.clone(), id.clone());
+        let submitted =
+            self.0.in_progress.spawn(async move { engine.submit(kind, task_id, params, caller).await });
         match tokio::time::timeout(SUBMIT_TIMEOUT, submitted).await {
             Ok(Ok(result)) => result.map(|()| id),
             Ok(Err(error)) => Err(SubmitError::Unavailable(error.to_string())),
@@ -116,24 +116,24 @@ impl Engine {
 
     /// Recovers the tasks of a previous process, holds first. The API must not accept connections before this returns.
     pub async fn recover(&self) -> Result<(), ledger::Error> {
-        for hold in recovery::stranded_holds(&self.0.ledger.running().await?) {
+        for hold in recovery::stranded_holds(&self.0.ledger.list_running().await?) {
             if let Some(KindLookup::Supported(kind)) = kinds::find(&hold.task_type) {
-                let execution = self.0.ledger.resume(&hold).await?;
-                self.0.clone().execute(kind, execution, hold.params).await;
+                let execution = self.0.ledger.resume(hold).await?;
+                self.0.clone().execute(kind, execution).await;
             }
         }
-        let stranded = self.0.ledger.running().await?;
-        let newest_hold = self.0.ledger.last_submitted(api::sidecar_wire::TaskType::MarkNotReady).await;
+        let stranded = self.0.ledger.list_running().await?;
+        let newest_hold = self.0.ledger.last_submitted(TaskType::MarkNotReady).await;
         for action in recovery::plan_recovery(stranded, &newest_hold) {
             match action {
                 RecoveryAction::Restart(task, kind) => {
-                    let execution = self.0.ledger.resume(&task).await?;
-                    self.0.start(kind, execution, task.params);
+                    let execution = self.0.ledger.resume(task).await?;
+                    self.0.start(kind, execution);
                 }
                 RecoveryAction::Fail(task, error) => {
                     tracing::warn!(task = task.task_type, id = task.id, error, "stranded task failed");
-                    let execution = self.0.ledger.resume(&task).await?;
-                    self.0.ledger.finish(&execution, Ended { result: None, error: Some(error) }).await?;
+                    let execution = self.0.ledger.resume(task).await?;
+                    self.0.ledger.finish(&execution, None, Some(error)).await?;
                 }
             }
         }
@@ -149,8 +149,8 @@ impl Engine {
     }
 
     /// Returns the newest 100 tasks, newest first.
-    pub async fn newest(&self) -> Result<Vec<TaskRow>, ledger::Error> {
-        self.0.ledger.newest().await
+    pub async fn list_newest(&self) -> Result<Vec<TaskRow>, ledger::Error> {
+        self.0.ledger.list_newest().await
     }
 
     /// Deletes and cancels a task; returns false if it does not exist.
@@ -181,7 +181,9 @@ impl Engine {
         loop {
             let now = k8s_openapi::jiff::Timestamp::now();
             if let Ok(before) = now.checked_sub(retention) {
-                while matches!(self.0.ledger.prune(StoredTime::from(before)).await, Ok(1..)) {
+                let before = StoredTime::from(before);
+                // The newest hold stays: recovery compares releases with it.
+                while matches!(self.0.ledger.prune(before.clone(), TaskType::MarkNotReady).await, Ok(1..)) {
                     tokio::task::yield_now().await;
                 }
             }
@@ -201,25 +203,26 @@ impl Inner {
     async fn submit(
         self: Arc<Self>,
         kind: &'static Kind,
-        given: Given,
+        id: String,
         params: Option<RawJson>,
+        caller: Option<String>,
     ) -> Result<(), SubmitError> {
-        match self.ledger.submit(given, self.max_tasks).await? {
-            Submitted::Started(execution) => {
+        match self.ledger.submit(id, kind.task_type, params, caller, self.max_tasks).await? {
+            SubmitOutcome::Started(execution) => {
                 self.metrics.task_started(kind.task_type);
-                self.start(kind, execution, params);
+                self.start(kind, execution);
                 Ok(())
             }
-            Submitted::AlreadyExists => Ok(()),
-            Submitted::TooManyRunning => Err(SubmitError::Unavailable(format!(
+            SubmitOutcome::AlreadyExists => Ok(()),
+            SubmitOutcome::TooManyRunning => Err(SubmitError::Unavailable(format!(
                 "{} tasks are in progress; no more are accepted (--max-tasks)",
                 self.max_tasks
             ))),
         }
     }
 
-    fn start(self: &Arc<Self>, kind: &'static Kind, execution: Execution, params: Option<RawJson>) {
-        self.in_progress.spawn(self.clone().execute(kind, execution, params));
+    fn start(self: &Arc<Self>, kind: &'static Kind, execution: Execution) {
+        self.in_progress.spawn(self.clone().execute(kind, execution));
     }
 }
 

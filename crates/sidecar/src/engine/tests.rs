@@ -3,7 +3,7 @@
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 
-use api::sidecar_wire::{TaskState, TaskType};
+use api::sidecar_wire::TaskState;
 use serde_json::json;
 
 use super::*;
@@ -51,8 +51,7 @@ impl Fixture {
     }
 
     async fn submit_as(&self, id: &str, kind: &'static Kind) {
-        let given = Given { id: id.to_owned(), kind: kind.task_type, params: None, caller: None };
-        self.engine.0.clone().submit(kind, given, None).await.unwrap();
+        self.engine.0.clone().submit(kind, id.to_owned(), None, None).await.unwrap();
     }
 
     async fn get(&self, id: &str) -> Option<TaskRow> {
@@ -83,9 +82,8 @@ async fn panicking_task_fails_and_engine_survives() {
         panic!("boom {}", 1)
     }
     const PANICS: Kind = kind(LONG, |_| Box::pin(async { explode() }));
-    const PANICS_ON_THREAD: Kind = kind(LONG, |ctx| {
-        Box::pin(async move { ctx.blocking::<()>(|| panic!("bang")).await.map(|()| None) })
-    });
+    const PANICS_ON_THREAD: Kind =
+        kind(LONG, |ctx| Box::pin(async move { ctx.blocking::<()>(|| panic!("bang")).await.map(|()| None) }));
     let fixture = fixture();
     let (first, second) = (fixture.submit(&PANICS).await, fixture.submit(&PANICS_ON_THREAD).await);
     assert_eq!(fixture.wait_finished(&first).await.error, "task handler panicked: boom 1");
@@ -149,7 +147,8 @@ async fn error_after_cancellation_is_not_stored_but_success_is() {
         })
     };
     let fixture = fixture();
-    let (hangs, completes) = (fixture.submit(&HANGS_WHEN_CANCELLED).await, fixture.submit(&COMPLETES_WHEN_CANCELLED).await);
+    let (hangs, completes) =
+        (fixture.submit(&HANGS_WHEN_CANCELLED).await, fixture.submit(&COMPLETES_WHEN_CANCELLED).await);
     let fails = fixture.submit(&FAILS_WHEN_CANCELLED).await;
     let deleted = fixture.submit(&COMPLETES_WHEN_CANCELLED).await;
     assert!(fixture.engine.delete(&deleted).await.unwrap());
@@ -235,17 +234,16 @@ async fn concurrent_submissions_get_distinct_times() {
     let start = Instant::now();
     let ledger = fixture.engine.0.ledger.clone();
     let all = (0..300).map(|_| {
-        let given = Given {
-            id: uuid::Uuid::new_v4().to_string(),
-            kind: TaskType::MarkReady,
-            params: None,
-            caller: None,
-        };
-        ledger.submit(given, 1000)
+        let id = uuid::Uuid::new_v4().to_string();
+        ledger.submit(id, TaskType::MarkReady, None, None, 1000)
     });
     let outcomes = futures_util::future::join_all(all).await;
-    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(Submitted::Started(_)))), "{:?}", start.elapsed());
+    assert!(
+        outcomes.iter().all(|outcome| matches!(outcome, Ok(SubmitOutcome::Started(_)))),
+        "{:?}",
+        start.elapsed()
+    );
     let times: std::collections::BTreeSet<_> =
-        ledger.running().await.unwrap().into_iter().map(|task| task.submitted_at).collect();
+        ledger.list_running().await.unwrap().into_iter().map(|task| task.submitted_at).collect();
     assert_eq!(times.len(), 300, "submission times are unique");
 }

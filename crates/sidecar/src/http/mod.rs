@@ -6,6 +6,7 @@ mod path;
 mod response;
 mod router;
 mod task_request;
+mod task_response;
 mod timeout_io;
 
 use std::convert::Infallible;

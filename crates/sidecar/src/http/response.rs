@@ -1,50 +1,14 @@
 //! HTTP responses in the format that upstream's clients expect.
 
-use api::sidecar_wire::{ErrorBody, TaskState};
+use api::sidecar_wire::ErrorBody;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use serde::Serialize;
 
-use crate::ledger::{self, RawJson, TaskRow};
+use crate::ledger;
 
 pub(super) type HttpResponse = Response<Full<Bytes>>;
-
-/// A task on the wire. The caller is never exposed.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Shown {
-    id: String,
-    #[serde(rename = "type")]
-    kind: String,
-    status: TaskState,
-    run: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    params: Option<RawJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<RawJson>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    error: String,
-    submitted_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completed_at: Option<String>,
-}
-
-impl From<TaskRow> for Shown {
-    fn from(task: TaskRow) -> Self {
-        Self {
-            id: task.id,
-            kind: task.task_type,
-            status: task.state,
-            run: task.run,
-            params: task.params,
-            result: task.result,
-            error: task.error,
-            submitted_at: task.submitted_at.for_clients(),
-            completed_at: task.completed_at.map(|time| time.for_clients()),
-        }
-    }
-}
 
 /// A JSON body with a trailing newline. Escapes what browsers could take for markup, like Go's encoder.
 pub(super) fn json(code: StatusCode, body: &impl Serialize) -> HttpResponse {

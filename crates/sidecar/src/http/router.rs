@@ -9,8 +9,9 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::path::{clean, decode};
-use super::response::{self, HttpResponse, Shown};
-use super::task_request::Submission;
+use super::response::{self, HttpResponse};
+use super::task_request::TaskRequest;
+use super::task_response::TaskResponse;
 use super::{MAX_HEAD, authn};
 use crate::engine::{Engine, SubmitError};
 use crate::metrics::Metrics;
@@ -115,16 +116,16 @@ impl Router {
             Ok(body) => body,
             Err(response) => return *response,
         };
-        let Ok(task) = Submission::read(&body) else {
+        let Ok(request) = TaskRequest::parse(&body) else {
             return response::error(StatusCode::BAD_REQUEST, "invalid request body");
         };
-        if task.kind.is_empty() {
+        if request.task_type.is_empty() {
             return response::error(StatusCode::BAD_REQUEST, "type is required");
         }
         let user = caller.clone().unwrap_or_default();
-        match self.engine.submit(task.id.as_deref(), &task.kind, task.params, caller).await {
+        match self.engine.submit(request.id.as_deref(), &request.task_type, request.params, caller).await {
             Ok(id) => {
-                tracing::info!(task = task.kind, id, caller = user, "task submitted");
+                tracing::info!(task = request.task_type, id, caller = user, "task submitted");
                 response::json(StatusCode::CREATED, &SubmittedTask { id })
             }
             Err(SubmitError::Invalid(message)) => response::error(StatusCode::BAD_REQUEST, message),
@@ -133,9 +134,9 @@ impl Router {
     }
 
     async fn list(&self) -> HttpResponse {
-        match self.engine.newest().await {
+        match self.engine.list_newest().await {
             Ok(tasks) => {
-                response::json(StatusCode::OK, &tasks.into_iter().map(Shown::from).collect::<Vec<_>>())
+                response::json(StatusCode::OK, &tasks.into_iter().map(TaskResponse::from).collect::<Vec<_>>())
             }
             Err(error) => response::ledger_error(&error),
         }
@@ -143,7 +144,7 @@ impl Router {
 
     async fn get(&self, id: &str) -> HttpResponse {
         match self.engine.get(id).await {
-            Ok(Some(task)) => response::json(StatusCode::OK, &Shown::from(task)),
+            Ok(Some(task)) => response::json(StatusCode::OK, &TaskResponse::from(task)),
             Ok(None) => task_not_found(),
             Err(error) => response::ledger_error(&error),
         }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-use crate::ledger::{Execution, RawJson};
+use crate::ledger::Execution;
 use crate::node::Node;
 
 /// The result of a task, or the error it failed with.
@@ -48,8 +48,6 @@ pub struct TaskContext {
     pub node: Arc<Node>,
     /// This execution.
     pub execution: Execution,
-    /// The parameters of the task.
-    pub params: Option<RawJson>,
     /// Blocking threads of the task. The engine waits for them, even after cancellation.
     pub threads: TaskTracker,
 }
@@ -57,7 +55,7 @@ pub struct TaskContext {
 impl TaskContext {
     /// Deserializes the parameters. Absent parameters are an empty object.
     pub fn params<T: DeserializeOwned>(&self) -> Result<T, TaskError> {
-        let text = self.params.as_ref().map_or("{}", |params| params.get());
+        let text = self.execution.params.as_ref().map_or("{}", |params| params.get());
         serde_json::from_str(text).map_err(|error| TaskError::new(format_args!("parsing params: {error}")))
     }
 

@@ -1,4 +1,4 @@
-//! Executions in progress in this process. The ledger thread tracks them so that commits, starts and cancellations happen in one
+//! Executions in progress in this process. The ledger thread tracks them, so that commits, starts and cancellations happen in one
 //! order.
 
 use std::collections::HashMap;
@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use api::sidecar_wire::TaskState;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::row::{RawJson, TaskRow};
 use super::time::StoredTime;
 
-/// A running execution of a task.
+/// A running execution of a task. Created from the [`TaskRow`] that the ledger stored for it.
 #[derive(Clone, Debug)]
 pub struct Execution {
     /// The task ID.
@@ -20,10 +21,26 @@ pub struct Execution {
     pub submitted_at: StoredTime,
     /// The attempt, from 1.
     pub run: u32,
+    /// The parameters. Shared, because a context is cloned for each thread.
+    pub params: Option<Arc<RawValue>>,
     /// Cancelled when the task is deleted or the process shuts down.
     pub token: CancellationToken,
     /// Reported as the result while the task runs.
     pub progress: Progress,
+}
+
+impl Execution {
+    /// Creates the execution of a stored task.
+    pub(super) fn new(row: TaskRow, token: CancellationToken) -> Self {
+        Self {
+            id: row.id,
+            submitted_at: row.submitted_at,
+            run: row.run,
+            params: row.params.map(Arc::from),
+            token,
+            progress: Progress::default(),
+        }
+    }
 }
 
 /// The progress of an execution.
@@ -43,17 +60,25 @@ impl Progress {
     }
 }
 
-/// All executions in progress.
+/// All executions in progress, by task ID.
 #[derive(Debug)]
 pub(super) struct RunningExecutions {
-    executions: HashMap<String, Execution>,
+    handles: HashMap<String, Handle>,
     shutdown: CancellationToken,
+}
+
+/// What the ledger needs of an execution: how to identify, cancel and report it.
+#[derive(Debug)]
+struct Handle {
+    submitted_at: StoredTime,
+    token: CancellationToken,
+    progress: Progress,
 }
 
 impl RunningExecutions {
     /// Starts empty; cancelling `shutdown` cancels all executions.
     pub(super) fn new(shutdown: CancellationToken) -> Self {
-        Self { executions: HashMap::new(), shutdown }
+        Self { handles: HashMap::new(), shutdown }
     }
 
     /// Returns the token for a new execution.
@@ -61,31 +86,37 @@ impl RunningExecutions {
         self.shutdown.child_token()
     }
 
-    pub(super) fn insert(&mut self, execution: Execution) {
-        self.executions.insert(execution.id.clone(), execution);
+    pub(super) fn insert(&mut self, execution: &Execution) {
+        let handle = Handle {
+            submitted_at: execution.submitted_at.clone(),
+            token: execution.token.clone(),
+            progress: execution.progress.clone(),
+        };
+        self.handles.insert(execution.id.clone(), handle);
     }
 
     /// Removes an execution, unless the task was submitted again since.
     pub(super) fn remove(&mut self, id: &str, submitted_at: &StoredTime) {
-        if self.executions.get(id).is_some_and(|execution| execution.submitted_at == *submitted_at) {
-            self.executions.remove(id);
+        if self.handles.get(id).is_some_and(|handle| handle.submitted_at == *submitted_at) {
+            self.handles.remove(id);
         }
     }
 
     pub(super) fn cancel(&mut self, id: &str) {
-        if let Some(execution) = self.executions.remove(id) {
-            execution.token.cancel();
+        if let Some(handle) = self.handles.remove(id) {
+            handle.token.cancel();
         }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.executions.len()
+        self.handles.len()
     }
 
-    pub(super) fn with_progress(&self, mut task: TaskRow) -> TaskRow {
-        if task.state == TaskState::Running {
-            task.result = self.executions.get(&task.id).and_then(|execution| execution.progress.get());
+    /// Adds the progress to the row of a running task.
+    pub(super) fn with_progress(&self, mut row: TaskRow) -> TaskRow {
+        if row.state == TaskState::Running {
+            row.result = self.handles.get(&row.id).and_then(|handle| handle.progress.get());
         }
-        task
+        row
     }
 }

@@ -16,7 +16,7 @@ use api::sidecar_wire::TaskType;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-pub use self::command::{Ended, Given, Submitted};
+pub use self::command::SubmitOutcome;
 pub use self::error::{Error, OpenError};
 pub use self::execution::{Execution, Progress};
 pub use self::row::{RawJson, TaskRow};
@@ -91,62 +91,74 @@ impl Ledger {
         reply.await.map_err(|_| Error::Closed)?
     }
 
-    /// Submits a task, unless `max_running` executions are in progress. The caller must wait for the reply, however long it takes: a
-    /// started task that is never executed would stay running forever.
-    pub async fn submit(&self, given: Given, max_running: u32) -> Result<Submitted, Error> {
-        self.request(|to| Command::Submit(given, max_running, to)).await
+    /// Submits a task with a canonical ID, unless `max_running` executions are in progress. The caller must wait for the reply,
+    /// however long it takes: a started task that is never executed would stay running forever.
+    pub async fn submit(
+        &self,
+        id: String,
+        task_type: TaskType,
+        params: Option<RawJson>,
+        caller: Option<String>,
+        max_running: u32,
+    ) -> Result<SubmitOutcome, Error> {
+        self.request(|reply| Command::Submit { id, task_type, params, caller, max_running, reply }).await
     }
 
-    /// Resumes an execution that a previous process did not finish.
-    pub async fn resume(&self, task: &TaskRow) -> Result<Execution, Error> {
-        self.request_with_timeout(|to| Command::Resume(task.id.clone(), task.submitted_at.clone(), to)).await
+    /// Resumes the execution of a task that a previous process did not finish.
+    pub async fn resume(&self, row: TaskRow) -> Result<Execution, Error> {
+        self.request_with_timeout(|reply| Command::Resume { row, reply }).await
     }
 
-    /// Stores the result of an execution; returns false if the task was deleted or submitted again since.
-    pub async fn finish(&self, execution: &Execution, ended: Ended) -> Result<bool, Error> {
+    /// Stores the result of an execution; an error marks the task as failed. Returns false if the task was deleted or submitted
+    /// again since.
+    pub async fn finish(
+        &self,
+        execution: &Execution,
+        result: Option<RawJson>,
+        error: Option<String>,
+    ) -> Result<bool, Error> {
         let (id, submitted_at) = (execution.id.clone(), execution.submitted_at.clone());
-        self.request_with_timeout(|to| Command::Finish(id, submitted_at, ended, to)).await
+        self.request_with_timeout(|reply| Command::Finish { id, submitted_at, result, error, reply }).await
     }
 
     /// Returns a task.
     pub async fn get(&self, id: &str) -> Result<Option<TaskRow>, Error> {
-        self.request_with_timeout(|to| Command::Get(id.to_owned(), to)).await
+        self.request_with_timeout(|reply| Command::Get { id: id.to_owned(), reply }).await
     }
 
     /// Returns the newest 100 tasks, newest first.
-    pub async fn newest(&self) -> Result<Vec<TaskRow>, Error> {
-        self.request_with_timeout(|to| Command::Newest(LIST_LIMIT, to)).await
+    pub async fn list_newest(&self) -> Result<Vec<TaskRow>, Error> {
+        self.request_with_timeout(|reply| Command::ListNewest { limit: LIST_LIMIT, reply }).await
     }
 
     /// Returns the running tasks, oldest first.
-    pub async fn running(&self) -> Result<Vec<TaskRow>, Error> {
-        self.request_with_timeout(Command::Running).await
+    pub async fn list_running(&self) -> Result<Vec<TaskRow>, Error> {
+        self.request_with_timeout(|reply| Command::ListRunning { reply }).await
     }
 
     /// Returns the last submission time of a task type, whatever the state of the task.
     pub async fn last_submitted(&self, task_type: TaskType) -> Result<Option<StoredTime>, Error> {
-        self.request_with_timeout(|to| Command::LastSubmitted(task_type, to)).await
+        self.request_with_timeout(|reply| Command::LastSubmitted { task_type, reply }).await
     }
 
     /// Deletes and cancels a task; returns false if it does not exist.
     pub async fn delete(&self, id: &str) -> Result<bool, Error> {
-        self.request_with_timeout(|to| Command::Delete(id.to_owned(), to)).await
+        self.request_with_timeout(|reply| Command::Delete { id: id.to_owned(), reply }).await
     }
 
     /// Deletes and cancels all tasks of a type; returns how many.
     pub async fn delete_type(&self, task_type: TaskType) -> Result<usize, Error> {
-        self.request_with_timeout(|to| Command::DeleteType(task_type, to)).await
+        self.request_with_timeout(|reply| Command::DeleteType { task_type, reply }).await
     }
 
-    /// Deletes a batch of tasks that finished before a time; returns how many.
-    pub async fn prune(&self, before: StoredTime) -> Result<usize, Error> {
-        self.request_with_timeout(|to| Command::Prune(before, to)).await
+    /// Deletes a batch of tasks that finished before a time, except the newest task of one type; returns how many.
+    pub async fn prune(&self, before: StoredTime, keep_newest: TaskType) -> Result<usize, Error> {
+        self.request_with_timeout(|reply| Command::Prune { before, keep_newest, reply }).await
     }
 
     /// Fails if the ledger does not respond in time.
     pub async fn ping(&self, timeout: Duration) -> Result<(), Error> {
-        tokio::time::timeout(timeout, self.request_with_timeout(Command::Ping))
-            .await
-            .map_err(|_| Error::Timeout)?
+        let reply = self.request_with_timeout(|reply| Command::Ping { reply });
+        tokio::time::timeout(timeout, reply).await.map_err(|_| Error::Timeout)?
     }
 }

@@ -35,7 +35,7 @@ pub struct TaskRow {
 const COLUMNS: &str = "id, type, status, run, params, result, error, submitted_at, completed_at";
 
 /// Returns the stored text of a state.
-pub(super) fn state_text(state: TaskState) -> &'static str {
+fn state_text(state: TaskState) -> &'static str {
     match state {
         TaskState::Running => "running",
         TaskState::Completed => "completed",
@@ -72,18 +72,20 @@ fn from_sql(row: &SqlRow<'_>) -> rusqlite::Result<TaskRow> {
     })
 }
 
+/// Returns a task.
 pub(super) fn get(connection: &Connection, id: &str) -> rusqlite::Result<Option<TaskRow>> {
     let query = format!("SELECT {COLUMNS} FROM task_results WHERE id = ?1");
     connection.prepare_cached(&query)?.query_row([id], from_sql).optional()
 }
 
-pub(super) fn newest(connection: &Connection, count: u32) -> rusqlite::Result<Vec<TaskRow>> {
+/// Returns the newest tasks, newest first.
+pub(super) fn list_newest(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<TaskRow>> {
     let query = format!("SELECT {COLUMNS} FROM task_results ORDER BY submitted_at DESC LIMIT ?1");
-    connection.prepare_cached(&query)?.query_map([count], from_sql)?.collect()
+    connection.prepare_cached(&query)?.query_map([limit], from_sql)?.collect()
 }
 
 /// Returns the running tasks, oldest first.
-pub(super) fn running(connection: &Connection) -> rusqlite::Result<Vec<TaskRow>> {
+pub(super) fn list_running(connection: &Connection) -> rusqlite::Result<Vec<TaskRow>> {
     let query = format!("SELECT {COLUMNS} FROM task_results WHERE status = 'running' ORDER BY submitted_at");
     connection.prepare_cached(&query)?.query_map([], from_sql)?.collect()
 }
@@ -104,4 +106,85 @@ pub(super) fn newest_submission(connection: &Connection) -> rusqlite::Result<Opt
     let text: Option<String> =
         connection.query_row("SELECT max(submitted_at) FROM task_results", [], |row| row.get(0))?;
     Ok(text.as_deref().and_then(StoredTime::parse))
+}
+
+/// Stores a new execution; it replaces an earlier one of the same task.
+pub(super) fn insert(connection: &Connection, row: &TaskRow, caller: Option<&str>) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT OR REPLACE INTO task_results (id, type, status, run, params, error, submitted_at, caller)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?;
+    // Never NULL: upstream cannot read such a row and would run the task again.
+    let params = row.params.as_ref().map_or("null", |params| params.get());
+    insert
+        .execute((
+            &row.id,
+            &row.task_type,
+            state_text(row.state),
+            row.run,
+            params,
+            &row.error,
+            row.submitted_at.as_str(),
+            caller,
+        ))
+        .map(drop)
+}
+
+/// Stores the result of an execution; returns false if the task was deleted or submitted again since.
+pub(super) fn finish(
+    connection: &Connection,
+    (id, submitted_at): (&str, &StoredTime),
+    result: Option<&RawJson>,
+    error: Option<&str>,
+    now: &StoredTime,
+) -> rusqlite::Result<bool> {
+    let state = if error.is_some() { TaskState::Failed } else { TaskState::Completed };
+    let mut update = connection.prepare_cached(
+        "UPDATE task_results SET status = ?3, result = ?4, error = ?5, completed_at = ?6
+         WHERE id = ?1 AND submitted_at = ?2 AND status = 'running'",
+    )?;
+    let changed = update.execute((
+        id,
+        submitted_at.as_str(),
+        state_text(state),
+        result.map(|result| result.get()),
+        error.unwrap_or_default(),
+        now.as_str(),
+    ))?;
+    Ok(changed > 0)
+}
+
+/// Deletes a task; returns false if it does not exist.
+pub(super) fn delete(connection: &Connection, id: &str) -> rusqlite::Result<bool> {
+    let mut delete = connection.prepare_cached("DELETE FROM task_results WHERE id = ?1")?;
+    Ok(delete.execute([id])? > 0)
+}
+
+/// Deletes all tasks of a type; returns their IDs.
+pub(super) fn delete_type(connection: &Connection, task_type: &str) -> rusqlite::Result<Vec<String>> {
+    let mut delete = connection.prepare_cached("DELETE FROM task_results WHERE type = ?1 RETURNING id")?;
+    delete.query_map([task_type], |row| row.get(0))?.collect()
+}
+
+/// Deletes a batch of tasks that finished before a time, except the newest task of one type; returns how many. Batches keep the
+/// queue responsive.
+pub(super) fn prune(
+    connection: &Connection,
+    before: &StoredTime,
+    keep_newest: &str,
+) -> rusqlite::Result<usize> {
+    let mut delete = connection.prepare_cached(
+        "DELETE FROM task_results WHERE rowid IN (
+             SELECT rowid FROM task_results WHERE completed_at < ?1 AND status != 'running' AND submitted_at IS NOT (
+                 SELECT max(submitted_at) FROM task_results WHERE type = ?2)
+             LIMIT 500)",
+    )?;
+    delete.execute((before.as_str(), keep_newest))
+}
+
+/// Runs a minimal query.
+pub(super) fn ping(connection: &Connection) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("SELECT count(*) FROM (SELECT 1 FROM task_results LIMIT 1)")?
+        .query_row([], |_| Ok(()))
 }

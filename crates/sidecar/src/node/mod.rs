@@ -7,6 +7,7 @@ pub mod home;
 mod identity;
 pub mod marker;
 pub mod process;
+mod resource;
 pub mod rpc;
 
 use std::path::Path;
@@ -14,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::identity::IdentityError;
+pub use self::resource::Resource;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use crate::kinds::Resource;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
