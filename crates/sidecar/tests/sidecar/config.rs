@@ -113,10 +113,7 @@ pub async fn incremental_apply_preserves_other_keys(cx: Context) -> TestResult {
     assert_eq!(reloaded.app, after.app);
     for (fields, why) in [
         (json!({}), "at least one field is required"),
-        (
-            json!({"storage.db_backend": "goleveldb"}),
-            "storage.db_backend: not reloadable on a running node",
-        ),
+        (json!({"storage.db_backend": "goleveldb"}), "storage.db_backend: not reloadable on a running node"),
         (json!({"storage.nothing": "1"}), "unknown setting"),
         (json!({"mempool.size": "-1"}), "config validation failed: [{"),
     ] {
