@@ -11,15 +11,15 @@ use crate::address::{Address, evm_address};
 /// Bytes that are not a valid private key: zero, or not below the curve order. About one in 2^128 random values is affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid secp256k1 private key; generate 32 new random bytes")]
-pub struct NoKey;
+pub struct InvalidAccountKey;
 
 /// Private key of an account.
 pub struct AccountKey(SigningKey);
 
 impl AccountKey {
     /// Creates a key from 32 bytes: random ones, or those stored in a keyring.
-    pub fn from_bytes(bytes: &Zeroizing<[u8; 32]>) -> Result<Self, NoKey> {
-        SigningKey::from_slice(bytes.as_slice()).map(Self).map_err(|_| NoKey)
+    pub fn from_bytes(bytes: &Zeroizing<[u8; 32]>) -> Result<Self, InvalidAccountKey> {
+        SigningKey::from_slice(bytes.as_slice()).map(Self).map_err(|_| InvalidAccountKey)
     }
 
     /// Returns the compressed public key.
@@ -36,7 +36,7 @@ impl AccountKey {
     /// Returns the account address.
     #[must_use]
     pub fn address(&self) -> Address {
-        Address::of_secp256k1(&self.public())
+        Address::from_secp256k1(&self.public())
     }
 
     /// Returns the EVM address of the same account.

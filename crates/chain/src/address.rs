@@ -46,7 +46,7 @@ pub struct Address([u8; 20]);
 impl Address {
     /// Returns the address of an Ed25519 public key: a node key or a consensus key.
     #[must_use]
-    pub fn of_ed25519(public: &[u8; 32]) -> Self {
+    pub fn from_ed25519(public: &[u8; 32]) -> Self {
         let mut address = [0; 20];
         address.copy_from_slice(&Sha256::digest(public)[..20]);
         Self(address)
@@ -54,7 +54,7 @@ impl Address {
 
     /// Returns the address of a compressed secp256k1 public key (33 bytes).
     #[must_use]
-    pub fn of_secp256k1(public: &[u8]) -> Self {
+    pub fn from_secp256k1(public: &[u8]) -> Self {
         Self(Ripemd160::digest(Sha256::digest(public)).into())
     }
 
@@ -71,7 +71,7 @@ impl Address {
 
     /// Encodes the address as Bech32.
     #[must_use]
-    pub fn to_text(self, prefix: Prefix) -> String {
+    pub fn to_bech32(self, prefix: Prefix) -> String {
         // Neither call fails for these prefixes and a length of 20 bytes.
         let hrp = Hrp::parse_unchecked(prefix.name());
         bech32::encode::<Bech32>(hrp, &self.0).unwrap_or_default()
@@ -92,7 +92,7 @@ impl Address {
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Address({})", self.to_text(Prefix::Account))
+        write!(f, "Address({})", self.to_bech32(Prefix::Account))
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     fn wrong_prefix_or_checksum_is_rejected() {
         let text = "sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd37";
         let address = Address::parse(Prefix::Account, text).unwrap();
-        assert_eq!(address.to_text(Prefix::Account), text);
+        assert_eq!(address.to_bech32(Prefix::Account), text);
         for (prefix, text) in [
             (Prefix::Operator, text),
             (Prefix::Account, "sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd38"),

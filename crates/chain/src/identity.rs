@@ -15,7 +15,7 @@ pub(crate) const PUBLIC: &str = "tendermint/PubKeyEd25519";
 
 /// `data/priv_validator_state.json` of a validator that has never signed. Never write it on a validator that has signed: it
 /// resets double-sign protection.
-pub const UNUSED_VALIDATOR_STATE: &str = "{\n  \"height\": \"0\",\n  \"round\": 0,\n  \"step\": 0\n}";
+pub const INITIAL_VALIDATOR_STATE: &str = "{\n  \"height\": \"0\",\n  \"round\": 0,\n  \"step\": 0\n}";
 
 /// Error returned for an invalid key file. Messages never contain file content, because the file holds a private key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ impl Key {
     }
 
     fn address(&self) -> Address {
-        Address::of_ed25519(&self.public())
+        Address::from_ed25519(&self.public())
     }
 
     /// Encodes seed and public key as base64.
@@ -150,7 +150,7 @@ impl ConsensusKey {
     /// Returns the `seivalcons` address.
     #[must_use]
     pub fn address(&self) -> String {
-        self.0.address().to_text(Prefix::Consensus)
+        self.0.address().to_bech32(Prefix::Consensus)
     }
 
     /// Renders `config/priv_validator_key.json`.
@@ -193,7 +193,7 @@ impl fmt::Debug for ConsensusKey {
 
 /// Renders the identity document that a node uploads during a genesis ceremony. It contains no private key.
 #[must_use]
-pub fn public_identity(node_id: &str) -> String {
+pub fn render_public_identity(node_id: &str) -> String {
     crate::json::Json::object([(
         "node_key",
         crate::json::Json::object([("id", crate::json::Json::text(node_id))]),

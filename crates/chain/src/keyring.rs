@@ -65,7 +65,7 @@ pub enum KeyringError {
 }
 
 /// Renders the two files of a keyring with one key.
-pub fn files(key: &AccountKey, randomness: [Randomness; 2]) -> Result<[KeyringFile; 2], KeyringError> {
+pub fn render_files(key: &AccountKey, randomness: [Randomness; 2]) -> Result<[KeyringFile; 2], KeyringError> {
     let [first, second] = randomness;
     let address = format!("{}.address", key.address().to_hex());
     Ok([

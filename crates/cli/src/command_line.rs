@@ -17,7 +17,7 @@ impl CommandLine {
     pub(crate) fn new(args: impl Iterator<Item = OsString>) -> Self {
         let mut raw = args.peekable();
         let program = raw.next().unwrap_or_else(|| "outrigger".into());
-        let is_named_proxy = proxy::flags::called_as_upstream(&program);
+        let is_named_proxy = proxy::flags::invoked_as_kube_rbac_proxy(&program);
         let is_proxy = is_named_proxy || raw.peek().is_some_and(|arg| arg == "proxy");
         if !is_proxy {
             return Self { args: std::iter::once(program).chain(raw).collect(), is_proxy };
@@ -26,7 +26,7 @@ impl CommandLine {
             raw.next();
         }
         let mut args: Vec<OsString> = vec!["outrigger".into(), "proxy".into()];
-        args.extend(proxy::flags::normalized(raw));
+        args.extend(proxy::flags::normalize_args(raw));
         Self { args, is_proxy }
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kms::check::Notation;
+use kms::check::OutputFormat;
 
 use crate::Failure;
 
@@ -28,8 +28,8 @@ pub(crate) fn run(Args { check }: Args) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let results = runtime.block_on(kms::check::run(&check));
     let text = match check.output {
-        Notation::Table => kms::check::table(&results),
-        Notation::Json => kms::check::json(&results).map_err(io::Error::other)?,
+        OutputFormat::Table => kms::check::render_table(&results),
+        OutputFormat::Json => kms::check::render_json(&results).map_err(io::Error::other)?,
     };
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;

@@ -31,6 +31,6 @@ pub(crate) fn run(Args { preflight }: Args) -> Result<(), Failure> {
         .block_on(kms::preflight::run(settings))
         .map_err(|error| Failure::Failed(error.to_string()))?;
     let mut out = io::stdout().lock();
-    out.write_all(kms::check::table(&results).as_bytes())?;
+    out.write_all(kms::check::render_table(&results).as_bytes())?;
     Ok(out.flush()?)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use api::kms::{Cause, RpcCode};
 use kms::probe::PluginClient;
-use plan::kms::call::{Failure, StatusAnswer};
+use plan::kms::call::{CallError, StatusReply};
 use plan::kms::round_trip;
 use tempfile::TempDir;
 use testbed::fakes::kms_plugin::{DecryptFault, EncryptFault, KmsPlugin, Manner};
@@ -33,7 +33,7 @@ impl Fixture {
     }
 
     /// Calls Status, which must fail immediately.
-    async fn failure(&self) -> Failure {
+    async fn failure(&self) -> CallError {
         let start = Instant::now();
         let failure = self.probe.status(LONG).await.unwrap_err();
         assert!(start.elapsed() < IMMEDIATELY, "{failure} was returned after {:?}", start.elapsed());
@@ -44,10 +44,10 @@ impl Fixture {
 #[tokio::test]
 async fn healthy_plugin_responds_to_every_call() {
     let fixture = Fixture::new();
-    let expected = StatusAnswer { version: "v2".into(), healthz: "ok".into(), key_id: "kms-1-1".into() };
+    let expected = StatusReply { version: "v2".into(), healthz: "ok".into(), key_id: "kms-1-1".into() };
     assert_eq!(fixture.probe.status(LONG).await.unwrap(), expected);
     let encrypted = fixture.probe.encrypt(b"text", "uid", LONG).await.unwrap();
-    round_trip::accept(b"text", "kms-1-1", &encrypted).unwrap();
+    round_trip::check_encrypt_reply(b"text", "kms-1-1", &encrypted).unwrap();
     assert_eq!(fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap(), b"text");
 }
 
@@ -72,11 +72,11 @@ async fn connect_failure_is_returned_immediately() {
     fixture.plugin.crash();
     assert_eq!(fixture.failure().await.cause(), Cause::ConnectionRefused, "a stale socket");
     fixture.plugin.stop();
-    assert_eq!(fixture.failure().await, Failure::SocketMissing);
+    assert_eq!(fixture.failure().await, CallError::SocketMissing);
     fixture.plugin.restart().unwrap();
     fixture.probe.status(LONG).await.unwrap();
     fixture.plugin.remove_socket();
-    assert_eq!(fixture.failure().await, Failure::SocketMissing, "the plugin listens on a deleted socket");
+    assert_eq!(fixture.failure().await, CallError::SocketMissing, "the plugin listens on a deleted socket");
     std::fs::write(fixture.plugin.socket(), "").unwrap();
     assert_eq!(fixture.failure().await.cause(), Cause::ConnectionRefused, "a regular file");
 }
@@ -105,7 +105,7 @@ async fn silent_plugin_times_out() {
         fixture.plugin.meet(manner.clone());
         fixture.plugin.script(|script| script.hang = true);
         let start = Instant::now();
-        assert_eq!(fixture.probe.status(limit).await, Err(Failure::Timeout(limit)), "{manner:?}");
+        assert_eq!(fixture.probe.status(limit).await, Err(CallError::Timeout(limit)), "{manner:?}");
         assert!(start.elapsed() < limit + IMMEDIATELY);
     }
     fixture.plugin.heal().unwrap();
@@ -119,7 +119,7 @@ async fn plugin_error_keeps_code_and_message() {
     let long = "鍵 denied; ".repeat(800);
     for number in 1..=16 {
         fixture.plugin.script(|script| script.error = Some((Code::from(number), long.clone())));
-        let expected = Failure::Rpc { code: RpcCode::new(number), message: long.clone() };
+        let expected = CallError::Rpc { code: RpcCode::new(number), message: long.clone() };
         assert_eq!(fixture.failure().await, expected, "{number}");
     }
     fixture.plugin.script(|script| {
@@ -134,14 +134,14 @@ async fn oversized_or_non_utf8_response_is_rejected() {
     let fixture = Fixture::new();
     for length in [64 * 1024, 16 * 1024 * 1024] {
         fixture.plugin.script(|script| script.healthz = vec![b'x'; length]);
-        assert_eq!(fixture.failure().await, Failure::Protocol("response too large".into()));
+        assert_eq!(fixture.failure().await, CallError::Protocol("response too large".into()));
     }
     fixture.plugin.script(|script| script.healthz = vec![b'x'; 60 * 1024]);
     assert_eq!(fixture.probe.status(LONG).await.unwrap().healthz.len(), 60 * 1024);
     fixture.plugin.script(|script| script.healthz = b"no \xff text".to_vec());
     assert_eq!(
         fixture.failure().await,
-        Failure::Protocol("healthz is not valid UTF-8: no \u{fffd} text".into())
+        CallError::Protocol("healthz is not valid UTF-8: no \u{fffd} text".into())
     );
 }
 
@@ -162,7 +162,7 @@ async fn connection_is_reused_only_for_same_socket_file() {
     // The socket is replaced while the old listener still serves its connections.
     let replaced = fixture.dir.path().join("replaced");
     std::fs::rename(fixture.plugin.socket(), &replaced).unwrap();
-    assert_eq!(fixture.failure().await, Failure::SocketMissing, "a new client could not connect either");
+    assert_eq!(fixture.failure().await, CallError::SocketMissing, "a new client could not connect either");
     let next = KmsPlugin::start("kms-2", fixture.dir.path()).unwrap();
     std::fs::rename(next.socket(), fixture.plugin.socket()).unwrap();
     assert_eq!(fixture.probe.status(LONG).await.unwrap().key_id, "kms-2-1");
@@ -200,28 +200,28 @@ async fn replaced_plugin_is_found_without_leaking_connections() {
 
 #[tokio::test]
 async fn encryption_faults_are_detected() {
-    use round_trip::Rejection;
+    use round_trip::ReplyRejection;
     let fixture = Fixture::new();
     let text = b"a text to encrypt";
     for (fault, expected) in [
-        (EncryptFault::OtherKeyId("other".into()), Rejection::OtherKey),
-        (EncryptFault::CiphertextOf(0), Rejection::Empty),
-        (EncryptFault::CiphertextOf(1025), Rejection::TooLong(1025)),
-        (EncryptFault::Plaintext, Rejection::Plain),
-        (EncryptFault::Annotation("a.example".into(), 40_000), Rejection::AnnotationsTooLong(40_009)),
-        (EncryptFault::Annotation("none".into(), 1), Rejection::AnnotationName("none".into())),
+        (EncryptFault::OtherKeyId("other".into()), ReplyRejection::OtherKey),
+        (EncryptFault::CiphertextOf(0), ReplyRejection::Empty),
+        (EncryptFault::CiphertextOf(1025), ReplyRejection::TooLong(1025)),
+        (EncryptFault::Plaintext, ReplyRejection::Plain),
+        (EncryptFault::Annotation("a.example".into(), 40_000), ReplyRejection::AnnotationsTooLong(40_009)),
+        (EncryptFault::Annotation("none".into(), 1), ReplyRejection::AnnotationName("none".into())),
     ] {
         fixture.plugin.script(|script| script.encrypt = Some(fault));
         let encrypted = fixture.probe.encrypt(text, "uid", LONG).await.unwrap();
-        assert_eq!(round_trip::accept(text, "kms-1-1", &encrypted), Err(expected));
+        assert_eq!(round_trip::check_encrypt_reply(text, "kms-1-1", &encrypted), Err(expected));
     }
     fixture.plugin.script(|script| script.encrypt = None);
     let encrypted = fixture.probe.encrypt(text, "uid", LONG).await.unwrap();
     fixture.plugin.script(|script| script.decrypt = Some(DecryptFault::OtherText));
     let decrypted = fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap();
-    assert_eq!(round_trip::same(text, &decrypted), Err(Rejection::OtherText));
+    assert_eq!(round_trip::check_plaintext(text, &decrypted), Err(ReplyRejection::OtherText));
     let denied = DecryptFault::Error(Code::PermissionDenied, "kms:Decrypt".into());
     fixture.plugin.script(|script| script.decrypt = Some(denied));
     let failure = fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap_err();
-    assert_eq!(failure, Failure::Rpc { code: RpcCode::new(7), message: "kms:Decrypt".into() });
+    assert_eq!(failure, CallError::Rpc { code: RpcCode::new(7), message: "kms:Decrypt".into() });
 }

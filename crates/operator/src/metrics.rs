@@ -161,7 +161,7 @@ impl NodeMetrics {
     /// Records a health probe. A pending probe counts when its result is there.
     pub fn record_probe(&self, namespace: &str, health: &Health) {
         let outcome = match health {
-            Health::Unasked => return,
+            Health::Unknown => return,
             Health::Ready => "ready",
             Health::NotReady => "not_ready",
             Health::Unreachable(_) => "unreachable",

@@ -36,7 +36,7 @@ pub struct Platform {
     /// Image of the exporter.
     pub exporter_image: String,
     /// Pods that may reach sidecars: the operator itself, and configured clients.
-    pub sidecar_clients: Vec<Client>,
+    pub sidecar_clients: Vec<SidecarClient>,
 }
 
 /// The storage class and size of a volume.
@@ -86,7 +86,7 @@ pub struct Endpoint {
 
 /// Pods that may reach sidecars: those with all of these labels in this namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Client {
+pub struct SidecarClient {
     /// The namespace.
     pub namespace: String,
     /// The labels; empty for every pod of the namespace.

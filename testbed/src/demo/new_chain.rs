@@ -8,7 +8,7 @@ use chain::Secret;
 use chain::account::AccountKey;
 use chain::coin::{Coin, Coins};
 use chain::genesis::{Ceremony, Genesis, Participant, assemble};
-use chain::gentx::{Declaration, Gentx};
+use chain::gentx::{Gentx, GentxParams};
 use chain::identity::{ConsensusKey, NodeKey};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
@@ -35,7 +35,7 @@ impl NewChain {
         let node_key = NodeKey::from_seed(&random()?);
         let signing_key = ConsensusKey::from_seed(&random()?);
         let account = AccountKey::from_bytes(&random()?).map_err(refused)?;
-        let declaration = Declaration {
+        let declaration = GentxParams {
             chain_id: id,
             moniker: validator,
             node_id: &node_key.id(),

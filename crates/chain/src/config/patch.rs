@@ -77,7 +77,7 @@ const CLIENT_DEFAULTS: [(&str, &str); 4] = [
 
 /// Sets the chain ID in `client.toml`, because seid does not start if it differs from the genesis file. Adds other required
 /// settings that are missing.
-pub fn client_with_chain(text: &str, chain_id: &str) -> Result<String, PatchError> {
+pub fn set_client_chain_id(text: &str, chain_id: &str) -> Result<String, PatchError> {
     let mut document = Document::parse_named(Patchable::Client.name(), text)?;
     document.write("chain-id", &super::value::quote(chain_id), None)?;
     for (key, value) in CLIENT_DEFAULTS {

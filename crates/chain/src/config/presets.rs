@@ -28,7 +28,7 @@ pub fn snapshot_generation(keep_recent: u32) -> BTreeMap<String, String> {
 }
 
 /// Replaces the persistent peers in `config.toml`, each given as `id@host:port`.
-pub fn with_persistent_peers(config_toml: &str, peers: &[String]) -> Result<String, PatchError> {
+pub fn set_persistent_peers(config_toml: &str, peers: &[String]) -> Result<String, PatchError> {
     let tree = json!({ "p2p": { "persistent-peers": peers.join(",") } });
     let empty = Map::new();
     patch(Patchable::Config, config_toml, tree.as_object().map_or(&empty, |tree: &Map<String, Json>| tree))

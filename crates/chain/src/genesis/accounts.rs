@@ -34,7 +34,7 @@ pub struct Vesting {
 impl Genesis {
     /// Adds an account and its balance, unless they exist.
     pub fn add_account(&mut self, address: Address, balance: &Coins) -> Result<(), GenesisError> {
-        let text = address.to_text(Prefix::Account);
+        let text = address.to_bech32(Prefix::Account);
         if !self.has_account(&text)? {
             let account = base_account(&text, Some("/cosmos.auth.v1beta1.BaseAccount"));
             self.list_mut(&ACCOUNTS)?.push(account);
@@ -47,7 +47,7 @@ impl Genesis {
 
     /// Associates an EVM address with an account, unless the account has one or the genesis has no EVM module.
     pub fn associate(&mut self, address: Address, evm_address: &str) -> Result<(), GenesisError> {
-        let text = address.to_text(Prefix::Account);
+        let text = address.to_bech32(Prefix::Account);
         if self.document.at(&["app_state", "evm"]).is_none() {
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl Genesis {
     /// Adds a balance. Balances are sorted by address bytes, not by Bech32 text.
     fn add_balance(&mut self, address: Address, balance: &Coins) -> Result<(), GenesisError> {
         let new = Json::object([
-            ("address", Json::Text(address.to_text(Prefix::Account))),
+            ("address", Json::Text(address.to_bech32(Prefix::Account))),
             ("coins", coins_json(balance.as_slice())),
         ]);
         let balances = self.list_mut(&BALANCES)?;

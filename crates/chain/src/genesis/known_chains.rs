@@ -12,7 +12,7 @@ pub struct KnownChain {
 }
 
 /// Public chains.
-pub const KNOWN: [KnownChain; 3] = [
+pub const KNOWN_CHAINS: [KnownChain; 3] = [
     KnownChain {
         chain_id: "pacific-1",
         rpc: "https://rpc.sei-apis.com",

@@ -14,7 +14,7 @@ pub enum PeersError {
 }
 
 /// Returns the node ID in an uploaded identity document. A private key in it is ignored.
-pub fn node_id_of(node: &str, identity: &[u8]) -> Result<String, PeersError> {
+pub fn parse_node_id(node: &str, identity: &[u8]) -> Result<String, PeersError> {
     let json = Json::parse(identity).ok();
     let id = json.as_ref().and_then(|json| json.at(&["node_key", "id"])).and_then(Json::as_text);
     id.filter(|id| is_node_id(id)).map(str::to_owned).ok_or_else(|| PeersError::Identity(node.into()))
@@ -22,7 +22,7 @@ pub fn node_id_of(node: &str, identity: &[u8]) -> Result<String, PeersError> {
 
 /// Renders `peers.json`: every node with its stable DNS name.
 #[must_use]
-pub fn peers_document(nodes: &[(&str, String)], namespace: &str) -> String {
+pub fn render_peers(nodes: &[(&str, String)], namespace: &str) -> String {
     let peer = |(node, id): &(&str, String)| {
         let port = api::names::port::P2P;
         Json::Text(format!("{id}@{node}-0.{node}.{namespace}.svc.cluster.local:{port}"))
@@ -31,7 +31,7 @@ pub fn peers_document(nodes: &[(&str, String)], namespace: &str) -> String {
 }
 
 /// Returns the peers in `peers.json` except the node itself, which must not dial itself.
-pub fn others(peers: &[u8], own_id: &str) -> Result<Vec<String>, PeersError> {
+pub fn peers_except(peers: &[u8], own_id: &str) -> Result<Vec<String>, PeersError> {
     let json = Json::parse(peers).map_err(|_| PeersError::Peers)?;
     let entries = json.as_array().ok_or(PeersError::Peers)?;
     let mut others = Vec::new();

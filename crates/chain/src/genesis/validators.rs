@@ -36,7 +36,7 @@ impl Genesis {
         }
         for Member { node, gentx } in members {
             let stake = gentx.stake();
-            let address = gentx.delegator().to_text(Prefix::Account);
+            let address = gentx.delegator().to_bech32(Prefix::Account);
             let invalid = |why: String| Err(GenesisError::Validator { node: (*node).to_owned(), why });
             if stake.denomination != denomination {
                 return invalid(format!(
@@ -75,7 +75,7 @@ impl Genesis {
         let validators = members.iter().map(|Member { gentx, .. }| {
             let key = gentx.consensus_key();
             Json::object([
-                ("address", Json::Text(Address::of_ed25519(key).to_upper_hex())),
+                ("address", Json::Text(Address::from_ed25519(key).to_upper_hex())),
                 ("pub_key", Json::object([("type", Json::text(PUBLIC)), ("value", Json::Text(base64(key)))])),
                 ("power", Json::Text((gentx.stake().amount / TOKENS_PER_POWER).to_string())),
                 ("name", Json::text("")),

@@ -141,7 +141,7 @@ fn check_signature(tx: &Tx, delegator: Address, chain_id: &str) -> Result<(), Ge
     let Some(public) = signer.public_key.bytes(SECP256K1) else {
         return invalid("public_key", "is not a secp256k1 key");
     };
-    if public.len() != 33 || Address::of_secp256k1(&public) != delegator {
+    if public.len() != 33 || Address::from_secp256k1(&public) != delegator {
         return invalid("public_key", "does not match delegator_address");
     }
     let verify = || {

@@ -22,7 +22,7 @@ use document::{
 
 /// Parameters of a gentx.
 #[derive(Clone, Debug)]
-pub struct Declaration<'a> {
+pub struct GentxParams<'a> {
     /// Chain ID. The signature is valid for this chain only.
     pub chain_id: &'a str,
     /// Moniker, at most 70 bytes.
@@ -50,7 +50,7 @@ pub struct Gentx {
 
 impl Gentx {
     /// Creates a gentx signed with the key of the account that pays the stake.
-    pub fn sign(declaration: &Declaration<'_>, key: &AccountKey) -> Result<Self, GentxError> {
+    pub fn sign(declaration: &GentxParams<'_>, key: &AccountKey) -> Result<Self, GentxError> {
         let delegator = key.address();
         let message = CreateValidator {
             type_url: document::CREATE_VALIDATOR.into(),
@@ -61,8 +61,8 @@ impl Gentx {
                 max_change_rate: Decimal::from_percent(1),
             },
             min_self_delegation: "1".into(),
-            delegator_address: delegator.to_text(Prefix::Account),
-            validator_address: delegator.to_text(Prefix::Operator),
+            delegator_address: delegator.to_bech32(Prefix::Account),
+            validator_address: delegator.to_bech32(Prefix::Operator),
             pubkey: PublicKey { type_url: ED25519.into(), key: base64(&declaration.consensus_key) },
             value: document::Coin {
                 denom: declaration.stake.denomination.clone(),

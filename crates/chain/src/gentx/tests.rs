@@ -11,7 +11,7 @@ const AUTH: &str = "0a4e0a460a1f2f636f736d6f732e63727970746f2e736563703235366b31
 fn signed(gas_limit: u64) -> Gentx {
     let consensus = crate::identity::ConsensusKey::from_seed(&Zeroizing::new([2; 32]));
     let node = crate::identity::NodeKey::from_seed(&Zeroizing::new([1; 32]));
-    let declaration = Declaration {
+    let declaration = GentxParams {
         chain_id: "gx-vec-1",
         moniker: "val-0",
         node_id: &node.id(),

@@ -2,7 +2,7 @@
 
 use std::str::FromStr as _;
 
-use chain::config::{PatchError, Patchable, client_with_chain, patch, with_persistent_peers};
+use chain::config::{PatchError, Patchable, patch, set_client_chain_id, set_persistent_peers};
 use serde_json::{Value as Json, json};
 
 fn patched(text: &str, tree: &Json) -> String {
@@ -51,15 +51,15 @@ fn patch_error_names_file_and_key() {
 fn presets_set_peers_and_chain_id() {
     let peers = ["a@b:1".to_owned(), "c@d:2".to_owned()];
     let text =
-        with_persistent_peers("[p2p]\n  # mine\n  persistent-peers = \"\"\n  pex = true\n", &peers).unwrap();
+        set_persistent_peers("[p2p]\n  # mine\n  persistent-peers = \"\"\n  pex = true\n", &peers).unwrap();
     assert_eq!(text, "[p2p]\n  # mine\n  persistent-peers = \"a@b:1,c@d:2\"\n  pex = true\n");
     let defaults = "output = \"text\"\nnode = \"tcp://localhost:26657\"\nbroadcast-mode = \"sync\"\n";
     assert_eq!(
-        client_with_chain("", "arctic-1").unwrap(),
+        set_client_chain_id("", "arctic-1").unwrap(),
         format!("chain-id = \"arctic-1\"\nkeyring-backend = \"os\"\n{defaults}")
     );
     assert_eq!(
-        client_with_chain("keyring-backend = \"test\" # ours\nchain-id = \"\" # x\n", "a").unwrap(),
+        set_client_chain_id("keyring-backend = \"test\" # ours\nchain-id = \"\" # x\n", "a").unwrap(),
         format!("keyring-backend = \"test\" # ours\nchain-id = \"a\" # x\n{defaults}")
     );
 }

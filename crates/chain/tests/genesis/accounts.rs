@@ -8,7 +8,7 @@ use crate::ceremony::{account_key, assembled_with, gentx};
 
 fn account(number: u8, balance: &str, vesting: Option<(&str, i64, bool)>) -> NewAccount {
     NewAccount {
-        address: account_key(number).address().to_text(Prefix::Account),
+        address: account_key(number).address().to_bech32(Prefix::Account),
         balance: balance.into(),
         vesting: vesting.map(|(amount, end_time, delayed)| Vesting {
             amount: amount.into(),
@@ -35,7 +35,7 @@ fn accounts_and_vesting_match_seid_format() {
     ])
     .unwrap();
     let accounts = json.at(&["app_state", "auth", "accounts"]).unwrap().as_array().unwrap();
-    let address = |number| account_key(number).address().to_text(Prefix::Account);
+    let address = |number| account_key(number).address().to_bech32(Prefix::Account);
     assert_eq!(accounts.len(), 4);
     assert_eq!(
         accounts[1].compact(),
@@ -60,7 +60,7 @@ fn accounts_and_vesting_match_seid_format() {
         balances.iter().map(|one| one.at(&["address"]).unwrap().as_text().unwrap()).collect();
     let mut by_bytes: Vec<_> = [3, 20, 21, 22].map(|number| account_key(number).address()).into();
     by_bytes.sort();
-    assert_eq!(order, by_bytes.iter().map(|one| one.to_text(Prefix::Account)).collect::<Vec<_>>());
+    assert_eq!(order, by_bytes.iter().map(|one| one.to_bech32(Prefix::Account)).collect::<Vec<_>>());
     let coins =
         balances.iter().find(|one| one.at(&["address"]).unwrap().as_text() == Some(&address(20))).unwrap();
     assert_eq!(

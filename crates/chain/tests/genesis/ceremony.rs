@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chain::account::AccountKey;
 use chain::coin::{Coin, Coins};
 use chain::genesis::{Assembled, Ceremony, Genesis, GenesisError, NewAccount, Participant, assemble};
-use chain::gentx::{Declaration, Gentx};
+use chain::gentx::{Gentx, GentxParams};
 use chain::identity::{ConsensusKey, NodeKey};
 use zeroize::Zeroizing;
 
@@ -36,8 +36,8 @@ pub fn account_key(seed: u8) -> AccountKey {
 }
 
 /// Gentx parameters of the test vectors.
-pub fn declaration<'a>(node_id: &'a str, stake: &'a Coin) -> Declaration<'a> {
-    Declaration {
+pub fn declaration<'a>(node_id: &'a str, stake: &'a Coin) -> GentxParams<'a> {
+    GentxParams {
         chain_id: CHAIN,
         moniker: "val-0",
         node_id,
@@ -52,7 +52,7 @@ pub fn declaration<'a>(node_id: &'a str, stake: &'a Coin) -> Declaration<'a> {
 pub fn gentx_of(account: &AccountKey, consensus: u8, stake: &str, chain_id: &str) -> Gentx {
     let (node, stake) = (node_key(1).id(), Coin::parse(stake).unwrap());
     let consensus_key = consensus_key(consensus).public();
-    let declaration = Declaration { chain_id, consensus_key, ..declaration(&node, &stake) };
+    let declaration = GentxParams { chain_id, consensus_key, ..declaration(&node, &stake) };
     Gentx::sign(&declaration, account).unwrap()
 }
 

@@ -2,14 +2,14 @@
 
 use chain::address::Prefix;
 use chain::coin::Coin;
-use chain::gentx::{Declaration, Gentx, GentxError};
+use chain::gentx::{Gentx, GentxError, GentxParams};
 use chain::sha256;
 
 use crate::ceremony::{CHAIN, consensus_key, declaration, gentx_of, node_key, vector_key};
 
 fn vector(gas_limit: u64) -> Gentx {
     let (node, stake) = (node_key(1).id(), Coin::parse("10000000usei").unwrap());
-    let declaration = Declaration { gas_limit, ..declaration(&node, &stake) };
+    let declaration = GentxParams { gas_limit, ..declaration(&node, &stake) };
     Gentx::sign(&declaration, &vector_key()).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn gentx_round_trips() {
     let gentx = vector(0);
     let read = Gentx::parse(gentx.file().as_bytes(), CHAIN).unwrap();
     assert_eq!(read, gentx);
-    assert_eq!(read.delegator().to_text(Prefix::Account), "sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd37");
+    assert_eq!(read.delegator().to_bech32(Prefix::Account), "sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd37");
     assert_eq!(read.stake().to_string(), "10000000usei");
     assert_eq!(*read.consensus_key(), consensus_key(2).public());
     // Other tools omit this field and sign the same bytes.
@@ -45,14 +45,14 @@ fn gentx_round_trips() {
 #[test]
 fn moniker_is_escaped_like_go() {
     let (node, stake) = (node_key(1).id(), Coin::parse("10000000usei").unwrap());
-    let declaration = Declaration { moniker: "<a>&\"b\"", ..declaration(&node, &stake) };
+    let declaration = GentxParams { moniker: "<a>&\"b\"", ..declaration(&node, &stake) };
     let file = Gentx::sign(&declaration, &vector_key()).unwrap().file();
     assert!(file.contains(r#""moniker":"\u003ca\u003e\u0026\"b\"""#), "{file}");
     Gentx::parse(file.as_bytes(), CHAIN).unwrap();
     let long = "m".repeat(71);
-    let too_long = Declaration { moniker: &long, ..declaration.clone() };
+    let too_long = GentxParams { moniker: &long, ..declaration.clone() };
     assert!(matches!(Gentx::sign(&too_long, &vector_key()), Err(GentxError::Field { field: "moniker", .. })));
-    let nameless = Declaration { moniker: "", ..declaration };
+    let nameless = GentxParams { moniker: "", ..declaration };
     assert!(matches!(
         Gentx::sign(&nameless, &vector_key()),
         Err(GentxError::Field { field: "description", .. })

@@ -1,6 +1,6 @@
 //! Keyring of a new validator.
 
-use chain::keyring::{KeyringError, Randomness, files, read};
+use chain::keyring::{KeyringError, Randomness, read, render_files};
 use zeroize::Zeroizing;
 
 use crate::ceremony::{account_key, vector_key};
@@ -11,7 +11,7 @@ fn randomness(seed: u8) -> Randomness {
 
 #[test]
 fn keyring_round_trips() {
-    let [key, address] = files(&vector_key(), [randomness(1), randomness(5)]).unwrap();
+    let [key, address] = render_files(&vector_key(), [randomness(1), randomness(5)]).unwrap();
     assert_eq!(key.name, "validator.info");
     assert_eq!(address.name, "1d19480dbdf192bbc6f35415a59983c0e6bfb65c.address");
     assert_eq!(read(key.content.expose()).unwrap().address(), vector_key().address());
@@ -22,7 +22,7 @@ fn keyring_round_trips() {
 
 #[test]
 fn tampered_keyring_is_rejected() {
-    let [key, address] = files(&account_key(9), [randomness(1), randomness(5)]).unwrap();
+    let [key, address] = render_files(&account_key(9), [randomness(1), randomness(5)]).unwrap();
     let text = String::from_utf8(key.content.expose().to_vec()).unwrap();
     assert_eq!(read(address.content.expose()).unwrap_err(), KeyringError::Unreadable);
     for index in [10, 130, 180, 200, text.len() - 5] {

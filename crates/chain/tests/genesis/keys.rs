@@ -1,7 +1,7 @@
 //! Keys, addresses and their files.
 
 use chain::address::Prefix;
-use chain::identity::{ConsensusKey, KeyFileError, NodeKey, UNUSED_VALIDATOR_STATE, public_identity};
+use chain::identity::{ConsensusKey, INITIAL_VALIDATOR_STATE, KeyFileError, NodeKey, render_public_identity};
 use chain::sha256;
 
 use crate::ceremony::{consensus_key, node_key, vector_key};
@@ -13,8 +13,8 @@ fn addresses_match_test_vectors() {
     assert_eq!(hex, "02ba66a84cf7839af172a13e7fc9f5e7008cb8bca1585f8f3bafb3039eda3c1fdd");
     let address = key.address();
     assert_eq!(address.to_hex(), "1d19480dbdf192bbc6f35415a59983c0e6bfb65c");
-    assert_eq!(address.to_text(Prefix::Account), "sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd37");
-    assert_eq!(address.to_text(Prefix::Operator), "seivaloper1r5v5srda7xfth3hn2s26txvrcrntldjugg8rsw");
+    assert_eq!(address.to_bech32(Prefix::Account), "sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd37");
+    assert_eq!(address.to_bech32(Prefix::Operator), "seivaloper1r5v5srda7xfth3hn2s26txvrcrntldjugg8rsw");
     assert_eq!(key.evm_address(), "0x5e15daEB3cF857735c6ACaE58703f04F7c7bd5cf");
     assert_eq!(node_key(1).id(), "34750f98bd59fcfc946da45aaabe933be154a4b5");
     assert_eq!(consensus_key(2).address(), "seivalcons1dguq840stxgz58rd477fhfrjjgf00j4vlf524r");
@@ -33,7 +33,7 @@ fn key_files_match_seid_byte_for_byte() {
     let text = std::str::from_utf8(file.expose()).unwrap();
     assert_eq!(text.len(), 345);
     assert!(text.starts_with("{\n  \"address\": \"6A3803D5F059902A1C6DAFBC9BA4729212F7CAAC\",\n  \"pub_key\": {\n    \"type\": \"tendermint/PubKeyEd25519\",\n    \"value\": \"gTl3Dqh9F19Wo1Rmw0x+zMuNipG07jeiXfYPW4/Js5Q=\"\n  },\n"), "{text}");
-    assert_eq!(UNUSED_VALIDATOR_STATE.len(), 46);
+    assert_eq!(INITIAL_VALIDATOR_STATE.len(), 46);
     assert_eq!(sha256(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
@@ -81,7 +81,7 @@ fn debug_output_hides_private_keys() {
         "NodeKey(34750f98bd59fcfc946da45aaabe933be154a4b5) ConsensusKey(seivalcons1dguq840stxgz58rd477fhfrjjgf00j4vlf524r) AccountKey(Address(sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd37)) Secret(..) Secret(..)"
     );
     assert_eq!(
-        public_identity(&node.id()),
+        render_public_identity(&node.id()),
         "{\"node_key\":{\"id\":\"34750f98bd59fcfc946da45aaabe933be154a4b5\"}}"
     );
 }

@@ -51,8 +51,8 @@ fn invalid_gentx_error_names_the_field() {
         "public_key"
     );
     assert_eq!(field(&changed("\"signatures\":[", "\"signatures\":[\"\",")), "signatures");
-    let other = account_key(4).address().to_text(chain::address::Prefix::Operator);
-    let own = account_key(3).address().to_text(chain::address::Prefix::Operator);
+    let other = account_key(4).address().to_bech32(chain::address::Prefix::Operator);
+    let own = account_key(3).address().to_bech32(chain::address::Prefix::Operator);
     assert_eq!(field(&changed(&own, &other)), "validator_address");
     assert!(matches!(
         changed("\"timeout_height\":\"0\"", "\"timeout_height\":\"9\""),

@@ -9,10 +9,10 @@ use std::process::Command;
 use chain::account::AccountKey;
 use chain::address::Prefix;
 use chain::coin::{Coin, Coins};
-use chain::config::{Host, Intent, Mode, client_with_chain, resolve};
+use chain::config::{Host, Intent, Mode, resolve, set_client_chain_id};
 use chain::genesis::{Ceremony, Genesis, NewAccount, Participant, Vesting, assemble};
-use chain::gentx::{Declaration, Gentx};
-use chain::identity::{ConsensusKey, NodeKey, UNUSED_VALIDATOR_STATE};
+use chain::gentx::{Gentx, GentxParams};
+use chain::identity::{ConsensusKey, INITIAL_VALIDATOR_STATE, NodeKey};
 use chain::keyring;
 use testbed::cluster::parts::Part;
 use testbed::cluster::site::Site;
@@ -38,7 +38,7 @@ pub fn account_key(seed: u8) -> AccountKey {
 }
 
 pub fn gentx(seed: u8, moniker: &str) -> Gentx {
-    let declaration = Declaration {
+    let declaration = GentxParams {
         chain_id: CHAIN,
         moniker,
         node_id: &node_key(seed).id(),
@@ -73,7 +73,7 @@ impl Home {
     /// Creates the validator's home, on a chain with non-validator accounts.
     pub fn with_extra_accounts(path: &Path) -> Self {
         let account = |seed, vesting| NewAccount {
-            address: account_key(seed).address().to_text(Prefix::Account),
+            address: account_key(seed).address().to_bech32(Prefix::Account),
             balance: "500usei,7uatom".into(),
             vesting,
         };
@@ -96,13 +96,13 @@ impl Home {
             ("node_key.json", node_key(seed).file().expose()),
             ("priv_validator_key.json", consensus_key(seed).file().expose()),
             ("genesis.json", genesis.as_bytes()),
-            ("client.toml", client_with_chain("", CHAIN).unwrap().as_bytes()),
+            ("client.toml", set_client_chain_id("", CHAIN).unwrap().as_bytes()),
             ("config.toml", files.config.as_bytes()),
             ("app.toml", files.app.as_bytes()),
         ] {
             fs::write(home.config(name), content).unwrap();
         }
-        fs::write(path.join("data/priv_validator_state.json"), UNUSED_VALIDATOR_STATE).unwrap();
+        fs::write(path.join("data/priv_validator_state.json"), INITIAL_VALIDATOR_STATE).unwrap();
         home
     }
 
@@ -122,7 +122,7 @@ impl Home {
         };
         let folder = self.0.join("keyring-test");
         fs::create_dir(&folder).unwrap();
-        for file in keyring::files(&account_key(SEED), [random(1), random(2)]).unwrap() {
+        for file in keyring::render_files(&account_key(SEED), [random(1), random(2)]).unwrap() {
             fs::write(folder.join(file.name), file.content.expose()).unwrap();
         }
     }

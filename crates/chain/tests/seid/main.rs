@@ -18,7 +18,7 @@ use chain::address::Prefix;
 use chain::coin::{Coin, Coins};
 use chain::config::{Mode, Patchable, patch};
 use chain::genesis::{Ceremony, Genesis, Participant, assemble};
-use chain::gentx::{Declaration, Gentx};
+use chain::gentx::{Gentx, GentxParams};
 use chain::json::Json;
 use home::{CHAIN, Home, account_key, consensus_key, node_key};
 use serde_json::json;
@@ -230,7 +230,7 @@ async fn keys_and_gentx_match_seid(cx: Context) -> TestResult {
     let listed = run_seid(&["keys", "list", "--keyring-backend", "test", "--output", "json"])?;
     let listed: serde_json::Value = serde_json::from_str(listed.trim())?;
     assert_eq!(listed[0]["name"], "validator");
-    let address = account_key(home::SEED).address().to_text(Prefix::Account);
+    let address = account_key(home::SEED).address().to_bech32(Prefix::Account);
     assert_eq!(listed[0]["address"], address.as_str());
 
     let document = home.config("expected.json");
@@ -249,7 +249,7 @@ async fn keys_and_gentx_match_seid(cx: Context) -> TestResult {
         "--output-document",
         document.to_str().unwrap(),
     ])?;
-    let declaration = Declaration {
+    let declaration = GentxParams {
         chain_id: CHAIN,
         moniker: "val-0",
         node_id: &node_key(home::SEED).id(),

@@ -5,12 +5,12 @@ use std::time::Duration;
 use api::kms::{CONDITION_TYPE_PREFIX, HealthReport, HealthStatus, PluginStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
-use plan::kms::removal::Places;
+use plan::kms::removal::ReportLocation;
 use plan::kms::rollup::{Form, Report, Reports, Unreadable};
 use serde_json::Value;
 
 /// Parses the reports of an object: those in conditions, and typed ones.
-pub(super) fn parse(document: &Value, paths: Places) -> Reports {
+pub(super) fn parse(document: &Value, paths: ReportLocation) -> Reports {
     let mut reports = Reports::default();
     for condition in list(document, "/status/conditions") {
         let name = condition["type"].as_str().and_then(|name| name.strip_prefix(CONDITION_TYPE_PREFIX));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use plan::kms::removal::Places;
+use plan::kms::removal::ReportLocation;
 use plan::kms::union::Inertia;
 
 /// A resource that holds reports.
@@ -37,15 +37,15 @@ impl Target {
     }
 
     /// Returns the path of typed reports. OpenShift's schemas allow neither an empty list nor an empty object around it.
-    pub(super) const fn report_paths(self) -> Places {
+    pub(super) const fn report_paths(self) -> ReportLocation {
         match self {
             Self::KubeApiServer | Self::OpenShiftApiServer => {
-                Places { holder: "/status/encryptionStatus", never_empty: true }
+                ReportLocation { holder: "/status/encryptionStatus", remove_when_empty: true }
             }
             Self::Authentication => {
-                Places { holder: "/status/oauthAPIServer/encryptionStatus", never_empty: true }
+                ReportLocation { holder: "/status/oauthAPIServer/encryptionStatus", remove_when_empty: true }
             }
-            Self::KmsHealth => Places { holder: "/status", never_empty: false },
+            Self::KmsHealth => ReportLocation { holder: "/status", remove_when_empty: false },
         }
     }
 }

@@ -6,9 +6,9 @@ mod output;
 use std::time::{Duration, Instant};
 
 use api::kms::check::PluginCheck;
-use plan::kms::check::{Answers, Timed, goes_on, judge};
+use plan::kms::check::{PluginReplies, TimedCall, evaluate, should_encrypt};
 
-pub use self::output::{json, table};
+pub use self::output::{render_json, render_table};
 use crate::probe::PluginClient;
 
 /// Number of random bytes to encrypt: the size of a data encryption key.
@@ -29,12 +29,12 @@ pub struct Args {
     pub status_only: bool,
     /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value = "table")]
-    pub output: Notation,
+    pub output: OutputFormat,
 }
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Notation {
+pub enum OutputFormat {
     /// Human-readable table
     Table,
     /// JSON array with one object per socket
@@ -67,21 +67,22 @@ pub(crate) async fn check_plugin(socket: &str, timeout: Duration, full: bool) ->
     let plaintext: [u8; PLAINTEXT_LENGTH] = std::array::from_fn(|_| fastrand::u8(..));
     let uid = format!("preflight-check-{}", hex(&plaintext[..4]));
     let status = timed(plugin.status(timeout)).await;
-    let mut answers = Answers { socket, plaintext: &plaintext, status, encrypted: None, decrypted: None };
-    if full && goes_on(&answers.status) {
+    let mut answers =
+        PluginReplies { socket, plaintext: &plaintext, status, encrypted: None, decrypted: None };
+    if full && should_encrypt(&answers.status) {
         let encrypted = timed(plugin.encrypt(&plaintext, &uid, timeout)).await;
-        if let Ok(ciphertext) = &encrypted.answer {
+        if let Ok(ciphertext) = &encrypted.result {
             answers.decrypted = Some(timed(plugin.decrypt(ciphertext, &uid, timeout)).await);
         }
         answers.encrypted = Some(encrypted);
     }
-    judge(&answers, full)
+    evaluate(&answers, full)
 }
 
-async fn timed<T>(call: impl Future<Output = Result<T, plan::kms::call::Failure>>) -> Timed<T> {
+async fn timed<T>(call: impl Future<Output = Result<T, plan::kms::call::CallError>>) -> TimedCall<T> {
     let start = Instant::now();
     let answer = call.await;
-    Timed { answer, took: start.elapsed() }
+    TimedCall { result: answer, took: start.elapsed() }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -6,7 +6,7 @@ use api::kms::check::{Outcome, PluginCheck, Step, StepName};
 
 /// Renders a table with a line per step and the overall result of each plugin.
 #[must_use]
-pub fn table(checks: &[PluginCheck]) -> String {
+pub fn render_table(checks: &[PluginCheck]) -> String {
     let mut text = String::new();
     for check in checks {
         let _ = writeln!(text, "{}", check.socket);
@@ -40,6 +40,6 @@ fn step_detail(check: &PluginCheck, step: &Step) -> String {
 }
 
 /// Renders an indented JSON array.
-pub fn json(checks: &[PluginCheck]) -> Result<String, serde_json::Error> {
+pub fn render_json(checks: &[PluginCheck]) -> Result<String, serde_json::Error> {
     Ok(format!("{}\n", serde_json::to_string_pretty(checks)?))
 }

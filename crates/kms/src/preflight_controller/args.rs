@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api::names::lease::KMS_PREFLIGHT as LEASE;
 use plan::kms::preflight::Place;
-use plan::kms::target::Target;
+use plan::kms::target::ReportTarget;
 use runtime::client::Access;
 use runtime::lease;
 use runtime::settings::text::duration;
@@ -114,7 +114,7 @@ impl TryFrom<Args> for Settings {
             namespace: args.namespace,
             image: args.image,
             command: args.command,
-            host_network: args.host_network.unwrap_or(args.target.target() == Target::KubeApiServer),
+            host_network: args.host_network.unwrap_or(args.target.target() == ReportTarget::KubeApiServer),
             node_label: Some(args.node_label).filter(|label| !label.is_empty()),
             call_timeout: args.kms_call_timeout,
         };

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use plan::kms::config_hash::{self, Values, fingerprint};
-use plan::kms::plugin::{Need, Refusal, Source, of_kms};
+use plan::kms::plugin::{Need, Refusal, Source, parse_kms_spec};
 use plan::kms::preflight::{Place, Wanted, candidate, usable};
 use plan::kms::secret_layout::Content;
 use serde_json::Value;
@@ -101,7 +101,7 @@ fn compute_candidate(
 ) -> Result<Candidate, Refusal> {
     let find =
         |need: &Need| values.iter().find(|(known, _)| known == need).and_then(|(_, values)| values.clone());
-    let (kind, config) = of_kms(kms, "APIServer cluster")?;
+    let (kind, config) = parse_kms_spec(kms, "APIServer cluster")?;
     let hash = config_hash::of(kind, &config, find)?;
     if hash != requested {
         // The requester has not observed the current configuration yet and will request again.
@@ -133,7 +133,8 @@ async fn read_references(
     settings: &Settings,
     kms: &Value,
 ) -> Result<Result<Vec<(Need, Values)>, Refusal>, Error> {
-    let needs = of_kms(kms, "APIServer cluster").and_then(|(kind, config)| kind.needs(&config));
+    let needs =
+        parse_kms_spec(kms, "APIServer cluster").and_then(|(kind, config)| kind.required_objects(&config));
     let needs = match needs {
         Ok(needs) => needs,
         Err(refusal) => return Ok(Err(refusal)),

@@ -6,7 +6,7 @@ use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use kube::{Api, Client};
 use plan::kms::preflight::Stored;
-use plan::kms::target::Target;
+use plan::kms::target::ReportTarget;
 use serde_json::{Value, json};
 
 use crate::resource::{
@@ -18,22 +18,22 @@ pub(super) const NAME: &str = "cluster";
 
 /// Kind of an operator resource. [`Target::KmsHealth`] has no preflight and does not parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OperatorKind(Target);
+pub(super) struct OperatorKind(ReportTarget);
 
 impl FromStr for OperatorKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Target::KubeApiServer, Target::OpenShiftApiServer, Target::Authentication]
+        [ReportTarget::KubeApiServer, ReportTarget::OpenShiftApiServer, ReportTarget::Authentication]
             .into_iter()
-            .find(|target| target.kind().1 == text)
+            .find(|target| target.api_version_and_kind().1 == text)
             .map(Self)
             .ok_or_else(|| "expected KubeAPIServer, OpenShiftAPIServer or Authentication".into())
     }
 }
 
 impl OperatorKind {
-    pub(super) fn target(self) -> Target {
+    pub(super) fn target(self) -> ReportTarget {
         self.0
     }
 
@@ -43,23 +43,25 @@ impl OperatorKind {
 
     fn api_resource(self) -> ApiResource {
         match self.0 {
-            Target::KubeApiServer => api_resource::<KubeApiServer>(),
-            Target::OpenShiftApiServer => api_resource::<OpenShiftApiServer>(),
-            Target::Authentication => api_resource::<Authentication>(),
-            Target::KmsHealth => api_resource::<KmsHealth>(),
+            ReportTarget::KubeApiServer => api_resource::<KubeApiServer>(),
+            ReportTarget::OpenShiftApiServer => api_resource::<OpenShiftApiServer>(),
+            ReportTarget::Authentication => api_resource::<Authentication>(),
+            ReportTarget::KmsHealth => api_resource::<KmsHealth>(),
         }
     }
 
     /// Returns the identity that starts a server-side apply.
     pub(super) fn apply_identity(self) -> Value {
-        let (api_version, kind) = self.0.kind();
+        let (api_version, kind) = self.0.api_version_and_kind();
         json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": NAME } })
     }
 
     /// Returns a status with this value as `encryptionStatus`.
     pub(super) fn status_with(self, encryption_status: Value) -> Value {
         match self.0 {
-            Target::Authentication => json!({ "oauthAPIServer": { "encryptionStatus": encryption_status } }),
+            ReportTarget::Authentication => {
+                json!({ "oauthAPIServer": { "encryptionStatus": encryption_status } })
+            }
             _ => json!({ "encryptionStatus": encryption_status }),
         }
     }
@@ -67,7 +69,7 @@ impl OperatorKind {
     fn preflight(self, object: &DynamicObject) -> &Value {
         let status = &object.data["status"];
         match self.0 {
-            Target::Authentication => &status["oauthAPIServer"]["encryptionStatus"]["preflight"],
+            ReportTarget::Authentication => &status["oauthAPIServer"]["encryptionStatus"]["preflight"],
             _ => &status["encryptionStatus"]["preflight"],
         }
     }

@@ -8,7 +8,7 @@ use api::names::kms::preflight as names;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
-use plan::kms::target::Target;
+use plan::kms::target::ReportTarget;
 use runtime::lease::{Campaign, Claim};
 use runtime::process::{self, Process};
 use runtime::tasks::Phase;
@@ -71,10 +71,10 @@ impl Watches<'_> {
         self.watch(pods, watcher::Config::default().labels(&label))?;
         self.watch_object::<ApiServer>()?;
         match settings.kind.target() {
-            Target::KubeApiServer => self.watch_object::<KubeApiServer>(),
-            Target::OpenShiftApiServer => self.watch_object::<OpenShiftApiServer>(),
-            Target::Authentication => self.watch_object::<Authentication>(),
-            Target::KmsHealth => self.watch_object::<KmsHealth>(),
+            ReportTarget::KubeApiServer => self.watch_object::<KubeApiServer>(),
+            ReportTarget::OpenShiftApiServer => self.watch_object::<OpenShiftApiServer>(),
+            ReportTarget::Authentication => self.watch_object::<Authentication>(),
+            ReportTarget::KmsHealth => self.watch_object::<KmsHealth>(),
         }
     }
 

@@ -8,7 +8,7 @@ use http::Uri;
 use http::uri::PathAndQuery;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
-use plan::kms::call::Failure;
+use plan::kms::call::CallError;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 use tower::service_fn;
@@ -30,7 +30,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects. A failure is returned immediately.
-    pub(super) async fn open(socket: &Path) -> Result<Self, Failure> {
+    pub(super) async fn open(socket: &Path) -> Result<Self, CallError> {
         let stream =
             UnixStream::connect(socket).await.map_err(|error| failure::from_connect_error(&error))?;
         let tasks = ConnectionTasks::default();
@@ -60,7 +60,7 @@ impl Connection {
         method: PathAndQuery,
         request: Bytes,
         response_limit: usize,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<Bytes, CallError> {
         let send = self.send.clone();
         let service = service_fn(move |request| {
             let mut send = send.clone();

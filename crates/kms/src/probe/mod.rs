@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use plan::kms::call::{Encrypted, Failure, StatusAnswer};
+use plan::kms::call::{CallError, EncryptReply, StatusReply};
 use prost::Message;
 
 use self::codec::Bytes;
@@ -43,11 +43,11 @@ impl PluginClient {
     }
 
     /// Calls Status.
-    pub async fn status(&self, timeout: Duration) -> Result<StatusAnswer, Failure> {
+    pub async fn status(&self, timeout: Duration) -> Result<StatusReply, CallError> {
         let response: codec::StatusBytes =
             self.call("/v2.KeyManagementService/Status", &StatusRequest {}, timeout).await?;
         let codec::StatusBytes { version, healthz, key_id } = response;
-        Ok(StatusAnswer {
+        Ok(StatusReply {
             version: failure::decode_text("version", version)?,
             healthz: failure::decode_text("healthz", healthz)?,
             key_id: failure::decode_text("key_id", key_id)?,
@@ -60,20 +60,20 @@ impl PluginClient {
         plaintext: &[u8],
         uid: &str,
         timeout: Duration,
-    ) -> Result<Encrypted, Failure> {
+    ) -> Result<EncryptReply, CallError> {
         let request = EncryptRequest { plaintext: plaintext.to_vec(), uid: uid.into() };
         let EncryptResponse { ciphertext, key_id, annotations } =
             self.call("/v2.KeyManagementService/Encrypt", &request, timeout).await?;
-        Ok(Encrypted { ciphertext, key_id, annotations: annotations.into_iter().collect() })
+        Ok(EncryptReply { ciphertext, key_id, annotations: annotations.into_iter().collect() })
     }
 
     /// Calls Decrypt with an encrypted text.
     pub async fn decrypt(
         &self,
-        encrypted: &Encrypted,
+        encrypted: &EncryptReply,
         uid: &str,
         timeout: Duration,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, CallError> {
         let request = DecryptRequest {
             ciphertext: encrypted.ciphertext.clone(),
             uid: uid.into(),
@@ -90,28 +90,28 @@ impl PluginClient {
         method: &'static str,
         request: &impl Message,
         timeout: Duration,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, CallError> {
         let request = Bytes::from(request.encode_to_vec());
         let call = tokio::time::timeout(timeout, self.unary(PathAndQuery::from_static(method), request));
-        let response = call.await.map_err(|_| Failure::Timeout(timeout))??;
-        T::decode(response).map_err(|error| Failure::Protocol(format!("malformed response: {error}")))
+        let response = call.await.map_err(|_| CallError::Timeout(timeout))??;
+        T::decode(response).map_err(|error| CallError::Protocol(format!("malformed response: {error}")))
     }
 
     /// Makes a call, on the cached connection if there is one. A call that times out drops its connection.
-    async fn unary(&self, method: PathAndQuery, request: Bytes) -> Result<Bytes, Failure> {
+    async fn unary(&self, method: PathAndQuery, request: Bytes) -> Result<Bytes, CallError> {
         // Before connecting: a socket that is replaced in between is noticed by the next call.
         let file = SocketFile::stat(&self.socket);
         if let Some(connection) = self.connections.take(file) {
             let response = connection.unary(method.clone(), request.clone(), RESPONSE_LIMIT).await;
             // The plugin may have closed an idle connection: retry on a new one before blaming the plugin.
-            if !matches!(response, Err(Failure::Protocol(_))) {
+            if !matches!(response, Err(CallError::Protocol(_))) {
                 self.connections.put(file, connection);
                 return response;
             }
         }
         let connection = Connection::open(&self.socket).await?;
         let response = connection.unary(method, request, RESPONSE_LIMIT).await;
-        if !matches!(response, Err(Failure::Protocol(_))) {
+        if !matches!(response, Err(CallError::Protocol(_))) {
             self.connections.put(file, connection);
         }
         response

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::kms::{Cause, HealthStatus};
 use k8s_openapi::jiff::Timestamp;
-use plan::kms::verdict::Verdict;
+use plan::kms::verdict::PluginHealth;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -93,8 +93,8 @@ impl ReporterMetrics {
         reporter_metrics
     }
 
-    pub(super) fn record_probe(&self, key: &str, verdict: &Verdict, took: Duration) {
-        let class = match verdict.class {
+    pub(super) fn record_probe(&self, key: &str, verdict: &PluginHealth, took: Duration) {
+        let class = match verdict.status {
             HealthStatus::Healthy => "Healthy",
             HealthStatus::Unhealthy => "Unhealthy",
             HealthStatus::Error => "Error",
@@ -102,7 +102,7 @@ impl ReporterMetrics {
         let cause = verdict.cause.map(Cause::name).unwrap_or_default();
         self.probes.get_or_create(&ProbeLabels { key: key.into(), class, cause }).inc();
         self.probe_time.get_or_create(&KeyLabels { key: key.into() }).observe(took.as_secs_f64());
-        let healthy = i64::from(verdict.class == HealthStatus::Healthy);
+        let healthy = i64::from(verdict.status == HealthStatus::Healthy);
         self.healthy.get_or_create(&KeyLabels { key: key.into() }).set(healthy);
     }
 
@@ -137,7 +137,7 @@ mod tests {
     fn registered_metrics_match_catalogue() {
         let metrics = Metrics::new();
         let reporter_metrics = ReporterMetrics::new(&metrics);
-        let verdict = Verdict { class: HealthStatus::Healthy, cause: None, detail: None, key_id: None };
+        let verdict = PluginHealth { status: HealthStatus::Healthy, cause: None, detail: None, key_id: None };
         reporter_metrics.record_probe("1", &verdict, Duration::from_millis(1));
         reporter_metrics.record_publish(&Outcome::Stored);
         reporter_metrics.record_skipped_publish();

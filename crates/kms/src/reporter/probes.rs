@@ -6,9 +6,9 @@ use api::kms::{Cause, HealthStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use plan::kms::cadence;
-use plan::kms::call::{Failure, StatusAnswer};
-use plan::kms::history::History;
-use plan::kms::publication::Report;
+use plan::kms::call::{CallError, StatusReply};
+use plan::kms::history::ProbeHistory;
+use plan::kms::publication::ProbeReport;
 use plan::kms::round_trip;
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
@@ -33,14 +33,14 @@ pub(super) struct Plugins {
 struct MonitoredPlugin {
     socket: PluginSocket,
     client: PluginClient,
-    history: History,
+    history: ProbeHistory,
 }
 
 /// Result of one probe.
 struct ProbeResult {
     /// Index of the plugin.
     index: usize,
-    status: Result<StatusAnswer, Failure>,
+    status: Result<StatusReply, CallError>,
     /// Result of the Encrypt and Decrypt round trip, if there was one.
     round_trip: Option<Result<(), String>>,
     /// Duration of the Status call.
@@ -53,7 +53,7 @@ impl Plugins {
         let monitored = |socket: &PluginSocket| MonitoredPlugin {
             socket: socket.clone(),
             client: PluginClient::new(&socket.path),
-            history: History::default(),
+            history: ProbeHistory::default(),
         };
         Self {
             read_timeout: settings.read_timeout,
@@ -65,10 +65,10 @@ impl Plugins {
     }
 
     /// Fills in key ids that a previous process published, for plugins whose key id is still unknown.
-    pub(super) fn adopt_key_ids(&mut self, key_ids: &[(String, String)], reports: &mut [Report]) {
+    pub(super) fn adopt_key_ids(&mut self, key_ids: &[(String, String)], reports: &mut [ProbeReport]) {
         for (number, key_id) in key_ids {
             for plugin in self.monitored.iter_mut().filter(|plugin| plugin.socket.key_number == *number) {
-                plugin.history.adopt(key_id);
+                plugin.history.restore_key_id(key_id);
             }
             for report in reports.iter_mut().filter(|report| report.key_number == *number) {
                 report.last_key_id.get_or_insert_with(|| key_id.clone());
@@ -77,15 +77,15 @@ impl Plugins {
     }
 
     /// Probes all plugins concurrently. Takes as long as the slowest one, which is bounded by the read timeout.
-    pub(super) async fn probe_all(&mut self) -> Vec<Report> {
+    pub(super) async fn probe_all(&mut self) -> Vec<ProbeReport> {
         let round_trip_due = self.is_round_trip_due();
         let timeout = self.read_timeout;
         let mut probes = JoinSet::new();
         for (index, plugin) in self.monitored.iter().enumerate() {
-            let with_round_trip = round_trip_due || plugin.history.failed_round_trip();
+            let with_round_trip = round_trip_due || plugin.history.has_failed_round_trip();
             probes.spawn(probe(index, plugin.client.clone(), timeout, with_round_trip));
         }
-        let mut reports: Vec<Option<Report>> = vec![None; self.monitored.len()];
+        let mut reports: Vec<Option<ProbeReport>> = vec![None; self.monitored.len()];
         while let Some(joined) = probes.join_next().await {
             // A probe that panicked is filled in below.
             let Ok(result) = joined else { continue };
@@ -98,7 +98,7 @@ impl Plugins {
             if report.is_none() {
                 *report = self.judge(ProbeResult {
                     index,
-                    status: Err(Failure::Protocol("probe aborted".into())),
+                    status: Err(CallError::Protocol("probe aborted".into())),
                     round_trip: None,
                     took: Duration::ZERO,
                     checked: Time(Timestamp::now()),
@@ -120,24 +120,24 @@ impl Plugins {
         true
     }
 
-    fn judge(&mut self, result: ProbeResult) -> Option<Report> {
+    fn judge(&mut self, result: ProbeResult) -> Option<ProbeReport> {
         let ProbeResult { index, status, round_trip, took, checked } = result;
         let MonitoredPlugin { socket, history, .. } = self.monitored.get_mut(index)?;
         if let Some(result) = round_trip {
-            history.tried_round_trip(result);
+            history.record_round_trip(result);
         }
         let previous_key_id = history.last_key_id().map(str::to_owned);
-        let (verdict, change) = history.look(&status);
+        let (verdict, change) = history.record_status(&status);
         let key = socket.key_number.as_str();
         self.metrics.record_probe(key, &verdict, took);
-        if change.class {
+        if change.status {
             let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
             let cause = verdict.cause.map(Cause::name).unwrap_or_default();
             let detail = verdict.detail.as_deref().unwrap_or_default();
-            if verdict.class == HealthStatus::Healthy {
+            if verdict.status == HealthStatus::Healthy {
                 tracing::info!(key, milliseconds, "plugin healthy");
             } else {
-                tracing::warn!(key, class = ?verdict.class, cause, detail, milliseconds, "plugin not healthy");
+                tracing::warn!(key, class = ?verdict.status, cause, detail, milliseconds, "plugin not healthy");
             }
         }
         if change.key_id {
@@ -150,7 +150,7 @@ impl Plugins {
             );
         }
         let last_key_id = history.last_key_id().map(str::to_owned);
-        Some(Report { key_number: socket.key_number.clone(), verdict, last_key_id, checked })
+        Some(ProbeReport { key_number: socket.key_number.clone(), health: verdict, last_key_id, checked })
     }
 }
 
@@ -180,9 +180,9 @@ async fn round_trip(plugin: &PluginClient, key_id: &str, timeout: Duration) -> R
     let start = Instant::now();
     let encrypted =
         plugin.encrypt(&text, &uid, timeout).await.map_err(|error| format!("Encrypt: {error}"))?;
-    round_trip::accept(&text, key_id, &encrypted).map_err(|error| error.to_string())?;
+    round_trip::check_encrypt_reply(&text, key_id, &encrypted).map_err(|error| error.to_string())?;
     let remaining = timeout.saturating_sub(start.elapsed());
     let decrypted =
         plugin.decrypt(&encrypted, &uid, remaining).await.map_err(|error| format!("Decrypt: {error}"))?;
-    round_trip::same(&text, &decrypted).map_err(|error| error.to_string())
+    round_trip::check_plaintext(&text, &decrypted).map_err(|error| error.to_string())
 }

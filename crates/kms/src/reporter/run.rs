@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use plan::kms::cadence;
-use plan::kms::pace::{Pace, Write};
-use plan::kms::publication::News;
+use plan::kms::pace::{CompletedWrite, WritePacer};
+use plan::kms::publication::ChangeDetector;
 use runtime::admin::Admin;
 use runtime::metrics::Metrics;
 use runtime::tasks::{Phase, Tasks};
@@ -78,7 +78,7 @@ fn log_settings(settings: &Settings) {
         ..
     } = settings;
     let sockets: Vec<String> = sockets.iter().map(|socket| socket.path.display().to_string()).collect();
-    let (_, kind) = publication.target.kind();
+    let (_, kind) = publication.target.api_version_and_kind();
     tracing::info!(
         ?sockets,
         interval = ?publication.interval,
@@ -150,35 +150,37 @@ async fn run_rounds(
     tokio::time::sleep(delay).await;
     let start = Instant::now();
     let mut publish_log = PublishLog::default();
-    let mut pace = Pace::new(interval, settings.publication.form.tells_interval());
-    let mut news = News::default();
+    let mut pace = WritePacer::new(interval, settings.publication.form.has_interval_field());
+    let mut news = ChangeDetector::default();
     loop {
         let round_start = Instant::now();
         let period = cadence::period(interval, fastrand::f64());
         tracing::debug!(seconds = period.as_secs_f64(), "starting round; next round due after this period");
         let (previous, mut reports) = tokio::join!(publisher.read_previous(), plugins.probe_all());
-        if pace.writes(news.is_in(&reports), start.elapsed()) {
+        if pace.should_write(news.has_changed(&reports), start.elapsed()) {
             let publish_start = Instant::now();
             let Published { outcome, retry_after } = match previous {
                 Ok(previous) => {
                     plugins.adopt_key_ids(&previous.key_ids, &mut reports);
-                    let options =
-                        PublishOptions { interval: pace.promise(), fail_on_conflict: pace.is_crowded() };
+                    let options = PublishOptions {
+                        interval: pace.max_interval(),
+                        fail_on_conflict: pace.is_overloaded(),
+                    };
                     publisher.publish(&reports, options).await
                 }
                 Err(outcome) => Published { outcome, retry_after: None },
             };
             let (end, writers) = (outcome.pace_end(), publisher.writers());
-            pace.wrote(
-                &Write { end, took: publish_start.elapsed(), writers, after: retry_after },
+            pace.record_write(
+                &CompletedWrite { outcome: end, took: publish_start.elapsed(), writers, retry_after },
                 start.elapsed(),
                 fastrand::f64(),
             );
             if outcome.is_stored() {
-                news.stored(&reports);
+                news.record_stored(&reports);
             }
             metrics.record_publish(&outcome);
-            metrics.set_promised_interval(pace.promise());
+            metrics.set_promised_interval(pace.max_interval());
             publish_log.log_outcome(&outcome);
             publish_log.log_pace(&pace, writers);
         } else {
@@ -215,12 +217,12 @@ impl PublishLog {
         }
     }
 
-    fn log_pace(&mut self, pace: &Pace, writers: usize) {
-        let crowded = pace.is_crowded();
+    fn log_pace(&mut self, pace: &WritePacer, writers: usize) {
+        let crowded = pace.is_overloaded();
         if std::mem::replace(&mut self.is_crowded, crowded) == crowded {
             return;
         }
-        let seconds = pace.promise().as_secs();
+        let seconds = pace.max_interval().as_secs();
         if crowded {
             tracing::warn!(
                 writers,

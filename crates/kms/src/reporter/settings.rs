@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plan::kms::publication::{Form, Publication, manager};
-use plan::kms::target::Target;
+use plan::kms::publication::{Publication, PublishFormat, field_manager};
+use plan::kms::target::ReportTarget;
 use runtime::settings::text::{duration_or_none, listen_address};
 use runtime::telemetry::Format;
 
@@ -121,7 +121,7 @@ fn validate(args: Args) -> Result<Settings, String> {
         read_timeout,
         write_timeout,
         deep_probe_interval,
-        manager: manager(&node, instance.as_deref().filter(|instance| !instance.is_empty())),
+        manager: field_manager(&node, instance.as_deref().filter(|instance| !instance.is_empty())),
         publication: Publication { target, name: target_name, form, node, interval },
         servers,
         admin: parse_admin_address(&metrics_bind_address)?,
@@ -176,31 +176,35 @@ fn is_subdomain(name: &str) -> bool {
 }
 
 /// Parses `--publish` and `--target`. If only one is set, it decides the other.
-fn parse_form_and_target(form: Option<&str>, target: Option<&str>) -> Result<(Form, Target), String> {
-    let names: Vec<&str> = Target::ALL.iter().map(|target| target.word()).collect();
+fn parse_form_and_target(
+    form: Option<&str>,
+    target: Option<&str>,
+) -> Result<(PublishFormat, ReportTarget), String> {
+    let names: Vec<&str> = ReportTarget::ALL.iter().map(|target| target.name()).collect();
     let target = target
         .map(|name| {
-            Target::ALL
+            ReportTarget::ALL
                 .into_iter()
-                .find(|target| target.word() == name)
+                .find(|target| target.name() == name)
                 .ok_or_else(|| format!("invalid --target {name:?}: expected one of {}", names.join(", ")))
         })
         .transpose()?;
     let form = match form {
-        None if target == Some(Target::KmsHealth) => Form::KmsHealth,
-        None | Some("condition") => Form::Condition,
-        Some("typed") => Form::Typed,
-        Some("kmshealth") => Form::KmsHealth,
+        None if target == Some(ReportTarget::KmsHealth) => PublishFormat::KmsHealth,
+        None | Some("condition") => PublishFormat::Condition,
+        Some("typed") => PublishFormat::Typed,
+        Some("kmshealth") => PublishFormat::KmsHealth,
         Some(other) => {
             return Err(format!("invalid --publish {other:?}: expected condition, typed or kmshealth"));
         }
     };
-    let default = if form == Form::KmsHealth { Target::KmsHealth } else { Target::KubeApiServer };
+    let default =
+        if form == PublishFormat::KmsHealth { ReportTarget::KmsHealth } else { ReportTarget::KubeApiServer };
     let target = target.unwrap_or(default);
-    if (form == Form::KmsHealth) != (target == Target::KmsHealth) {
+    if (form == PublishFormat::KmsHealth) != (target == ReportTarget::KmsHealth) {
         return Err(format!(
             "--publish does not support --target {}: kmshealth requires kmshealth, condition and typed require another target",
-            target.word()
+            target.name()
         ));
     }
     Ok((form, target))

@@ -10,7 +10,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use plan::kms::config_hash;
-use plan::kms::plugin::{Need, Source, of_kms};
+use plan::kms::plugin::{Need, Source, parse_kms_spec};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testbed::cluster::control_plane::User;
@@ -131,11 +131,11 @@ impl Fixture {
     /// Computes the hash of the configuration, as the requester of a check does.
     pub async fn config_hash(&self) -> Result<String, Error> {
         let config = self.all("config.openshift.io", "v1", "APIServer").get("cluster").await?;
-        let (kind, config) = of_kms(&config.data["spec"]["encryption"]["kms"], "test")?;
+        let (kind, config) = parse_kms_spec(&config.data["spec"]["encryption"]["kms"], "test")?;
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), CONFIG_NAMESPACE);
         let config_maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), CONFIG_NAMESPACE);
         let mut values: BTreeMap<String, BTreeMap<String, Vec<u8>>> = BTreeMap::new();
-        for Need { source, name, .. } in kind.needs(&config)? {
+        for Need { source, name, .. } in kind.required_objects(&config)? {
             let data = match source {
                 Source::Secret => {
                     let data = secrets.get(&name).await?.data.unwrap_or_default();

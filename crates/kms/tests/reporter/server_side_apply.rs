@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
-use plan::kms::publication::manager;
+use plan::kms::publication::field_manager;
 use serde_json::{Value, json};
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
@@ -37,7 +37,9 @@ pub async fn each_reporter_owns_only_its_reports(cx: Context) -> TestResult {
     let object = fixture.object("kubeapiserver").await?;
     let expected: BTreeMap<_, _> = nodes
         .iter()
-        .map(|node| (manager(node, None), vec![format!("k:{{\"keyID\":\"1\",\"nodeName\":\"{node}\"}}")]))
+        .map(|node| {
+            (field_manager(node, None), vec![format!("k:{{\"keyID\":\"1\",\"nodeName\":\"{node}\"}}")])
+        })
         .collect();
     assert_eq!(owned(&object), expected);
     Ok(())

@@ -5,7 +5,7 @@ use api::SeiNode;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::Resource;
 use kube::core::ObjectMeta;
-use plan::node::{Action, Doomed, Object, Refusal, SeenSet, Submission, World};
+use plan::node::{Action, Deletion, Object, Observed, ObservedStatefulSet, Submission, WriteFailure};
 use runtime::Key;
 use runtime::write::{self, Outcome, Writer, Written};
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub(super) struct Executor<'a> {
 impl Executor<'_> {
     /// Executes one action. After an error the observed state is unknown: the reconcile ends without a status write, and the
     /// next one observes everything again.
-    pub(super) async fn execute(&self, action: Action, observed: &mut World) -> Result<(), Error> {
+    pub(super) async fn execute(&self, action: Action, observed: &mut Observed) -> Result<(), Error> {
         match action {
             Action::Apply(object) => self.write(object, observed, false).await,
             Action::Create(object) => self.write(object, observed, true).await,
@@ -41,13 +41,13 @@ impl Executor<'_> {
                 let pending = || Submission::Unknown("waiting for the response of the sidecar".into());
                 // What was observed of the task before is outdated now.
                 observed.sidecar.task = Default::default();
-                observed.sidecar.submitted = Some((id, submission.unwrap_or_else(pending)));
+                observed.sidecar.submission = Some((id, submission.unwrap_or_else(pending)));
                 Ok(())
             }
         }
     }
 
-    async fn write(&self, object: Object, observed: &mut World, create: bool) -> Result<(), Error> {
+    async fn write(&self, object: Object, observed: &mut Observed, create: bool) -> Result<(), Error> {
         let stores = self.stores;
         let kind = object.kind();
         macro_rules! write_object {
@@ -67,7 +67,8 @@ impl Executor<'_> {
         }
         match &object {
             Object::StatefulSet(desired) => {
-                let convert = |set: StatefulSet| SeenSet::try_from(&set).map_err(write::Error::from);
+                let convert =
+                    |set: StatefulSet| ObservedStatefulSet::try_from(&set).map_err(write::Error::from);
                 write_object!(desired, observed.stateful_set, stores.stateful_sets, convert);
             }
             Object::Service(desired) => write_object!(desired, observed.service, stores.services, whole),
@@ -102,8 +103,8 @@ impl Executor<'_> {
         }
     }
 
-    fn record_in_sync<L: Resource<DynamicType = ()>>(&self, observed: &World, live: &L) {
-        observed.memo.found_as_wished(self.node, live);
+    fn record_in_sync<L: Resource<DynamicType = ()>>(&self, observed: &Observed, live: &L) {
+        observed.render_cache.record_in_sync(self.node, live);
     }
 
     /// Records the outcome of a write. Returns the object as it is stored now, if the API server returned it.
@@ -111,33 +112,33 @@ impl Executor<'_> {
         &self,
         kind: &'static str,
         outcome: Outcome<K>,
-        observed: &mut World,
+        observed: &mut Observed,
     ) -> Result<Option<K>, Error> {
         let failure = match outcome {
             Outcome::Applied(object) => return Ok(Some(object)),
             Outcome::Unchanged => return Ok(None),
-            Outcome::Conflict(reason) => Refusal::Conflict(reason),
-            Outcome::Rejected(reason) => Refusal::Rejected(reason),
-            Outcome::Forbidden(reason) | Outcome::Unavailable(reason) => Refusal::NotNow(reason),
+            Outcome::Conflict(reason) => WriteFailure::Conflict(reason),
+            Outcome::Rejected(reason) => WriteFailure::Rejected(reason),
+            Outcome::Forbidden(reason) | Outcome::Unavailable(reason) => WriteFailure::Transient(reason),
             Outcome::Stale(reason) | Outcome::Unknown(reason) => {
                 return Err(Error::OutdatedObject { kind, reason });
             }
             Outcome::Missing if kind == "Certificate" => {
-                Refusal::NotNow("the Certificate CRD is not installed: install cert-manager".into())
+                WriteFailure::Transient("the Certificate CRD is not installed: install cert-manager".into())
             }
             Outcome::Missing => {
                 let reason = "the object or its namespace does not exist".into();
                 return Err(Error::OutdatedObject { kind, reason });
             }
         };
-        observed.refused.insert(kind, failure);
+        observed.write_failures.insert(kind, failure);
         Ok(None)
     }
 
-    async fn delete(&self, deletion: Doomed, observed: &mut World) -> Result<(), Error> {
+    async fn delete(&self, deletion: Deletion, observed: &mut Observed) -> Result<(), Error> {
         let stores = self.stores;
         match deletion {
-            Doomed::Pod(pod) => {
+            Deletion::Pod(pod) => {
                 if self.delete_one("Pod", &*pod, &stores.pods, observed).await? {
                     let same = observed.pods.iter_mut().find(|other| other.metadata.uid == pod.metadata.uid);
                     if let Some(entry) = same {
@@ -145,17 +146,17 @@ impl Executor<'_> {
                     }
                 }
             }
-            Doomed::Service(service) => {
+            Deletion::Service(service) => {
                 if self.delete_one("Service", &*service, &stores.services, observed).await? {
                     observed.service = observed.service.take().map(terminating);
                 }
             }
-            Doomed::Job(job) => {
+            Deletion::Job(job) => {
                 if self.delete_one("Job", &*job, &stores.jobs, observed).await? {
                     observed.job = observed.job.take().map(terminating);
                 }
             }
-            Doomed::Certificate(certificate) => {
+            Deletion::Certificate(certificate) => {
                 let store = &stores.certificates.store;
                 if self.delete_one("Certificate", &*certificate, store, observed).await? {
                     observed.certificate = observed.certificate.take().map(terminating);
@@ -171,7 +172,7 @@ impl Executor<'_> {
         kind: &'static str,
         object: &K,
         store: &ObjectStore<K>,
-        observed: &mut World,
+        observed: &mut Observed,
     ) -> Result<bool, Error> {
         let outcome = self.writer.delete(object).await?;
         let is_deleted =

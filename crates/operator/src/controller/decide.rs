@@ -3,7 +3,7 @@
 use api::SeiNode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use plan::node::{Decision, Needs, World, decide, needs};
+use plan::node::{Decision, Observed, RequiredObservations, decide, required_observations};
 use runtime::Key;
 use runtime::write::Writer;
 
@@ -20,29 +20,29 @@ pub(super) async fn decide_and_act(
     writer: &Writer,
     key: &Key,
     node: &SeiNode,
-    observed: &mut World,
+    observed: &mut Observed,
 ) -> Result<Decision, Error> {
     let platform = &controller.platform;
     let plan_id = random_id();
     let mut status = node.status.clone().unwrap_or_default();
     let mut repairs = Vec::new();
-    let mut done = Needs::default();
+    let mut done = RequiredObservations::default();
     let executor = Executor { writer, stores: &controller.stores, sidecars: &controller.sidecars, key, node };
     for _ in 0..MAX_DECISIONS {
-        let required = needs(node, &status, platform, observed);
+        let required = required_observations(node, &status, platform, observed);
         observe_required(controller, key, &required, &done, observed).await?;
         let now = Time(Timestamp::now());
         let mut decision = decide(node, status, platform, observed, &now, &plan_id);
         let is_idle = decision.actions.is_empty();
         // Repairs have one message each, and other actions have none. A refused repair is not reported as done.
-        let mut messages = std::mem::take(&mut decision.repaired).into_iter();
+        let mut messages = std::mem::take(&mut decision.repairs).into_iter();
         for action in std::mem::take(&mut decision.actions) {
             let kind = action.kind();
             executor.execute(action, observed).await?;
-            repairs.extend(messages.next().filter(|_| !observed.refused.contains_key(kind)));
+            repairs.extend(messages.next().filter(|_| !observed.write_failures.contains_key(kind)));
         }
-        if is_idle && needs(node, &decision.status, platform, observed) == required {
-            decision.repaired = repairs;
+        if is_idle && required_observations(node, &decision.status, platform, observed) == required {
+            decision.repairs = repairs;
             return Ok(decision);
         }
         done = required;

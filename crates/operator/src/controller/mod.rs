@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kube::Client;
 use plan::Platform;
-use plan::node::Memo;
+use plan::node::RenderCache;
 use runtime::events::Events;
 use runtime::{Key, write};
 
@@ -70,12 +70,12 @@ pub(crate) struct Controller {
     secrets: SecretReader,
     events: Events,
     metrics: NodeMetrics,
-    render_caches: Mutex<HashMap<Key, Arc<Memo>>>,
+    render_caches: Mutex<HashMap<Key, Arc<RenderCache>>>,
 }
 
 impl Controller {
     /// Returns the render cache of a node.
-    fn render_cache(&self, key: &Key) -> Arc<Memo> {
+    fn render_cache(&self, key: &Key) -> Arc<RenderCache> {
         let mut caches = self.render_caches.lock().unwrap_or_else(PoisonError::into_inner);
         caches.entry(key.clone()).or_default().clone()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::SeiNode;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::Api;
-use plan::node::{Needs, SecretSight, Transport, World};
+use plan::node::{Observed, RequiredObservations, SecretSight, Transport};
 use runtime::Key;
 
 use super::{Controller, Error};
@@ -15,9 +15,9 @@ pub(super) async fn observe_objects(
     controller: &Controller,
     key: &Key,
     node: &SeiNode,
-) -> Result<World, Error> {
+) -> Result<Observed, Error> {
     let mut observed = controller.stores.observe(&controller.client, node).await?;
-    observed.memo = controller.render_cache(key);
+    observed.render_cache = controller.render_cache(key);
     Ok(observed)
 }
 
@@ -26,16 +26,16 @@ pub(super) async fn observe_objects(
 pub(super) async fn observe_required(
     controller: &Controller,
     key: &Key,
-    required: &Needs,
-    done: &Needs,
-    observed: &mut World,
+    required: &RequiredObservations,
+    done: &RequiredObservations,
+    observed: &mut Observed,
 ) -> Result<(), Error> {
     let Controller { sidecars, secrets, client, .. } = controller;
     for name in required.secrets.difference(&done.secrets) {
         let secret = secrets.get(&key.namespace, name).await;
         observed.secrets.insert(name.clone(), secret);
     }
-    if required.volume_of.is_some() && required.volume_of != done.volume_of {
+    if required.volume_of_claim.is_some() && required.volume_of_claim != done.volume_of_claim {
         let name = observed.claim.as_deref().and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
         observed.volume = match name {
             Some(name) => Api::<PersistentVolume>::all(client.clone()).get_opt(&name).await?.map(Arc::new),
@@ -55,14 +55,14 @@ pub(super) async fn observe_required(
         let secret = tls_secret(to, observed);
         observed.sidecar.task = (id.clone(), sidecars.get_task(key, to, secret.as_ref(), id).await);
     }
-    if let Some(to) = required.served.as_ref().filter(|_| required.served != done.served) {
+    if let Some(to) = required.serving.as_ref().filter(|_| required.serving != done.serving) {
         let secret = tls_secret(to, observed);
-        observed.sidecar.served = sidecars.probe_serving(key, to, secret.as_ref()).await;
+        observed.sidecar.serving = sidecars.probe_serving(key, to, secret.as_ref()).await;
     }
     Ok(())
 }
 
 /// Returns the Secret that the certificate of a sidecar is verified against.
-pub(super) fn tls_secret(to: &Transport, observed: &World) -> Option<SecretSight> {
+pub(super) fn tls_secret(to: &Transport, observed: &Observed) -> Option<SecretSight> {
     to.secret.as_ref().and_then(|name| observed.secrets.get(name).cloned())
 }

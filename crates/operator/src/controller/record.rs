@@ -9,7 +9,7 @@ use api::note::{Note, Tone};
 use api::sei_node::{PlanPhase, SeiNodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use plan::node::{Decision, notes};
+use plan::node::{Decision, transition_events};
 use runtime::write::{Outcome, Writer};
 
 use super::reconcile::{Next, STALE_REQUEUE};
@@ -23,14 +23,14 @@ pub(super) async fn record(
     decision: Decision,
 ) -> Result<Next, Error> {
     // Before the status write: most repairs do not change the status.
-    emit_repairs(controller, node, &decision.repaired);
-    if decision.drop_finalizer {
+    emit_repairs(controller, node, &decision.repairs);
+    if decision.remove_finalizer {
         return remove_finalizer(writer, node).await;
     }
     let status = decision.status;
     let stored = match writer.pass(&**node).record(&status).await? {
         Outcome::Unchanged => {
-            let after = decision.look_again.map(|after| after.max(STALE_REQUEUE));
+            let after = decision.requeue_after.map(|after| after.max(STALE_REQUEUE));
             let is_active = status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Active);
             return Ok(if is_active { Next::Requeue(after) } else { Next::Converged(after) });
         }
@@ -52,10 +52,10 @@ pub(super) async fn record(
         "status updated"
     );
     emit_transitions(controller, &stored, node.status.as_ref());
-    if decision.look_again == Some(Duration::ZERO) {
+    if decision.requeue_after == Some(Duration::ZERO) {
         return Ok(Next::Continue(stored));
     }
-    Ok(Next::Requeue(decision.look_again))
+    Ok(Next::Requeue(decision.requeue_after))
 }
 
 async fn remove_finalizer(writer: &Writer, node: &SeiNode) -> Result<Next, Error> {
@@ -75,7 +75,7 @@ async fn remove_finalizer(writer: &Writer, node: &SeiNode) -> Result<Next, Error
 fn emit_transitions(controller: &Controller, node: &SeiNode, previous: Option<&SeiNodeStatus>) {
     let none = SeiNodeStatus::default();
     let (before, after) = (previous.unwrap_or(&none), node.status.as_ref().unwrap_or(&none));
-    controller.events.send(node, &notes(node, before, after));
+    controller.events.send(node, &transition_events(node, before, after));
     controller.metrics.record_status_change(node, before, after, &Time(Timestamp::now()));
 }
 

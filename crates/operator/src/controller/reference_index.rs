@@ -80,14 +80,15 @@ impl ReferenceIndex {
 
 impl References {
     fn from_node(node: &SeiNode) -> Self {
-        let keys = plan::node::Kind::of(&node.spec).map(plan::node::Kind::keys).unwrap_or_default();
+        let keys =
+            plan::node::NodeKind::from_spec(&node.spec).map(plan::node::NodeKind::keys).unwrap_or_default();
         let keyring = keys.operator_keyring.as_ref();
         let secrets = [
             keyring.map(|keyring| keyring.secret_name.clone()),
             keyring.map(|keyring| keyring.passphrase_secret_ref.secret_name.clone()),
             keys.signing_key.clone(),
             keys.node_key.clone(),
-            plan::node::tls(node).secret_name,
+            plan::node::desired_tls(node).secret_name,
         ];
         let import = node.spec.data_volume.as_ref().and_then(|volume| volume.import.as_ref());
         Self {

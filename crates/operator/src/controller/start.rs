@@ -14,7 +14,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
-use plan::node::{SeenPod, SeenSet};
+use plan::node::{ObservedPod, ObservedStatefulSet};
 use runtime::admin::Admin;
 use runtime::events::Events;
 use runtime::lease::{Campaign, Claim, Leadership};
@@ -91,8 +91,8 @@ impl Builder<'_> {
             move |visit: &mut dyn FnMut(&SeiNode)| caches.iter().for_each(|cache| cache.each(&mut *visit))
         };
         let stores = ObjectStores {
-            stateful_sets: self.watch_owned::<SeenSet>(queue, |_| {})?,
-            pods: self.watch_owned(queue, SeenPod::forget_readiness)?,
+            stateful_sets: self.watch_owned::<ObservedStatefulSet>(queue, |_| {})?,
+            pods: self.watch_owned(queue, ObservedPod::drop_readiness_conditions)?,
             services: self.watch_owned::<Service>(queue, |_| {})?,
             config_maps: self.watch_owned::<ConfigMap>(queue, |_| {})?,
             network_policies: self.watch_owned::<NetworkPolicy>(queue, |_| {})?,
@@ -264,8 +264,8 @@ trait Watched:
 }
 
 impl Watched for SeiNode {}
-impl Watched for SeenSet {}
-impl Watched for SeenPod {}
+impl Watched for ObservedStatefulSet {}
+impl Watched for ObservedPod {}
 impl Watched for Service {}
 impl Watched for ConfigMap {}
 impl Watched for NetworkPolicy {}

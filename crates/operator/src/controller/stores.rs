@@ -11,7 +11,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{Client, ResourceExt};
-use plan::node::{SeenPod, SeenSet, World};
+use plan::node::{Observed, ObservedPod, ObservedStatefulSet};
 use runtime::Key;
 use tokio::sync::watch;
 
@@ -24,8 +24,8 @@ const JOB_NAME_PREFIX: usize = 50;
 /// The stores of all watched kinds.
 pub(super) struct ObjectStores {
     pub(super) nodes: ObjectStore<SeiNode>,
-    pub(super) stateful_sets: ObjectStore<SeenSet>,
-    pub(super) pods: ObjectStore<SeenPod>,
+    pub(super) stateful_sets: ObjectStore<ObservedStatefulSet>,
+    pub(super) pods: ObjectStore<ObservedPod>,
     pub(super) services: ObjectStore<Service>,
     pub(super) config_maps: ObjectStore<ConfigMap>,
     pub(super) network_policies: ObjectStore<NetworkPolicy>,
@@ -89,9 +89,9 @@ impl ObjectStores {
     }
 
     /// Returns the watched objects that belong to a node.
-    pub(super) async fn observe(&self, client: &Client, node: &SeiNode) -> kube::Result<World> {
+    pub(super) async fn observe(&self, client: &Client, node: &SeiNode) -> kube::Result<Observed> {
         let keys = ObjectKeys::for_node(node);
-        Ok(World {
+        Ok(Observed {
             stateful_set: self.stateful_sets.get(client, &keys.node).await?,
             pods: self.pods_of(client, node, &keys).await?,
             service: self.services.get(client, &keys.node).await?,
@@ -101,7 +101,7 @@ impl ObjectStores {
             certificate: self.certificates.store.get(client, &keys.certificate).await?,
             job: self.jobs.get(client, &keys.job).await?,
             label_peers: self.label_peers(node, &keys.node),
-            ..World::default()
+            ..Observed::default()
         })
     }
 
@@ -125,10 +125,10 @@ impl ObjectStores {
         client: &Client,
         node: &SeiNode,
         keys: &ObjectKeys,
-    ) -> kube::Result<Vec<Arc<SeenPod>>> {
-        let mut pods: Vec<Arc<SeenPod>> = self.pods.get(client, &keys.pod).await?.into_iter().collect();
+    ) -> kube::Result<Vec<Arc<ObservedPod>>> {
+        let mut pods: Vec<Arc<ObservedPod>> = self.pods.get(client, &keys.pod).await?.into_iter().collect();
         if has_bootstrap_plan(node.status.as_ref()) {
-            let is_bootstrap_pod = |pod: &Arc<SeenPod>| {
+            let is_bootstrap_pod = |pod: &Arc<ObservedPod>| {
                 let labels = pod.labels();
                 labels.get(label::NODE) == Some(&keys.node.name)
                     && labels.get(label::COMPONENT).map(String::as_str) == Some(role::BOOTSTRAP_COMPONENT)

@@ -170,7 +170,7 @@ fn registered_metrics_match_their_descriptions() {
         &at("2026-05-18T10:00:07Z"),
     );
     node_metrics.record_probe("sei", &Health::NotReady);
-    node_metrics.record_probe("sei", &Health::Unasked);
+    node_metrics.record_probe("sei", &Health::Unknown);
     node_metrics.record_reconcile_error("sei");
 
     let text = metrics.text();

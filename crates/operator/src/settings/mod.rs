@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use api::names::lease::OPERATOR as LEASE;
-use plan::platform::{Bucket, Client, Endpoint, ObjectStore, Platform, Resources, Storage};
+use plan::platform::{Bucket, Endpoint, ObjectStore, Platform, Resources, SidecarClient, Storage};
 use runtime::client::Access;
 use runtime::settings::text::{boolean, count, listen_address, name, namespace};
 use runtime::settings::{self, Check, Problems, given};
@@ -134,7 +134,7 @@ fn own_namespace(check: &mut Check, process: &ProcessArgs) -> String {
 fn platform(
     check: &mut Check,
     args: PlatformArgs,
-    sidecar_clients: Vec<Client>,
+    sidecar_clients: Vec<SidecarClient>,
     proxy_token_audience: Option<String>,
 ) -> Platform {
     macro_rules! text {
@@ -214,9 +214,9 @@ fn clients(
     process: &ProcessArgs,
     sidecar: &SidecarArgs,
     own_namespace: &str,
-) -> Vec<Client> {
+) -> Vec<SidecarClient> {
     let labels = check.optional(setting!(process.pod_labels), parse::labels).unwrap_or_default();
-    let mut clients = vec![Client { namespace: own_namespace.to_owned(), labels }];
+    let mut clients = vec![SidecarClient { namespace: own_namespace.to_owned(), labels }];
     clients.extend(check.each(setting!(sidecar.sidecar_clients), parse::client));
     clients
 }

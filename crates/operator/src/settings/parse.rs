@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::platform::Client;
+use plan::platform::SidecarClient;
 use plan::quantity::{Quantity, canonical};
 use runtime::settings::text::namespace;
 
@@ -32,12 +32,12 @@ pub(super) fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
 }
 
 /// Parses a selector of pods: `namespace` or `namespace:key=value,...`.
-pub(super) fn client(text: &str) -> Result<Client, String> {
+pub(super) fn client(text: &str) -> Result<SidecarClient, String> {
     let (name, labels) = match text.split_once(':') {
         Some((name, selector)) => (name, labels(selector)?),
         None => (text, BTreeMap::new()),
     };
-    Ok(Client { namespace: namespace(name)?, labels })
+    Ok(SidecarClient { namespace: namespace(name)?, labels })
 }
 
 /// Parses a token audience. The proxy takes a list: a value that it would split, or read as empty, is rejected.
@@ -87,10 +87,13 @@ mod tests {
 
     #[test]
     fn client_is_a_namespace_with_optional_labels() {
-        assert_eq!(client("ops").unwrap(), Client { namespace: "ops".into(), labels: BTreeMap::new() });
+        assert_eq!(
+            client("ops").unwrap(),
+            SidecarClient { namespace: "ops".into(), labels: BTreeMap::new() }
+        );
         let labels =
             BTreeMap::from([("app".to_owned(), "x".to_owned()), ("sei.io/a".to_owned(), String::new())]);
-        assert_eq!(client("ops:app=x,sei.io/a=").unwrap(), Client { namespace: "ops".into(), labels });
+        assert_eq!(client("ops:app=x,sei.io/a=").unwrap(), SidecarClient { namespace: "ops".into(), labels });
         for invalid in ["", "Ops", "ops:", "ops:app", "ops:=x", "ops:a/b/c=d", "ops:a=b c", "-a", "ops:-a=b"]
         {
             assert!(client(invalid).is_err(), "{invalid:?}");

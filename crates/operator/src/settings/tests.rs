@@ -51,7 +51,7 @@ fn required_settings_are_sufficient() {
     let settings = settings(&[], &[]).unwrap();
     assert_eq!(settings.platform.storage, Storage { class: "gp3-10k-750".into(), size: "2000Gi".into() });
     assert_eq!(settings.platform.resources_archive.memory, "448Gi");
-    let own = Client { namespace: "sei-system".into(), labels: [].into() };
+    let own = SidecarClient { namespace: "sei-system".into(), labels: [].into() };
     assert_eq!(settings.platform.sidecar_clients, [own], "the operator's pod is allowed");
     assert_eq!(
         settings.admin.iter().map(ToString::to_string).collect::<Vec<_>>(),

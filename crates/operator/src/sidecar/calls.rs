@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api::names::object;
 use api::sidecar_wire::TaskRequest;
-use plan::node::{Health, Served, Submission, TaskSight};
+use plan::node::{Health, ServingObservation, Submission, TaskObservation};
 use runtime::Key;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
@@ -63,9 +63,9 @@ impl Call {
 #[derive(Clone, Debug)]
 pub(super) enum CallResult {
     Health(Health),
-    Task(TaskSight),
+    Task(TaskObservation),
     Submission(Submission),
-    Serving(Served),
+    Serving(ServingObservation),
 }
 
 /// A node, and the kind of call: the key of an entry.

@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Response, client::conn::TrySendError};
-use plan::node::{Health, SecretSight, Served, Submission, TaskSight, Transport};
+use plan::node::{Health, SecretSight, ServingObservation, Submission, TaskObservation, Transport};
 use runtime::Key;
 use tokio::time::{Instant, timeout};
 
@@ -118,18 +118,18 @@ impl Client {
     }
 
     /// Reads the state of a task.
-    pub(super) async fn get_task(&self, to: &Endpoint, id: &str) -> TaskSight {
+    pub(super) async fn get_task(&self, to: &Endpoint, id: &str) -> TaskObservation {
         let path = format!("{}/{id}", path::TASKS);
-        let unreachable = |error: CallError| TaskSight::Unreachable(error.to_string());
+        let unreachable = |error: CallError| TaskObservation::Unreachable(error.to_string());
         match self.send(to, RequestSpec::get(&path, GET_TIMEOUT)).await {
             Ok(SidecarResponse { status: StatusCode::OK, body, .. }) => match parse_task(&body, id) {
-                Some(result) => TaskSight::Found(Box::new(result)),
+                Some(result) => TaskObservation::Found(Box::new(result)),
                 None => unreachable(CallError::MalformedResponse),
             },
             Ok(SidecarResponse { status: StatusCode::NOT_FOUND, body, .. }) => {
                 // Only a sidecar returns 404 with a JSON body. Another server must not make a task look lost.
                 match serde_json::from_slice::<ErrorBody>(&body) {
-                    Ok(_) => TaskSight::NotFound,
+                    Ok(_) => TaskObservation::NotFound,
                     Err(_) => unreachable(CallError::Status(StatusCode::NOT_FOUND.as_u16())),
                 }
             }
@@ -161,7 +161,7 @@ impl Client {
             }) => {
                 let accepted = serde_json::from_slice::<SubmittedTask>(&body).ok();
                 match accepted.filter(|accepted| task.id.as_ref().is_none_or(|id| *id == accepted.id)) {
-                    Some(_) => Submission::Taken,
+                    Some(_) => Submission::Accepted,
                     None => unknown(CallError::MalformedResponse),
                 }
             }
@@ -184,16 +184,16 @@ impl Client {
 
     /// Probes the scheme and the certificate that the sidecar serves. Always uses a new connection: an existing one shows
     /// what was served when it was opened.
-    pub(super) async fn probe_serving(&self, to: &Endpoint) -> Served {
+    pub(super) async fn probe_serving(&self, to: &Endpoint) -> ServingObservation {
         let request = RequestSpec { reuse: false, ..RequestSpec::get(path::HEALTHZ, HEALTH_TIMEOUT) };
         match (self.send(to, request).await, &to.tls) {
             // The response of a TLS server to a plain HTTP request.
             (Ok(SidecarResponse { status: StatusCode::BAD_REQUEST, .. }), None) => {
-                Served::Otherwise(CallError::NotPlainHttp.to_string())
+                ServingObservation::Mismatch(CallError::NotPlainHttp.to_string())
             }
-            (Ok(_), None) => Served::As(Scheme::Http, None),
-            (Ok(response), Some(_)) => Served::As(Scheme::Https, response.certificate),
-            (Err(error), _) => Served::Otherwise(error.to_string()),
+            (Ok(_), None) => ServingObservation::Serving(Scheme::Http, None),
+            (Ok(response), Some(_)) => ServingObservation::Serving(Scheme::Https, response.certificate),
+            (Err(error), _) => ServingObservation::Mismatch(error.to_string()),
         }
     }
 

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use api::sidecar_wire::TaskRequest;
-use plan::node::{Health, SecretSight, Served, Submission, TaskSight, Transport};
+use plan::node::{Health, SecretSight, ServingObservation, Submission, TaskObservation, Transport};
 use runtime::Key;
 
 use self::calls::{Call, CallResult, Calls};
@@ -38,7 +38,7 @@ impl Sidecars {
     pub async fn probe_health(&self, node: &Key, to: &Transport, secret: Option<&SecretSight>) -> Health {
         match self.call(node, to, secret, Call::ProbeHealth).await {
             Ok(Some(CallResult::Health(health))) => health,
-            Ok(_) => Health::Unasked,
+            Ok(_) => Health::Unknown,
             Err(error) => Health::Unreachable(error.to_string()),
         }
     }
@@ -50,13 +50,13 @@ impl Sidecars {
         to: &Transport,
         secret: Option<&SecretSight>,
         id: &str,
-    ) -> TaskSight {
+    ) -> TaskObservation {
         let task = match self.call(node, to, secret, Call::GetTask(id.to_owned())).await {
             Ok(Some(CallResult::Task(task))) => task,
-            Ok(_) => TaskSight::Unasked,
-            Err(error) => TaskSight::Unreachable(error.to_string()),
+            Ok(_) => TaskObservation::Unknown,
+            Err(error) => TaskObservation::Unreachable(error.to_string()),
         };
-        if let TaskSight::Found(_) = task {
+        if let TaskObservation::Found(_) = task {
             self.calls.discard_submission(node, id);
         }
         task
@@ -80,11 +80,16 @@ impl Sidecars {
 
     /// Probes whether a node's sidecar serves as the transport says. Returns [`Served::Unasked`] while the response is
     /// pending.
-    pub async fn probe_serving(&self, node: &Key, to: &Transport, secret: Option<&SecretSight>) -> Served {
+    pub async fn probe_serving(
+        &self,
+        node: &Key,
+        to: &Transport,
+        secret: Option<&SecretSight>,
+    ) -> ServingObservation {
         match self.call(node, to, secret, Call::ProbeServing).await {
             Ok(Some(CallResult::Serving(serving))) => serving,
-            Ok(_) => Served::Unasked,
-            Err(error) => Served::Otherwise(error.to_string()),
+            Ok(_) => ServingObservation::Unknown,
+            Err(error) => ServingObservation::Mismatch(error.to_string()),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use api::sidecar_wire::TaskRequest;
-use plan::node::{Health, Submission, TaskSight};
+use plan::node::{Health, Submission, TaskObservation};
 use runtime::Key;
 use serde_json::json;
 use testbed::harness::wait;
@@ -42,7 +42,7 @@ pub async fn slow_response_does_not_block_and_wakes_node(_: Context) -> TestResu
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(None));
     let begin = Instant::now();
-    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unasked);
+    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unknown);
     assert!(begin.elapsed() < ONE_CALL, "{:?}", begin.elapsed());
     caller.wait_woken(1).await?;
     assert_eq!(caller.woken(), std::slice::from_ref(&node));
@@ -56,7 +56,7 @@ pub async fn slow_response_does_not_block_and_wakes_node(_: Context) -> TestResu
         caller.sidecars.probe_health(&node, &to, None),
         caller.sidecars.get_task(&node, &to, None, "7a000000-0000-4000-8000-000000000000"),
     );
-    assert_eq!((health, task), (Health::Unasked, TaskSight::Unasked));
+    assert_eq!((health, task), (Health::Unknown, TaskObservation::Unknown));
     caller.wait_woken(3).await?;
     Ok(())
 }
@@ -70,11 +70,11 @@ pub async fn slow_submission_is_sent_once(_: Context) -> TestResult {
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(None));
     for _ in 0..3 {
-        assert_eq!(caller.sidecars.get_task(&node, &to, None, "x").await, TaskSight::NotFound);
+        assert_eq!(caller.sidecars.get_task(&node, &to, None, "x").await, TaskObservation::NotFound);
         assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x")).await, None);
     }
     caller.wait_woken(1).await?;
-    assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x")).await, Some(Submission::Taken));
+    assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x")).await, Some(Submission::Accepted));
     let submissions = |server: &Server| server.requests().iter().filter(|one| one.method == "POST").count();
     assert_eq!(submissions(&server), 1);
 
@@ -88,7 +88,7 @@ pub async fn slow_submission_is_sent_once(_: Context) -> TestResult {
         _ => reply(200, failed.to_string()),
     });
     let task_state = caller.sidecars.get_task(&node, &to, None, "x").await;
-    assert!(matches!(task_state, TaskSight::Found(_)), "{task_state:?}");
+    assert!(matches!(task_state, TaskObservation::Found(_)), "{task_state:?}");
     let again = caller.sidecars.submit_task(&node, &to, None, &task("x")).await;
     assert_eq!((again, submissions(&server)), (Some(Submission::Rejected("no".into())), 3));
     Ok(())
@@ -102,15 +102,15 @@ pub async fn call_for_another_task_replaces_previous(_: Context) -> TestResult {
     });
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(None));
-    assert_eq!(caller.sidecars.get_task(&node, &to, None, "one").await, TaskSight::Unasked);
-    assert_eq!(caller.sidecars.get_task(&node, &to, None, "two").await, TaskSight::NotFound);
+    assert_eq!(caller.sidecars.get_task(&node, &to, None, "one").await, TaskObservation::Unknown);
+    assert_eq!(caller.sidecars.get_task(&node, &to, None, "two").await, TaskObservation::NotFound);
     // The same task of a pod at another address is another call, too.
-    assert_eq!(caller.sidecars.get_task(&node, &to, None, "one").await, TaskSight::Unasked);
+    assert_eq!(caller.sidecars.get_task(&node, &to, None, "one").await, TaskObservation::Unknown);
     let mut other_pod = to.clone();
     other_pod.address = Some("127.0.0.2".into());
     server.respond_with(|_| reply(404, json!({ "error": "task not found" }).to_string()));
     let task = caller.sidecars.get_task(&node, &other_pod, None, "one").await;
-    assert_eq!(task, TaskSight::Unreachable("the sidecar refused the connection".into()));
+    assert_eq!(task, TaskObservation::Unreachable("the sidecar refused the connection".into()));
     assert_eq!(caller.sidecars.call_count(), 0);
     wait::throughout("no wake-up for replaced calls", SLOW, || async {
         if caller.woken().is_empty() { Ok(()) } else { Err(format!("{:?}", caller.woken())) }
@@ -125,7 +125,7 @@ pub async fn hanging_sidecar_times_out(_: Context) -> TestResult {
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(None));
     let begin = Instant::now();
-    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unasked);
+    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unknown);
     caller.wait_woken(1).await?;
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     let health = caller.sidecars.probe_health(&node, &to, None).await;
@@ -134,7 +134,7 @@ pub async fn hanging_sidecar_times_out(_: Context) -> TestResult {
     // A server that accepts connections and never responds.
     let silent = std::net::TcpListener::bind(("127.0.0.1", 0))?;
     let caller = Caller::at(silent.local_addr()?);
-    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unasked);
+    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unknown);
     caller.wait_woken(1).await?;
     let health = caller.sidecars.probe_health(&node, &to, None).await;
     assert_eq!(health, Health::Unreachable("the sidecar did not respond within 2 s".into()));
@@ -154,7 +154,7 @@ pub async fn concurrent_calls_are_bounded(_: Context) -> TestResult {
         calls.spawn(async move { sidecars.probe_health(&key, &to, None).await });
     }
     let results = calls.join_all().await;
-    assert!(results.iter().all(|health| *health == Health::Unasked), "no call blocked its reconcile");
+    assert!(results.iter().all(|health| *health == Health::Unknown), "no call blocked its reconcile");
     wait_requests(&server, MAX_CONCURRENT).await?;
     if caller.woken().is_empty() {
         assert_eq!(server.requests().len(), MAX_CONCURRENT, "the others are queued");
@@ -169,7 +169,7 @@ pub async fn deleted_node_leaves_no_calls(_: Context) -> TestResult {
     server.respond_with(|_| slow_reply(200, ""));
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(None));
-    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unasked);
+    assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unknown);
     assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x")).await, None);
     wait_requests(&server, 2).await?;
     assert_eq!(caller.sidecars.call_count(), 2);

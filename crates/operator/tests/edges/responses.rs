@@ -4,7 +4,7 @@ use std::fs;
 
 use api::names::object;
 use api::sidecar_wire::{TaskRequest, TaskState};
-use plan::node::{Health, Submission, TaskSight};
+use plan::node::{Health, Submission, TaskObservation};
 use serde_json::json;
 use testbed::{Context, TestResult};
 
@@ -49,9 +49,9 @@ pub async fn response_mapping_is_stable(_: Context) -> TestResult {
         }
     }
 
-    let unreachable = |reason: &str| TaskSight::Unreachable(reason.into());
+    let unreachable = |reason: &str| TaskObservation::Unreachable(reason.into());
     for (code, body, expected) in [
-        (404, error("task not found"), TaskSight::NotFound),
+        (404, error("task not found"), TaskObservation::NotFound),
         (404, "404 page not found".into(), unreachable("the sidecar returned status 404")),
         (200, "{}".into(), unreachable(malformed)),
         (200, result("another", ""), unreachable(malformed)),
@@ -64,7 +64,7 @@ pub async fn response_mapping_is_stable(_: Context) -> TestResult {
         }
     }
     server.respond_with(|_| reply(200, result(ID, &"no ".repeat(10_000))));
-    let TaskSight::Found(found) = sidecars.get_task(&node, &to, None, ID).await else {
+    let TaskObservation::Found(found) = sidecars.get_task(&node, &to, None, ID).await else {
         return Err("the task was not found".into());
     };
     assert_eq!((found.status, found.run), (TaskState::Failed, 2));
@@ -74,8 +74,8 @@ pub async fn response_mapping_is_stable(_: Context) -> TestResult {
     let rejected = |reason: &str| Submission::Rejected(reason.into());
     let unknown = |reason: &str| Submission::Unknown(reason.into());
     for (code, body, expected) in [
-        (201, json!({ "id": ID }).to_string(), Submission::Taken),
-        (202, json!({ "id": ID }).to_string(), Submission::Taken),
+        (201, json!({ "id": ID }).to_string(), Submission::Accepted),
+        (202, json!({ "id": ID }).to_string(), Submission::Accepted),
         (201, json!({ "id": "another" }).to_string(), unknown(malformed)),
         (201, String::new(), unknown(malformed)),
         (400, error("unknown mode: turbo"), rejected("unknown mode: turbo")),
@@ -133,7 +133,7 @@ pub async fn closed_idle_connection_is_replaced(_: Context) -> TestResult {
         server.respond_with(|_| reply(404, json!({ "error": "task not found" }).to_string()));
         assert_eq!(
             caller.sidecars.get_task(&node, &to, None, ID).await,
-            TaskSight::NotFound,
+            TaskObservation::NotFound,
             "round {round}"
         );
         server.close_connections().await;
@@ -191,6 +191,6 @@ pub async fn refused_connection_and_missing_pod_ip_are_unreachable(_: Context) -
     let mut without_ip = transport(None);
     without_ip.address = None;
     let task = caller.sidecars.get_task(&node, &without_ip, None, ID).await;
-    assert_eq!(task, TaskSight::Unreachable("the pod has no IP address yet".into()));
+    assert_eq!(task, TaskObservation::Unreachable("the pod has no IP address yet".into()));
     Ok(())
 }

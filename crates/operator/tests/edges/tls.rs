@@ -1,7 +1,7 @@
 //! Verification of sidecar certificates.
 
 use api::sei_node::Scheme;
-use plan::node::{Health, SecretSight, Served};
+use plan::node::{Health, SecretSight, ServingObservation};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
@@ -17,12 +17,12 @@ fn sha256(identity: &Identity) -> String {
     Sha256::digest(&certificate).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn serving(identity: &Identity) -> Served {
-    Served::As(Scheme::Https, Some(sha256(identity)))
+fn serving(identity: &Identity) -> ServingObservation {
+    ServingObservation::Serving(Scheme::Https, Some(sha256(identity)))
 }
 
-fn mismatch(reason: &str) -> Served {
-    Served::Otherwise(reason.into())
+fn mismatch(reason: &str) -> ServingObservation {
+    ServingObservation::Mismatch(reason.into())
 }
 
 const UNTRUSTED: &str = "the sidecar's certificate does not match Secret a-sidecar-tls";
@@ -98,7 +98,7 @@ pub async fn previous_certificate_is_accepted_until_renewal_is_served(_: Context
     assert_eq!(caller.sidecars.probe_health(&node, &to, Some(&before)).await, Health::Ready);
     // The Secret is renewed, or deleted and created again; the pod still serves the old certificate.
     let missing = caller.sidecars.probe_serving(&node, &to, Some(&SecretSight::Missing)).await;
-    assert!(matches!(missing, Served::Otherwise(_)), "{missing:?}");
+    assert!(matches!(missing, ServingObservation::Mismatch(_)), "{missing:?}");
     for _ in 0..2 {
         assert_eq!(caller.sidecars.probe_health(&node, &to, Some(&after)).await, Health::Ready);
         assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&after)).await, serving(&old));
@@ -131,14 +131,17 @@ pub async fn serving_probe_detects_scheme_and_certificate(_: Context) -> TestRes
     let (plain, tls) = (transport(None), transport(Some(SECRET)));
     let trusted = secret(&ours, Some(&ca));
     server.respond_with(|_| reply(503, ""));
-    assert_eq!(caller.sidecars.probe_serving(&node, &plain, None).await, Served::As(Scheme::Http, None));
+    assert_eq!(
+        caller.sidecars.probe_serving(&node, &plain, None).await,
+        ServingObservation::Serving(Scheme::Http, None)
+    );
     let probed = caller.sidecars.probe_serving(&node, &tls, Some(&trusted)).await;
     assert_eq!(probed, mismatch("TLS handshake with the sidecar failed"));
 
     server.set_identity(Some(ours.clone()));
     assert_eq!(caller.sidecars.probe_serving(&node, &tls, Some(&trusted)).await, serving(&ours));
     let probed = caller.sidecars.probe_serving(&node, &plain, None).await;
-    assert!(matches!(probed, Served::Otherwise(_)), "{probed:?}");
+    assert!(matches!(probed, ServingObservation::Mismatch(_)), "{probed:?}");
 
     // The response of a Go TLS server to a plain HTTP request.
     server.set_identity(None);

@@ -8,7 +8,7 @@ use api::kms::{Cause, RpcCode};
 
 /// Response to Status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StatusAnswer {
+pub struct StatusReply {
     /// KMS API version.
     pub version: String,
     /// "ok" or an error description.
@@ -19,7 +19,7 @@ pub struct StatusAnswer {
 
 /// Response to Encrypt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Encrypted {
+pub struct EncryptReply {
     /// Ciphertext.
     pub ciphertext: Vec<u8>,
     /// ID of the KMS key that encrypted the data.
@@ -30,13 +30,13 @@ pub struct Encrypted {
 
 /// Failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum CallError {
     /// The socket does not exist.
     SocketMissing,
     /// No permission to open the socket.
     PermissionDenied,
     /// Connection refused, with the reason.
-    NotTaken(String),
+    ConnectionRefused(String),
     /// The peer does not speak gRPC, with the observed behavior.
     Protocol(String),
     /// No response within this time after the connection was accepted.
@@ -52,14 +52,14 @@ pub enum Failure {
     Empty,
 }
 
-impl Failure {
+impl CallError {
     /// Returns the cause for reports.
     #[must_use]
     pub fn cause(&self) -> Cause {
         match self {
             Self::SocketMissing => Cause::SocketMissing,
             Self::PermissionDenied => Cause::PermissionDenied,
-            Self::NotTaken(_) => Cause::ConnectionRefused,
+            Self::ConnectionRefused(_) => Cause::ConnectionRefused,
             Self::Protocol(_) => Cause::ProtocolError,
             Self::Timeout(_) => Cause::Timeout,
             Self::Rpc { code, .. } => Cause::RpcError(*code),
@@ -68,12 +68,12 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SocketMissing => f.write_str("socket does not exist"),
             Self::PermissionDenied => f.write_str("permission denied on socket"),
-            Self::NotTaken(why) => write!(f, "connection refused ({why})"),
+            Self::ConnectionRefused(why) => write!(f, "connection refused ({why})"),
             Self::Protocol(what) => write!(f, "not a gRPC response: {what}"),
             Self::Timeout(limit) => write!(f, "no response within {limit:?}"),
             Self::Rpc { message, .. } if message.is_empty() => f.write_str("the plugin gave no reason"),

@@ -5,61 +5,61 @@ use std::time::Duration;
 use api::kms::check::{Outcome, PluginCheck, Step, StepName};
 use api::kms::{Cause, DETAIL_LIMIT, clean, redact};
 
-use super::call::{Encrypted, Failure, StatusAnswer};
-use super::round_trip::{self, Rejection};
+use super::call::{CallError, EncryptReply, StatusReply};
+use super::round_trip::{self, ReplyRejection};
 use super::verdict;
 
 /// Result and duration of a call.
 #[derive(Clone, Debug)]
-pub struct Timed<T> {
+pub struct TimedCall<T> {
     /// Result.
-    pub answer: Result<T, Failure>,
+    pub result: Result<T, CallError>,
     /// Duration.
     pub took: Duration,
 }
 
 /// Responses of a plugin.
 #[derive(Clone, Debug)]
-pub struct Answers<'a> {
+pub struct PluginReplies<'a> {
     /// Socket address.
     pub socket: &'a str,
     /// Plaintext sent to Encrypt.
     pub plaintext: &'a [u8],
     /// Response to Status.
-    pub status: Timed<StatusAnswer>,
+    pub status: TimedCall<StatusReply>,
     /// Response to Encrypt, if called.
-    pub encrypted: Option<Timed<Encrypted>>,
+    pub encrypted: Option<TimedCall<EncryptReply>>,
     /// Response to Decrypt, if called.
-    pub decrypted: Option<Timed<Vec<u8>>>,
+    pub decrypted: Option<TimedCall<Vec<u8>>>,
 }
 
 /// Evaluates the responses. With `full`, the encrypt/decrypt round trip counts, too; otherwise only Status.
 #[must_use]
-pub fn judge(answers: &Answers<'_>, full: bool) -> PluginCheck {
+pub fn evaluate(answers: &PluginReplies<'_>, full: bool) -> PluginCheck {
     let mut steps = status_steps(&answers.status);
     steps.extend(encrypt_steps(answers));
     steps.push(decrypt_step(answers));
     let relevant = if full { &steps[..] } else { &steps[..3] };
     let passed = relevant.iter().all(|step| step.outcome == Outcome::Passed);
-    let response = answers.status.answer.as_ref().ok();
+    let response = answers.status.result.as_ref().ok();
     PluginCheck {
         socket: answers.socket.to_owned(),
         passed,
         version: response.map(|answer| clean(&answer.version, 64)),
-        remote_key_id: verdict::judge(&answers.status.answer, None).key_id,
+        remote_key_id: verdict::evaluate_status(&answers.status.result, None).key_id,
         steps,
     }
 }
 
 /// Reports whether Encrypt should be called after this Status response.
 #[must_use]
-pub fn goes_on(status: &Timed<StatusAnswer>) -> bool {
+pub fn should_encrypt(status: &TimedCall<StatusReply>) -> bool {
     // Also for an unhealthy plugin, so that the failing steps are reported, too.
-    status.answer.is_ok()
+    status.result.is_ok()
 }
 
-fn status_steps(response: &Timed<StatusAnswer>) -> Vec<Step> {
-    let health = verdict::judge(&response.answer, None);
+fn status_steps(response: &TimedCall<StatusReply>) -> Vec<Step> {
+    let health = verdict::evaluate_status(&response.result, None);
     let failed_at = match health.cause {
         None => None,
         Some(Cause::BadVersion) => Some(1),
@@ -84,10 +84,10 @@ fn status_steps(response: &Timed<StatusAnswer>) -> Vec<Step> {
     steps
 }
 
-fn encrypt_steps(answers: &Answers<'_>) -> Vec<Step> {
+fn encrypt_steps(answers: &PluginReplies<'_>) -> Vec<Step> {
     const NAMES: [StepName; 3] = [StepName::Ciphertext, StepName::SameKeyId, StepName::Annotations];
     let skipped = || NAMES.map(|name| bare_step(name, Outcome::Skipped)).to_vec();
-    let Some(Timed { answer, took }) = &answers.encrypted else {
+    let Some(TimedCall { result: answer, took }) = &answers.encrypted else {
         return [vec![bare_step(StepName::Encrypt, Outcome::Skipped)], skipped()].concat();
     };
     let response = match answer {
@@ -96,11 +96,11 @@ fn encrypt_steps(answers: &Answers<'_>) -> Vec<Step> {
             return [vec![failed_call_step(StepName::Encrypt, failure, *took)], skipped()].concat();
         }
     };
-    let key_id = answers.status.answer.as_ref().map_or("", |status| status.key_id.as_str());
-    let rejection = round_trip::accept(answers.plaintext, key_id, response).err();
+    let key_id = answers.status.result.as_ref().map_or("", |status| status.key_id.as_str());
+    let rejection = round_trip::check_encrypt_reply(answers.plaintext, key_id, response).err();
     let failed_at = rejection.as_ref().map(|rejection| match rejection {
-        Rejection::OtherKey => 1,
-        Rejection::AnnotationsTooLong(_) | Rejection::AnnotationName(_) => 2,
+        ReplyRejection::OtherKey => 1,
+        ReplyRejection::AnnotationsTooLong(_) | ReplyRejection::AnnotationName(_) => 2,
         _ => 0,
     });
     let called =
@@ -113,14 +113,14 @@ fn encrypt_steps(answers: &Answers<'_>) -> Vec<Step> {
     [called].into_iter().chain(checks).collect()
 }
 
-fn decrypt_step(answers: &Answers<'_>) -> Step {
-    let Some(Timed { answer, took }) = &answers.decrypted else {
+fn decrypt_step(answers: &PluginReplies<'_>) -> Step {
+    let Some(TimedCall { result: answer, took }) = &answers.decrypted else {
         return bare_step(StepName::Decrypt, Outcome::Skipped);
     };
     let took = Some(milliseconds(*took));
     match answer {
         Err(failure) => Step { milliseconds: took, ..failed_step(StepName::Decrypt, failure) },
-        Ok(text) => match round_trip::same(answers.plaintext, text) {
+        Ok(text) => match round_trip::check_plaintext(answers.plaintext, text) {
             Ok(()) => Step { milliseconds: took, ..bare_step(StepName::Decrypt, Outcome::Passed) },
             Err(rejection) => Step { milliseconds: took, ..rejected_step(StepName::Decrypt, &rejection) },
         },
@@ -131,11 +131,11 @@ fn bare_step(step: StepName, outcome: Outcome) -> Step {
     Step { step, outcome, milliseconds: None, cause: None, detail: None }
 }
 
-fn failed_call_step(step: StepName, failure: &Failure, took: Duration) -> Step {
+fn failed_call_step(step: StepName, failure: &CallError, took: Duration) -> Step {
     Step { milliseconds: Some(milliseconds(took)), ..failed_step(step, failure) }
 }
 
-fn failed_step(step: StepName, failure: &Failure) -> Step {
+fn failed_step(step: StepName, failure: &CallError) -> Step {
     let cause = failure.cause();
     let message = clean(&redact(&failure.to_string()), DETAIL_LIMIT / 2);
     Step {
@@ -145,7 +145,7 @@ fn failed_step(step: StepName, failure: &Failure) -> Step {
     }
 }
 
-fn rejected_step(step: StepName, rejection: &Rejection) -> Step {
+fn rejected_step(step: StepName, rejection: &ReplyRejection) -> Step {
     Step {
         cause: Some(Cause::RoundTripFailed.to_string()),
         detail: Some(clean(&rejection.to_string(), DETAIL_LIMIT)),
@@ -162,14 +162,15 @@ mod tests {
     use super::*;
     use api::kms::RpcCode;
 
-    fn timed<T>(answer: Result<T, Failure>) -> Timed<T> {
-        Timed { answer, took: Duration::from_millis(7) }
+    fn timed<T>(answer: Result<T, CallError>) -> TimedCall<T> {
+        TimedCall { result: answer, took: Duration::from_millis(7) }
     }
 
-    fn good() -> Answers<'static> {
-        let status = StatusAnswer { version: "v2".into(), healthz: "ok".into(), key_id: "k".into() };
-        let sealed = Encrypted { ciphertext: b"sealed".to_vec(), key_id: "k".into(), ..Encrypted::default() };
-        Answers {
+    fn good() -> PluginReplies<'static> {
+        let status = StatusReply { version: "v2".into(), healthz: "ok".into(), key_id: "k".into() };
+        let sealed =
+            EncryptReply { ciphertext: b"sealed".to_vec(), key_id: "k".into(), ..EncryptReply::default() };
+        PluginReplies {
             socket: "unix:///s",
             plaintext: b"text",
             status: timed(Ok(status)),
@@ -178,10 +179,10 @@ mod tests {
         }
     }
 
-    fn failure(change: impl FnOnce(&mut Answers<'_>)) -> (StepName, String) {
+    fn failure(change: impl FnOnce(&mut PluginReplies<'_>)) -> (StepName, String) {
         let mut answers = good();
         change(&mut answers);
-        let checked = judge(&answers, true);
+        let checked = evaluate(&answers, true);
         assert!(!checked.passed);
         assert_eq!(checked.steps.iter().map(|step| step.step).collect::<Vec<_>>(), StepName::ALL);
         let step = checked.failure().unwrap();
@@ -189,17 +190,17 @@ mod tests {
         (step.step, step.cause.clone().unwrap())
     }
 
-    fn status(answers: &mut Answers<'_>, change: impl FnOnce(&mut StatusAnswer)) {
-        change(answers.status.answer.as_mut().unwrap());
+    fn status(answers: &mut PluginReplies<'_>, change: impl FnOnce(&mut StatusReply)) {
+        change(answers.status.result.as_mut().unwrap());
     }
 
-    fn sealed(answers: &mut Answers<'_>, change: impl FnOnce(&mut Encrypted)) {
-        change(answers.encrypted.as_mut().unwrap().answer.as_mut().unwrap());
+    fn sealed(answers: &mut PluginReplies<'_>, change: impl FnOnce(&mut EncryptReply)) {
+        change(answers.encrypted.as_mut().unwrap().result.as_mut().unwrap());
     }
 
     #[test]
     fn healthy_plugin_passes_every_step() {
-        let checked = judge(&good(), true);
+        let checked = evaluate(&good(), true);
         assert!(checked.passed && checked.failure().is_none());
         assert_eq!((checked.version.as_deref(), checked.remote_key_id.as_deref()), (Some("v2"), Some("k")));
         assert!(checked.steps.iter().all(|step| step.outcome == Outcome::Passed));
@@ -207,10 +208,10 @@ mod tests {
 
     #[test]
     fn failure_is_reported_at_its_step() {
-        let denied = || Failure::Rpc { code: RpcCode::new(7), message: "denied".into() };
+        let denied = || CallError::Rpc { code: RpcCode::new(7), message: "denied".into() };
         let named = |name: StepName, cause: &str| (name, cause.to_owned());
         assert_eq!(
-            failure(|a| a.status.answer = Err(Failure::SocketMissing)),
+            failure(|a| a.status.result = Err(CallError::SocketMissing)),
             named(StepName::Status, "SocketMissing")
         );
         assert_eq!(failure(|a| status(a, |s| s.healthz = "err".into())), named(StepName::Status, "NotOk"));
@@ -219,7 +220,7 @@ mod tests {
             named(StepName::Version, "BadVersion")
         );
         assert_eq!(failure(|a| status(a, |s| s.key_id.clear())), named(StepName::KeyId, "BadKeyID"));
-        let called = |a: &mut Answers<'_>| a.encrypted = Some(timed(Err(denied())));
+        let called = |a: &mut PluginReplies<'_>| a.encrypted = Some(timed(Err(denied())));
         assert_eq!(failure(called), named(StepName::Encrypt, "RpcError(PermissionDenied)"));
         let round_trip = |name| named(name, "RoundTripFailed");
         assert_eq!(failure(|a| sealed(a, |e| e.ciphertext.clear())), round_trip(StepName::Ciphertext));
@@ -232,11 +233,11 @@ mod tests {
             round_trip(StepName::Ciphertext)
         );
         assert_eq!(failure(|a| sealed(a, |e| e.key_id = "other".into())), round_trip(StepName::SameKeyId));
-        let noted = |a: &mut Answers<'_>| sealed(a, |e| e.annotations = [("x".into(), vec![])].into());
+        let noted = |a: &mut PluginReplies<'_>| sealed(a, |e| e.annotations = [("x".into(), vec![])].into());
         assert_eq!(failure(noted), round_trip(StepName::Annotations));
-        let other = |a: &mut Answers<'_>| a.decrypted = Some(timed(Ok(b"other".to_vec())));
+        let other = |a: &mut PluginReplies<'_>| a.decrypted = Some(timed(Ok(b"other".to_vec())));
         assert_eq!(failure(other), round_trip(StepName::Decrypt));
-        let undone = |a: &mut Answers<'_>| a.decrypted = Some(timed(Err(denied())));
+        let undone = |a: &mut PluginReplies<'_>| a.decrypted = Some(timed(Err(denied())));
         assert_eq!(failure(undone), named(StepName::Decrypt, "RpcError(PermissionDenied)"));
     }
 
@@ -244,7 +245,7 @@ mod tests {
     fn read_only_plugin_is_evaluated_by_status() {
         let mut answers = good();
         (answers.encrypted, answers.decrypted) = (None, None);
-        assert!(judge(&answers, false).passed);
-        assert!(!judge(&answers, true).passed);
+        assert!(evaluate(&answers, false).passed);
+        assert!(!evaluate(&answers, true).passed);
     }
 }

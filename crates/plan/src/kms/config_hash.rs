@@ -16,9 +16,9 @@ pub type Values = Option<BTreeMap<String, Vec<u8>>>;
 /// where collisions matter.
 pub fn of(kind: &dyn Kind, config: &Value, find: impl Fn(&Need) -> Values) -> Result<String, Refusal> {
     let mut hash = Fnv1::new();
-    hash.add(escape_html(&kind.document(config)?).as_bytes());
+    hash.add(escape_html(&kind.canonical_config(config)?).as_bytes());
     hash.add(b"\n");
-    for need in kind.needs(config)? {
+    for need in kind.required_objects(config)? {
         for (key, value) in required(&need, find(&need))? {
             hash.add(key.as_bytes());
             hash.add(&value);

@@ -25,7 +25,7 @@ const MIN_BACKOFF_FRACTION: f64 = 0.3;
 
 /// Outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum WriteOutcome {
     /// Stored.
     Stored,
     /// The server is overloaded: it returned 429, the write conflicted, or it timed out.
@@ -36,20 +36,20 @@ pub enum End {
 
 /// Completed write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Write {
+pub struct CompletedWrite {
     /// Outcome.
-    pub end: End,
+    pub outcome: WriteOutcome,
     /// Duration.
     pub took: Duration,
     /// Known number of reporters of the object.
     pub writers: usize,
     /// `Retry-After` of the server.
-    pub after: Option<Duration>,
+    pub retry_after: Option<Duration>,
 }
 
 /// Write rate of one reporter. Times are relative to its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct WritePacer {
     interval: Duration,
     /// Whether reports have a field for the maximum time until the next one.
     has_interval_field: bool,
@@ -63,7 +63,7 @@ pub struct Pace {
     unchanged_not_before: Duration,
 }
 
-impl Pace {
+impl WritePacer {
     /// Creates the pace of a reporter that has not written yet.
     #[must_use]
     pub fn new(interval: Duration, has_interval_field: bool) -> Self {
@@ -80,31 +80,31 @@ impl Pace {
 
     /// Reports whether to write now.
     #[must_use]
-    pub fn writes(&self, has_changed: bool, now: Duration) -> bool {
+    pub fn should_write(&self, has_changed: bool, now: Duration) -> bool {
         now >= self.not_before && (has_changed || now >= self.unchanged_not_before)
     }
 
     /// Returns the maximum time until the next report.
     #[must_use]
-    pub fn promise(&self) -> Duration {
+    pub fn max_interval(&self) -> Duration {
         self.max_gap
     }
 
     /// Reports whether the object has more writers than the server can handle. Writers should then send a resourceVersion, so that
     /// the server rejects a conflicting write instead of retrying it.
     #[must_use]
-    pub fn is_crowded(&self) -> bool {
+    pub fn is_overloaded(&self) -> bool {
         self.max_gap > self.interval
     }
 
     /// Records a write. `random` is between 0 and 1.
-    pub fn wrote(&mut self, write: &Write, now: Duration, random: f64) {
-        let Write { end, took, writers, after } = *write;
-        if self.has_interval_field && end != End::Failed {
+    pub fn record_write(&mut self, write: &CompletedWrite, now: Duration, random: f64) {
+        let CompletedWrite { outcome: end, took, writers, retry_after: after } = *write;
+        if self.has_interval_field && end != WriteOutcome::Failed {
             self.max_gap = self.fair_interval(end, took, writers);
         }
         let part = MIN_BACKOFF_FRACTION + (1.0 - MIN_BACKOFF_FRACTION) * random.clamp(0.0, 1.0);
-        let backoff = if end == End::Busy && self.is_crowded() {
+        let backoff = if end == WriteOutcome::Busy && self.is_overloaded() {
             self.max_gap.min(self.interval.saturating_mul(MAX_RETRY_INTERVALS)).mul_f64(part)
         } else {
             Duration::ZERO
@@ -113,16 +113,16 @@ impl Pace {
         self.not_before = now.saturating_add(backoff.max(retry_after));
         self.unchanged_not_before = match end {
             // The next round starts about one interval after this one; it is written if it is less than half an interval early.
-            End::Stored if self.is_crowded() => {
+            WriteOutcome::Stored if self.is_overloaded() => {
                 now.saturating_add(self.max_gap.saturating_sub(took)).saturating_sub(self.interval / 2)
             }
             _ => self.not_before,
         };
     }
 
-    fn fair_interval(&mut self, end: End, took: Duration, writers: usize) -> Duration {
+    fn fair_interval(&mut self, end: WriteOutcome, took: Duration, writers: usize) -> Duration {
         let average = match (self.average, end) {
-            (Some(before), End::Stored) => (before + took) / 2,
+            (Some(before), WriteOutcome::Stored) => (before + took) / 2,
             // A failed write may have been cut short.
             (Some(before), _) => before.max(took),
             (None, _) => took,
@@ -141,12 +141,22 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(30);
 
-    fn stored(writers: usize, milliseconds: u64) -> Write {
-        Write { end: End::Stored, took: Duration::from_millis(milliseconds), writers, after: None }
+    fn stored(writers: usize, milliseconds: u64) -> CompletedWrite {
+        CompletedWrite {
+            outcome: WriteOutcome::Stored,
+            took: Duration::from_millis(milliseconds),
+            writers,
+            retry_after: None,
+        }
     }
 
-    fn busy(writers: usize) -> Write {
-        Write { end: End::Busy, took: Duration::from_secs(10), writers, after: None }
+    fn busy(writers: usize) -> CompletedWrite {
+        CompletedWrite {
+            outcome: WriteOutcome::Busy,
+            took: Duration::from_secs(10),
+            writers,
+            retry_after: None,
+        }
     }
 
     fn seconds(seconds: u64) -> Duration {
@@ -156,36 +166,36 @@ mod tests {
     #[test]
     fn idle_server_gets_every_round() {
         for (writers, milliseconds) in [(1, 14_999), (3, 4_900), (50, 250), (500, 29)] {
-            let mut pace = Pace::new(INTERVAL, true);
-            pace.wrote(&stored(writers, milliseconds), seconds(5), 0.5);
-            assert_eq!(pace.promise(), INTERVAL, "{writers}");
-            assert!(pace.writes(false, seconds(5)) && !pace.is_crowded());
+            let mut pace = WritePacer::new(INTERVAL, true);
+            pace.record_write(&stored(writers, milliseconds), seconds(5), 0.5);
+            assert_eq!(pace.max_interval(), INTERVAL, "{writers}");
+            assert!(pace.should_write(false, seconds(5)) && !pace.is_overloaded());
         }
     }
 
     #[test]
     fn unchanged_report_waits_and_change_does_not() {
-        let mut pace = Pace::new(INTERVAL, true);
-        assert!(pace.writes(true, Duration::ZERO));
+        let mut pace = WritePacer::new(INTERVAL, true);
+        assert!(pace.should_write(true, Duration::ZERO));
         // 500 writers of 300 ms each use 150 s of server time.
-        pace.wrote(&stored(500, 300), seconds(10), 0.5);
-        assert_eq!(pace.promise(), seconds(300));
-        assert!(pace.is_crowded());
-        assert!(!pace.writes(false, seconds(10 + 280)));
-        assert!(pace.writes(false, seconds(10 + 285)), "the nearest round");
-        assert!(pace.writes(true, seconds(10)), "a change is written immediately");
+        pace.record_write(&stored(500, 300), seconds(10), 0.5);
+        assert_eq!(pace.max_interval(), seconds(300));
+        assert!(pace.is_overloaded());
+        assert!(!pace.should_write(false, seconds(10 + 280)));
+        assert!(pace.should_write(false, seconds(10 + 285)), "the nearest round");
+        assert!(pace.should_write(true, seconds(10)), "a change is written immediately");
     }
 
     #[test]
     fn promised_interval_is_bounded_and_recovers() {
-        let mut pace = Pace::new(INTERVAL, true);
-        pace.wrote(&busy(100_000), Duration::ZERO, 0.0);
-        assert_eq!(pace.promise(), seconds(480), "upper bound");
+        let mut pace = WritePacer::new(INTERVAL, true);
+        pace.record_write(&busy(100_000), Duration::ZERO, 0.0);
+        assert_eq!(pace.max_interval(), seconds(480), "upper bound");
         // Halves until every round is written again.
         let promises: Vec<u64> = (0..6)
             .map(|_| {
-                pace.wrote(&stored(3, 0), Duration::ZERO, 0.0);
-                pace.promise().as_secs()
+                pace.record_write(&stored(3, 0), Duration::ZERO, 0.0);
+                pace.max_interval().as_secs()
             })
             .collect();
         assert_eq!(promises, [240, 120, 60, 30, 30, 30]);
@@ -194,41 +204,42 @@ mod tests {
     #[test]
     fn failed_writers_retry_at_different_times() {
         for (random, wait) in [(0.0, 72), (1.0, 240)] {
-            let mut pace = Pace::new(INTERVAL, true);
-            pace.wrote(&busy(500), seconds(100), random);
-            assert!(!pace.writes(true, seconds(100 + wait - 1)), "{random}");
-            assert!(pace.writes(true, seconds(100 + wait)), "{random}");
+            let mut pace = WritePacer::new(INTERVAL, true);
+            pace.record_write(&busy(500), seconds(100), random);
+            assert!(!pace.should_write(true, seconds(100 + wait - 1)), "{random}");
+            assert!(pace.should_write(true, seconds(100 + wait)), "{random}");
         }
     }
 
     #[test]
     fn non_overload_failure_is_retried_next_round() {
-        let mut pace = Pace::new(INTERVAL, true);
-        pace.wrote(&Write { end: End::Failed, ..busy(500) }, seconds(10), 1.0);
-        assert!(pace.writes(false, seconds(10)));
+        let mut pace = WritePacer::new(INTERVAL, true);
+        pace.record_write(&CompletedWrite { outcome: WriteOutcome::Failed, ..busy(500) }, seconds(10), 1.0);
+        assert!(pace.should_write(false, seconds(10)));
         // A few writers do not overload a server.
-        pace.wrote(&busy(1), seconds(10), 1.0);
-        assert!(pace.writes(false, seconds(10)));
+        pace.record_write(&busy(1), seconds(10), 1.0);
+        assert!(pace.should_write(false, seconds(10)));
     }
 
     #[test]
     fn without_interval_field_every_round_is_written() {
-        let mut pace = Pace::new(INTERVAL, false);
-        pace.wrote(&busy(200), seconds(10), 1.0);
-        pace.wrote(&stored(200, 9_000), seconds(20), 1.0);
-        assert!(pace.writes(false, seconds(20)));
-        assert_eq!(pace.promise(), INTERVAL);
+        let mut pace = WritePacer::new(INTERVAL, false);
+        pace.record_write(&busy(200), seconds(10), 1.0);
+        pace.record_write(&stored(200, 9_000), seconds(20), 1.0);
+        assert!(pace.should_write(false, seconds(20)));
+        assert_eq!(pace.max_interval(), INTERVAL);
     }
 
     #[test]
     fn retry_after_is_honored_up_to_a_limit() {
         for has_interval_field in [false, true] {
-            let mut pace = Pace::new(INTERVAL, has_interval_field);
-            let throttled = |after| Write { after: Some(seconds(after)), took: Duration::ZERO, ..busy(3) };
-            pace.wrote(&throttled(7), seconds(10), 0.5);
-            assert!(!pace.writes(true, seconds(16)) && pace.writes(false, seconds(17)));
-            pace.wrote(&throttled(1_000_000), seconds(10), 0.5);
-            assert!(pace.writes(true, seconds(250)), "bounded");
+            let mut pace = WritePacer::new(INTERVAL, has_interval_field);
+            let throttled =
+                |after| CompletedWrite { retry_after: Some(seconds(after)), took: Duration::ZERO, ..busy(3) };
+            pace.record_write(&throttled(7), seconds(10), 0.5);
+            assert!(!pace.should_write(true, seconds(16)) && pace.should_write(false, seconds(17)));
+            pace.record_write(&throttled(1_000_000), seconds(10), 0.5);
+            assert!(pace.should_write(true, seconds(250)), "bounded");
         }
     }
 }

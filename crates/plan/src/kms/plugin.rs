@@ -38,13 +38,13 @@ pub trait Kind: Debug + Sync {
     fn container_prefix(&self) -> &'static str;
 
     /// Returns the Secrets and ConfigMaps that the configuration references.
-    fn needs(&self, config: &Value) -> Result<Vec<Need>, Refusal>;
+    fn required_objects(&self, config: &Value) -> Result<Vec<Need>, Refusal>;
 
     /// Returns image and arguments of the plugin container.
-    fn program(&self, plugin: &Plugin<'_>) -> Result<Program, Refusal>;
+    fn container(&self, plugin: &Plugin<'_>) -> Result<Program, Refusal>;
 
     /// Returns the canonical configuration for hashing. All programs that compute the hash must produce the same bytes.
-    fn document(&self, config: &Value) -> Result<String, Refusal>;
+    fn canonical_config(&self, config: &Value) -> Result<String, Refusal>;
 }
 
 /// Referenced object.
@@ -139,15 +139,15 @@ struct Encryption {
 }
 
 /// Returns kind and configuration of a plugin. `location` names the configuration in errors.
-pub fn configured(config: &[u8], location: &str) -> Result<(&'static dyn Kind, Value), Refusal> {
+pub fn parse_plugin_config(config: &[u8], location: &str) -> Result<(&'static dyn Kind, Value), Refusal> {
     let envelope: Envelope = serde_json::from_slice(config).map_err(|error| {
         Refusal(format!("{location} must be an APIServer in JSON with spec.encryption.kms: {error}"))
     })?;
-    of_kms(&envelope.spec.encryption.kms, location)
+    parse_kms_spec(&envelope.spec.encryption.kms, location)
 }
 
 /// Returns kind and configuration of the value of `spec.encryption.kms`.
-pub fn of_kms(kms: &Value, location: &str) -> Result<(&'static dyn Kind, Value), Refusal> {
+pub fn parse_kms_spec(kms: &Value, location: &str) -> Result<(&'static dyn Kind, Value), Refusal> {
     let requested = kms["type"].as_str().unwrap_or_default();
     let Some(kind) = KINDS.into_iter().find(|kind| kind.name() == requested) else {
         let known: Vec<&str> = KINDS.iter().map(|kind| kind.name()).collect();
@@ -160,7 +160,7 @@ pub fn of_kms(kms: &Value, location: &str) -> Result<(&'static dyn Kind, Value),
 }
 
 /// Returns the entry of the encryption-config Secret for a referenced value.
-pub fn entry(source: Source, reference: Reference, key_id: u64) -> Entry {
+pub fn secret_entry(source: Source, reference: Reference, key_id: u64) -> Entry {
     match source {
         Source::Secret => Entry::Secret(reference, key_id),
         Source::ConfigMap => Entry::ConfigMap(reference, key_id),

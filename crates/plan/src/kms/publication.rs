@@ -11,12 +11,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::target::Target;
-use super::verdict::Verdict;
+use super::target::ReportTarget;
+use super::verdict::PluginHealth;
 
 /// Format of published reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum PublishFormat {
     /// One condition of an operator resource with a JSON message.
     Condition,
     /// Typed reports in an operator resource.
@@ -25,30 +25,30 @@ pub enum Form {
     KmsHealth,
 }
 
-impl Form {
+impl PublishFormat {
     /// Reports whether the format has a field for the maximum time until the next report.
     #[must_use]
-    pub const fn tells_interval(self) -> bool {
+    pub const fn has_interval_field(self) -> bool {
         matches!(self, Self::KmsHealth)
     }
 }
 
 /// Amount of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum DetailLevel {
     /// All fields.
     Full,
     /// Required fields only, for a server that rejected the full report. An invalid optional field must not suppress a report.
-    Smallest,
+    Minimal,
 }
 
 /// Result of one probe of one plugin.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct ProbeReport {
     /// Key number, as in the socket name.
     pub key_number: String,
     /// Health.
-    pub verdict: Verdict,
+    pub health: PluginHealth,
     /// Last valid key ID, for formats that require one.
     pub last_key_id: Option<String>,
     /// Time at which the probe completed.
@@ -59,11 +59,11 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publication {
     /// Target resource.
-    pub target: Target,
+    pub target: ReportTarget,
     /// Name of the object.
     pub name: String,
     /// Format.
-    pub form: Form,
+    pub form: PublishFormat,
     /// Reported node.
     pub node: String,
     /// Maximum time until the next report.
@@ -72,25 +72,25 @@ pub struct Publication {
 
 /// Last stored reports, to detect changes.
 #[derive(Clone, Debug, Default)]
-pub struct News {
-    stored: Option<Vec<Report>>,
+pub struct ChangeDetector {
+    stored: Option<Vec<ProbeReport>>,
 }
 
-impl News {
+impl ChangeDetector {
     /// Reports whether these reports differ from the stored ones. Times and error texts are ignored, because they may change with
     /// every probe.
     #[must_use]
-    pub fn is_in(&self, reports: &[Report]) -> bool {
+    pub fn has_changed(&self, reports: &[ProbeReport]) -> bool {
         let Some(stored) = &self.stored else { return true };
-        let same = |(one, other): (&Report, &Report)| {
-            let (one, other) = (&one.verdict, &other.verdict);
-            (one.class, one.cause, &one.key_id) == (other.class, other.cause, &other.key_id)
+        let same = |(one, other): (&ProbeReport, &ProbeReport)| {
+            let (one, other) = (&one.health, &other.health);
+            (one.status, one.cause, &one.key_id) == (other.status, other.cause, &other.key_id)
         };
         stored.len() != reports.len() || !stored.iter().zip(reports).all(same)
     }
 
     /// Records that these reports were stored.
-    pub fn stored(&mut self, reports: &[Report]) {
+    pub fn record_stored(&mut self, reports: &[ProbeReport]) {
         self.stored = Some(reports.to_vec());
     }
 }
@@ -98,12 +98,17 @@ impl News {
 impl Publication {
     /// Renders the status apply. `since` is the time at which the condition of the node was first published. It never changes,
     /// because the condition status never changes.
-    pub fn body(&self, reports: &[Report], since: &Time, size: Size) -> Result<Value, serde_json::Error> {
+    pub fn render(
+        &self,
+        reports: &[ProbeReport],
+        since: &Time,
+        size: DetailLevel,
+    ) -> Result<Value, serde_json::Error> {
         let status = match self.form {
-            Form::Condition => self.render_condition(reports, since, size)?,
-            Form::Typed | Form::KmsHealth => self.render_typed(reports, size)?,
+            PublishFormat::Condition => self.render_condition(reports, since, size)?,
+            PublishFormat::Typed | PublishFormat::KmsHealth => self.render_typed(reports, size)?,
         };
-        let (version, kind) = self.target.kind();
+        let (version, kind) = self.target.api_version_and_kind();
         Ok(
             json!({ "apiVersion": version, "kind": kind, "metadata": { "name": self.name }, "status": status }),
         )
@@ -111,22 +116,22 @@ impl Publication {
 
     fn render_condition(
         &self,
-        reports: &[Report],
+        reports: &[ProbeReport],
         since: &Time,
-        size: Size,
+        size: DetailLevel,
     ) -> Result<Value, serde_json::Error> {
         let entries: Vec<ConditionEntry> = reports
             .iter()
             .map(|report| ConditionEntry {
                 key_id: report.key_number.clone(),
-                kek_id: report.verdict.key_id.clone().filter(|_| size == Size::Full),
-                status: match report.verdict.class {
+                kek_id: report.health.key_id.clone().filter(|_| size == DetailLevel::Full),
+                status: match report.health.status {
                     HealthStatus::Healthy => PluginStatus::Healthy,
                     HealthStatus::Unhealthy => PluginStatus::Unhealthy,
                     HealthStatus::Error => PluginStatus::Error,
                 },
                 last_checked: report.checked.clone(),
-                detail: report.verdict.detail.clone().filter(|_| size == Size::Full),
+                detail: report.health.detail.clone().filter(|_| size == DetailLevel::Full),
             })
             .collect();
         Ok(json!({ "conditions": [{
@@ -138,7 +143,7 @@ impl Publication {
         }]}))
     }
 
-    fn render_typed(&self, reports: &[Report], size: Size) -> Result<Value, serde_json::Error> {
+    fn render_typed(&self, reports: &[ProbeReport], size: DetailLevel) -> Result<Value, serde_json::Error> {
         let reports: Vec<HealthReport> =
             reports.iter().map(|report| self.render_report(report, size)).collect();
         let mut status = json!({ "healthReports": serde_json::to_value(reports)? });
@@ -149,25 +154,20 @@ impl Publication {
         Ok(status)
     }
 
-    fn render_report(&self, report: &Report, size: Size) -> HealthReport {
-        let full = size == Size::Full;
+    fn render_report(&self, report: &ProbeReport, size: DetailLevel) -> HealthReport {
+        let full = size == DetailLevel::Full;
         let typed = HealthReport {
             node_name: self.node.clone(),
             key_id: report.key_number.clone(),
-            status: report.verdict.class,
+            status: report.health.status,
             last_checked_time: report.checked.clone(),
-            remote_key_id: report
-                .verdict
-                .key_id
-                .as_deref()
-                .filter(|_| full)
-                .map(|id| clean(id, KEY_ID_LIMIT)),
-            detail: report.verdict.detail.as_deref().filter(|_| full).map(|text| clean(text, DETAIL_LIMIT)),
+            remote_key_id: report.health.key_id.as_deref().filter(|_| full).map(|id| clean(id, KEY_ID_LIMIT)),
+            detail: report.health.detail.as_deref().filter(|_| full).map(|text| clean(text, DETAIL_LIMIT)),
             interval_seconds: Some(seconds(self.interval)),
         };
         match self.form {
-            Form::KmsHealth => typed,
-            Form::Condition | Form::Typed => {
+            PublishFormat::KmsHealth => typed,
+            PublishFormat::Condition | PublishFormat::Typed => {
                 typed.for_operator_resource(report.last_key_id.as_deref().filter(|_| full))
             }
         }
@@ -175,7 +175,7 @@ impl Publication {
 
     /// Reads the condition time and key IDs that a previous process of this node stored in the object.
     #[must_use]
-    pub fn left_behind(&self, object: &Value) -> LeftBehind {
+    pub fn read_previous(&self, object: &Value) -> PreviousReports {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let own = condition_type(&self.node);
         let condition =
@@ -195,13 +195,13 @@ impl Publication {
                 key_ids.push((text("keyID"), id));
             }
         }
-        LeftBehind { since, key_ids }
+        PreviousReports { since, key_ids }
     }
 }
 
 /// State that a previous process of a node stored in an object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LeftBehind {
+pub struct PreviousReports {
     /// Transition time of its condition.
     pub since: Option<Time>,
     /// Key IDs by key number.
@@ -217,7 +217,7 @@ fn seconds(interval: Duration) -> i32 {
 /// managers. It is the same for every process on a node, so that the next apply removes the report of a deleted plugin. `instance`
 /// separates two reporters on the same node, at the cost of that cleanup.
 #[must_use]
-pub fn manager(node: &str, instance: Option<&str>) -> String {
+pub fn field_manager(node: &str, instance: Option<&str>) -> String {
     let owner = instance.map_or_else(|| node.to_owned(), |instance| format!("{node}/{instance}"));
     let digest = Sha256::digest(owner.as_bytes());
     digest.iter().fold(KMS_REPORTER_PREFIX.to_owned(), |name, byte| format!("{name}{byte:02x}"))
@@ -233,17 +233,17 @@ mod tests {
         serde_json::from_value(text.into()).unwrap()
     }
 
-    fn publication(target: Target, form: Form) -> Publication {
+    fn publication(target: ReportTarget, form: PublishFormat) -> Publication {
         let interval = Duration::from_millis(1500);
         Publication { target, name: "cluster".into(), form, node: "master-0".into(), interval }
     }
 
-    fn report(key: &str, class: HealthStatus, key_id: Option<&str>, last: Option<&str>) -> Report {
+    fn report(key: &str, class: HealthStatus, key_id: Option<&str>, last: Option<&str>) -> ProbeReport {
         let cause = (class != HealthStatus::Healthy).then_some(Cause::NotOk);
-        Report {
+        ProbeReport {
             key_number: key.into(),
-            verdict: Verdict {
-                class,
+            health: PluginHealth {
+                status: class,
                 cause,
                 detail: cause.map(|cause| format!("{cause}: sealed")),
                 key_id: key_id.map(Into::into),
@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    fn reports() -> [Report; 2] {
+    fn reports() -> [ProbeReport; 2] {
         [
             report("2", HealthStatus::Healthy, Some("kek-2"), Some("kek-2")),
             report("1", HealthStatus::Error, None, Some("kek-1")),
@@ -263,21 +263,21 @@ mod tests {
     #[test]
     fn field_manager_matches_upstream_reporter() {
         assert_eq!(
-            manager("node-1", None),
+            field_manager("node-1", None),
             "kms-health-reporter-35971be6e9bb024a895582fe0e42e04848a86da550aaef0fccbfba86f99f617d"
         );
         assert_eq!(
-            manager("master-0", None),
+            field_manager("master-0", None),
             "kms-health-reporter-039d00b17e10d07f52111429fc7d82e2c03bf4e15cc9ea6668760e105ec558ce"
         );
-        assert_eq!(manager(&"n".repeat(253), Some("pod")).len(), 84);
-        assert_ne!(manager("node-1", Some("a")), manager("node-1", Some("b")));
+        assert_eq!(field_manager(&"n".repeat(253), Some("pod")).len(), 84);
+        assert_ne!(field_manager("node-1", Some("a")), field_manager("node-1", Some("b")));
     }
 
     #[test]
     fn condition_contains_all_reports_of_node() {
-        let body = publication(Target::KubeApiServer, Form::Condition)
-            .body(&reports(), &at("2026-05-18T09:00:00Z"), Size::Full)
+        let body = publication(ReportTarget::KubeApiServer, PublishFormat::Condition)
+            .render(&reports(), &at("2026-05-18T09:00:00Z"), DetailLevel::Full)
             .unwrap();
         assert_eq!(
             body,
@@ -298,9 +298,9 @@ mod tests {
     #[test]
     fn typed_reports_have_key_id_and_location() {
         let body = |target, form, size| {
-            publication(target, form).body(&reports(), &at("2026-05-18T09:00:00Z"), size).unwrap()
+            publication(target, form).render(&reports(), &at("2026-05-18T09:00:00Z"), size).unwrap()
         };
-        let full = body(Target::Authentication, Form::Typed, Size::Full);
+        let full = body(ReportTarget::Authentication, PublishFormat::Typed, DetailLevel::Full);
         assert_eq!(
             full["status"]["oauthAPIServer"]["encryptionStatus"]["healthReports"],
             json!([
@@ -310,13 +310,13 @@ mod tests {
                   "lastCheckedTime": "2026-05-18T10:00:00Z", "detail": "NotOk: sealed" },
             ])
         );
-        let smallest = body(Target::KubeApiServer, Form::Typed, Size::Smallest);
+        let smallest = body(ReportTarget::KubeApiServer, PublishFormat::Typed, DetailLevel::Minimal);
         assert_eq!(
             smallest["status"]["encryptionStatus"]["healthReports"][1],
             json!({ "nodeName": "master-0", "keyID": "1", "status": "Error", "remoteKeyID": "unknown",
                     "lastCheckedTime": "2026-05-18T10:00:00Z" })
         );
-        let own = body(Target::KmsHealth, Form::KmsHealth, Size::Full);
+        let own = body(ReportTarget::KmsHealth, PublishFormat::KmsHealth, DetailLevel::Full);
         assert_eq!(
             own["status"]["healthReports"][1],
             json!({ "nodeName": "master-0", "keyID": "1", "status": "Error", "intervalSeconds": 2,
@@ -326,38 +326,38 @@ mod tests {
 
     #[test]
     fn change_detection_ignores_time_and_text() {
-        let mut news = News::default();
+        let mut news = ChangeDetector::default();
         let before = reports();
-        assert!(news.is_in(&before), "nothing stored yet");
-        news.stored(&before);
-        let with = |change: &dyn Fn(&mut Report)| {
+        assert!(news.has_changed(&before), "nothing stored yet");
+        news.record_stored(&before);
+        let with = |change: &dyn Fn(&mut ProbeReport)| {
             let mut now = reports();
             change(&mut now[1]);
-            news.is_in(&now)
+            news.has_changed(&now)
         };
         assert!(!with(&|_| {}));
         assert!(!with(&|report| report.checked = at("2026-05-18T11:00:00Z")));
-        assert!(!with(&|report| report.verdict.detail = Some("NotOk: sealed by 4711".into())));
-        assert!(with(&|report| report.verdict.cause = Some(Cause::Timeout)));
-        assert!(with(&|report| report.verdict.class = HealthStatus::Unhealthy));
-        assert!(with(&|report| report.verdict.key_id = Some("kek-3".into())));
-        assert!(news.is_in(&before[..1]));
+        assert!(!with(&|report| report.health.detail = Some("NotOk: sealed by 4711".into())));
+        assert!(with(&|report| report.health.cause = Some(Cause::Timeout)));
+        assert!(with(&|report| report.health.status = HealthStatus::Unhealthy));
+        assert!(with(&|report| report.health.key_id = Some("kek-3".into())));
+        assert!(news.has_changed(&before[..1]));
     }
 
     #[test]
     fn previous_reports_are_read_back() {
         let since = at("2026-05-18T09:00:00Z");
-        let by_condition = publication(Target::KubeApiServer, Form::Condition);
-        let object = by_condition.body(&reports(), &since, Size::Full).unwrap();
-        let left = by_condition.left_behind(&object);
+        let by_condition = publication(ReportTarget::KubeApiServer, PublishFormat::Condition);
+        let object = by_condition.render(&reports(), &since, DetailLevel::Full).unwrap();
+        let left = by_condition.read_previous(&object);
         assert_eq!(left.since, Some(since.clone()));
         assert_eq!(left.key_ids, [("2".to_owned(), "kek-2".to_owned())]);
 
-        let typed = publication(Target::Authentication, Form::Typed);
-        let object = typed.body(&reports(), &since, Size::Full).unwrap();
-        assert_eq!(typed.left_behind(&object).key_ids.len(), 2);
-        let object = typed.body(&reports(), &since, Size::Smallest).unwrap();
-        assert_eq!(typed.left_behind(&object), LeftBehind::default(), "placeholder IDs are ignored");
-        assert_eq!(typed.left_behind(&json!({})), LeftBehind::default());
+        let typed = publication(ReportTarget::Authentication, PublishFormat::Typed);
+        let object = typed.render(&reports(), &since, DetailLevel::Full).unwrap();
+        assert_eq!(typed.read_previous(&object).key_ids.len(), 2);
+        let object = typed.render(&reports(), &since, DetailLevel::Minimal).unwrap();
+        assert_eq!(typed.read_previous(&object), PreviousReports::default(), "placeholder IDs are ignored");
+        assert_eq!(typed.read_previous(&json!({})), PreviousReports::default());
     }
 }

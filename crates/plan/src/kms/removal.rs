@@ -9,11 +9,11 @@ use super::rollup::Removal;
 
 /// Location of typed reports in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct ReportLocation {
     /// JSON pointer to the object that contains the list.
     pub holder: &'static str,
     /// Whether the object is removed with its last report, because the schema allows neither an empty object nor an empty list.
-    pub never_empty: bool,
+    pub remove_when_empty: bool,
 }
 
 /// Field of the list in its holder.
@@ -24,7 +24,7 @@ const CONDITIONS: &str = "/status/conditions";
 
 /// Returns the patch that removes entries from an object, or `None` if none of them exists any more.
 #[must_use]
-pub fn patch(object: &Value, location: Places, removals: &[Removal]) -> Option<Vec<Value>> {
+pub fn patch(object: &Value, location: ReportLocation, removals: &[Removal]) -> Option<Vec<Value>> {
     let mut operations = typed_operations(object, location, removals);
     operations.extend(condition_operations(object, removals));
     (!operations.is_empty()).then_some(operations)
@@ -32,7 +32,7 @@ pub fn patch(object: &Value, location: Places, removals: &[Removal]) -> Option<V
 
 fn typed_operations(
     object: &Value,
-    Places { holder, never_empty }: Places,
+    ReportLocation { holder, remove_when_empty: never_empty }: ReportLocation,
     removals: &[Removal],
 ) -> Vec<Value> {
     let list = object.pointer(&format!("{holder}/{LIST}")).and_then(Value::as_array);
@@ -99,7 +99,8 @@ fn condition_operations(object: &Value, removals: &[Removal]) -> Vec<Value> {
 mod tests {
     use super::*;
 
-    const TYPED: Places = Places { holder: "/status/encryptionStatus", never_empty: true };
+    const TYPED: ReportLocation =
+        ReportLocation { holder: "/status/encryptionStatus", remove_when_empty: true };
 
     fn entry(node: &str, key: &str) -> Value {
         json!({ "nodeName": node, "keyID": key, "lastCheckedTime": "2026-05-18T10:00:00Z" })
@@ -148,7 +149,7 @@ mod tests {
             paths(&operations),
             ["test /status/encryptionStatus/healthReports", "remove /status/encryptionStatus/healthReports"]
         );
-        let kms_health = Places { holder: "/status", never_empty: false };
+        let kms_health = ReportLocation { holder: "/status", remove_when_empty: false };
         let object = json!({ "status": { "healthReports": [entry("a", "1")] } });
         assert_eq!(
             paths(&patch(&object, kms_health, &removals).unwrap()).last().unwrap(),

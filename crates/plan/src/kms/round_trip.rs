@@ -1,6 +1,6 @@
 //! Validation of Encrypt and Decrypt responses with the limits of kube-apiserver.
 
-use super::call::Encrypted;
+use super::call::EncryptReply;
 
 /// Maximum ciphertext size in bytes.
 pub const CIPHERTEXT_LIMIT: usize = 1024;
@@ -10,7 +10,7 @@ pub const ANNOTATIONS_LIMIT: usize = 32 * 1024;
 
 /// Reason why an API server would reject a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
+pub enum ReplyRejection {
     /// Empty ciphertext.
     #[error("Encrypt returned an empty ciphertext")]
     Empty,
@@ -35,33 +35,37 @@ pub enum Rejection {
 }
 
 /// Validates an Encrypt response. `key_id` is the key ID in the Status response.
-pub fn accept(plaintext: &[u8], key_id: &str, response: &Encrypted) -> Result<(), Rejection> {
-    let Encrypted { ciphertext, key_id: used, annotations } = response;
+pub fn check_encrypt_reply(
+    plaintext: &[u8],
+    key_id: &str,
+    response: &EncryptReply,
+) -> Result<(), ReplyRejection> {
+    let EncryptReply { ciphertext, key_id: used, annotations } = response;
     if ciphertext.is_empty() {
-        return Err(Rejection::Empty);
+        return Err(ReplyRejection::Empty);
     }
     if ciphertext.len() > CIPHERTEXT_LIMIT {
-        return Err(Rejection::TooLong(ciphertext.len()));
+        return Err(ReplyRejection::TooLong(ciphertext.len()));
     }
     if ciphertext == plaintext {
-        return Err(Rejection::Plain);
+        return Err(ReplyRejection::Plain);
     }
     if used != key_id {
-        return Err(Rejection::OtherKey);
+        return Err(ReplyRejection::OtherKey);
     }
     let bytes = annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > ANNOTATIONS_LIMIT {
-        return Err(Rejection::AnnotationsTooLong(bytes));
+        return Err(ReplyRejection::AnnotationsTooLong(bytes));
     }
     match annotations.keys().find(|name| !is_qualified(name)) {
-        Some(name) => Err(Rejection::AnnotationName(name.chars().take(64).collect())),
+        Some(name) => Err(ReplyRejection::AnnotationName(name.chars().take(64).collect())),
         None => Ok(()),
     }
 }
 
 /// Validates a Decrypt response.
-pub fn same(plaintext: &[u8], response: &[u8]) -> Result<(), Rejection> {
-    if plaintext == response { Ok(()) } else { Err(Rejection::OtherText) }
+pub fn check_plaintext(plaintext: &[u8], response: &[u8]) -> Result<(), ReplyRejection> {
+    if plaintext == response { Ok(()) } else { Err(ReplyRejection::OtherText) }
 }
 
 /// Reports whether `name` is a fully qualified domain name: lower case, at least two labels.
@@ -82,32 +86,32 @@ fn is_qualified(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn encrypted(change: impl FnOnce(&mut Encrypted)) -> Result<(), Rejection> {
+    fn encrypted(change: impl FnOnce(&mut EncryptReply)) -> Result<(), ReplyRejection> {
         let mut response =
-            Encrypted { ciphertext: b"sealed".to_vec(), key_id: "k".into(), ..Encrypted::default() };
+            EncryptReply { ciphertext: b"sealed".to_vec(), key_id: "k".into(), ..EncryptReply::default() };
         change(&mut response);
-        accept(b"plain", "k", &response)
+        check_encrypt_reply(b"plain", "k", &response)
     }
 
     #[test]
     fn responses_rejected_by_api_server_are_rejected() {
         assert_eq!(encrypted(|_| ()), Ok(()));
         assert_eq!(encrypted(|e| e.ciphertext = vec![1; 1024]), Ok(()));
-        assert_eq!(encrypted(|e| e.ciphertext.clear()), Err(Rejection::Empty));
-        assert_eq!(encrypted(|e| e.ciphertext = vec![1; 1025]), Err(Rejection::TooLong(1025)));
-        assert_eq!(encrypted(|e| e.ciphertext = b"plain".to_vec()), Err(Rejection::Plain));
-        assert_eq!(encrypted(|e| e.key_id = "other".into()), Err(Rejection::OtherKey));
+        assert_eq!(encrypted(|e| e.ciphertext.clear()), Err(ReplyRejection::Empty));
+        assert_eq!(encrypted(|e| e.ciphertext = vec![1; 1025]), Err(ReplyRejection::TooLong(1025)));
+        assert_eq!(encrypted(|e| e.ciphertext = b"plain".to_vec()), Err(ReplyRejection::Plain));
+        assert_eq!(encrypted(|e| e.key_id = "other".into()), Err(ReplyRejection::OtherKey));
         let note = |name: &str, length| (name.to_owned(), vec![0; length]);
         assert_eq!(encrypted(|e| e.annotations = [note("a.example", 32759)].into()), Ok(()));
         assert_eq!(
             encrypted(|e| e.annotations = [note("a.example", 32760)].into()),
-            Err(Rejection::AnnotationsTooLong(32769))
+            Err(ReplyRejection::AnnotationsTooLong(32769))
         );
         for name in ["", "plain", "A.example", "-a.example", "a..b"] {
             let rejection = encrypted(|e| e.annotations = [note(name, 1)].into());
-            assert_eq!(rejection, Err(Rejection::AnnotationName(name.into())));
+            assert_eq!(rejection, Err(ReplyRejection::AnnotationName(name.into())));
         }
-        assert_eq!(same(b"plain", b"plain"), Ok(()));
-        assert_eq!(same(b"plain", b""), Err(Rejection::OtherText));
+        assert_eq!(check_plaintext(b"plain", b"plain"), Ok(()));
+        assert_eq!(check_plaintext(b"plain", b""), Err(ReplyRejection::OtherText));
     }
 }

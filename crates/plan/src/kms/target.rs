@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::removal::Places;
+use super::removal::ReportLocation;
 
 /// Resource that reports are published on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Target {
+pub enum ReportTarget {
     /// OpenShift `KubeAPIServer` operator resource.
     KubeApiServer,
     /// OpenShift `OpenShiftAPIServer` operator resource.
@@ -18,14 +18,14 @@ pub enum Target {
     KmsHealth,
 }
 
-impl Target {
+impl ReportTarget {
     /// Every target.
     pub const ALL: [Self; 4] =
         [Self::KubeApiServer, Self::OpenShiftApiServer, Self::Authentication, Self::KmsHealth];
 
     /// Returns the flag value.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::KubeApiServer => "kubeapiserver",
             Self::OpenShiftApiServer => "openshiftapiserver",
@@ -36,7 +36,7 @@ impl Target {
 
     /// Returns apiVersion and kind.
     #[must_use]
-    pub fn kind(self) -> (&'static str, &'static str) {
+    pub fn api_version_and_kind(self) -> (&'static str, &'static str) {
         match self {
             Self::KubeApiServer => ("operator.openshift.io/v1", "KubeAPIServer"),
             Self::OpenShiftApiServer => ("operator.openshift.io/v1", "OpenShiftAPIServer"),
@@ -47,38 +47,38 @@ impl Target {
 
     /// Returns the API path of an object.
     #[must_use]
-    pub fn path(self, name: &str) -> String {
-        let (version, kind) = self.kind();
+    pub fn api_path(self, name: &str) -> String {
+        let (version, kind) = self.api_version_and_kind();
         format!("/apis/{version}/{}s/{name}", kind.to_lowercase())
     }
 
     /// Returns the location of typed reports. The OpenShift schemas allow neither an empty list nor an empty object around it.
     #[must_use]
-    pub const fn report_location(self) -> Places {
+    pub const fn report_location(self) -> ReportLocation {
         match self {
             Self::KubeApiServer | Self::OpenShiftApiServer => {
-                Places { holder: "/status/encryptionStatus", never_empty: true }
+                ReportLocation { holder: "/status/encryptionStatus", remove_when_empty: true }
             }
             Self::Authentication => {
-                Places { holder: "/status/oauthAPIServer/encryptionStatus", never_empty: true }
+                ReportLocation { holder: "/status/oauthAPIServer/encryptionStatus", remove_when_empty: true }
             }
-            Self::KmsHealth => Places { holder: "/status", never_empty: false },
+            Self::KmsHealth => ReportLocation { holder: "/status", remove_when_empty: false },
         }
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for ReportTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.name())
     }
 }
 
-impl FromStr for Target {
+impl FromStr for ReportTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|target| target.word() == text).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.into_iter().map(Self::word).collect();
+        Self::ALL.into_iter().find(|target| target.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
             format!("unknown target {text:?}: use {}", names.join(", "))
         })
     }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn api_paths_match_resources() {
-        let paths: Vec<String> = Target::ALL.iter().map(|target| target.path("cluster")).collect();
+        let paths: Vec<String> = ReportTarget::ALL.iter().map(|target| target.api_path("cluster")).collect();
         assert_eq!(
             paths,
             [
@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn target_name_round_trips() {
-        for target in Target::ALL {
+        for target in ReportTarget::ALL {
             assert_eq!(target.to_string().parse(), Ok(target));
         }
-        let error = "pods".parse::<Target>().unwrap_err();
+        let error = "pods".parse::<ReportTarget>().unwrap_err();
         assert_eq!(
             error,
             "unknown target \"pods\": use kubeapiserver, openshiftapiserver, authentication, kmshealth"

@@ -85,7 +85,7 @@ impl Kind for Vault {
         VAULT_PLUGIN_PREFIX
     }
 
-    fn needs(&self, config: &Value) -> Result<Vec<Need>, Refusal> {
+    fn required_objects(&self, config: &Value) -> Result<Vec<Need>, Refusal> {
         let Config { authentication, tls, .. } = parse(config)?;
         let (secret, bundle) = (authentication.app_role.secret.name, tls.ca_bundle.name);
         let mut needs = Vec::new();
@@ -98,7 +98,7 @@ impl Kind for Vault {
         Ok(needs)
     }
 
-    fn program(&self, plugin: &Plugin<'_>) -> Result<Program, Refusal> {
+    fn container(&self, plugin: &Plugin<'_>) -> Result<Program, Refusal> {
         let secret_key = Entry::PluginConfig(plugin.key_id).key();
         let config = parse(plugin.config)
             .map_err(|Refusal(why)| Refusal(format!("key {secret_key:?} of the secret: {why}")))?;
@@ -139,7 +139,7 @@ impl Kind for Vault {
         Ok(Program { image, args })
     }
 
-    fn document(&self, config: &Value) -> Result<String, Refusal> {
+    fn canonical_config(&self, config: &Value) -> Result<String, Refusal> {
         // Serializing strings does not fail.
         serde_json::to_string(&parse(config)?).map_err(|error| Refusal(error.to_string()))
     }
@@ -158,7 +158,7 @@ fn find_value<'a>(
         Source::ConfigMap => &plugin.data.config_maps,
     };
     let found = values.get(&reference).map(Vec::as_slice);
-    let entry = super::plugin::entry(source, reference, plugin.key_id);
+    let entry = super::plugin::secret_entry(source, reference, plugin.key_id);
     match found {
         Some(value) => Ok((entry, value)),
         None => Err(Refusal(format!(

@@ -3,7 +3,7 @@
 
 use api::kms::{Cause, DETAIL_LIMIT, HealthStatus, KEY_ID_LIMIT, clean, redact};
 
-use super::call::{Failure, StatusAnswer};
+use super::call::{CallError, StatusReply};
 
 /// `healthz` value of a healthy plugin. Any other value, including `OK`, is an error description.
 const OK: &str = "ok";
@@ -13,9 +13,9 @@ const VERSIONS: [&str; 2] = ["v2", "v2beta1"];
 
 /// Health of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct PluginHealth {
     /// Status.
-    pub class: HealthStatus,
+    pub status: HealthStatus,
     /// Cause, unless healthy.
     pub cause: Option<Cause>,
     /// Sanitized and redacted message for users: cause, error text and hint.
@@ -24,19 +24,19 @@ pub struct Verdict {
     pub key_id: Option<String>,
 }
 
-impl Verdict {
+impl PluginHealth {
     fn healthy(key_id: Option<String>) -> Self {
-        Self { class: HealthStatus::Healthy, cause: None, detail: None, key_id }
+        Self { status: HealthStatus::Healthy, cause: None, detail: None, key_id }
     }
 
-    fn failing(class: HealthStatus, cause: Cause, message: &str, key_id: Option<String>) -> Self {
-        Self { class, cause: Some(cause), detail: Some(detail(cause, message)), key_id }
+    fn failing(status: HealthStatus, cause: Cause, message: &str, key_id: Option<String>) -> Self {
+        Self { status, cause: Some(cause), detail: Some(detail(cause, message)), key_id }
     }
 
     /// Marks a healthy plugin as unhealthy after a failed encrypt/decrypt round trip.
     #[must_use]
     pub fn after_round_trip(self, why: &str) -> Self {
-        if self.class != HealthStatus::Healthy {
+        if self.status != HealthStatus::Healthy {
             return self;
         }
         Self::failing(HealthStatus::Unhealthy, Cause::RoundTripFailed, why, self.key_id)
@@ -53,23 +53,27 @@ fn detail(cause: Cause, message: &str) -> String {
 
 /// Evaluates a Status call. `first_version` is the first accepted version that this plugin reported.
 #[must_use]
-pub fn judge(response: &Result<StatusAnswer, Failure>, first_version: Option<&str>) -> Verdict {
+pub fn evaluate_status(
+    response: &Result<StatusReply, CallError>,
+    first_version: Option<&str>,
+) -> PluginHealth {
     let answer = match response {
         Ok(answer) => answer,
         Err(failure) => {
-            return Verdict::failing(HealthStatus::Error, failure.cause(), &failure.to_string(), None);
+            return PluginHealth::failing(HealthStatus::Error, failure.cause(), &failure.to_string(), None);
         }
     };
-    let StatusAnswer { version, healthz, key_id } = answer;
+    let StatusReply { version, healthz, key_id } = answer;
     let accepted = (1..=KEY_ID_LIMIT).contains(&key_id.len());
     let reported_id = accepted.then(|| clean(key_id, KEY_ID_LIMIT));
-    let unhealthy =
-        |cause, message: &str| Verdict::failing(HealthStatus::Unhealthy, cause, message, reported_id.clone());
+    let unhealthy = |cause, message: &str| {
+        PluginHealth::failing(HealthStatus::Unhealthy, cause, message, reported_id.clone())
+    };
     if healthz != OK {
         let message = if healthz.trim().is_empty() { "the plugin gave no reason" } else { healthz };
         return unhealthy(Cause::NotOk, message);
     }
-    if !is_version(version) {
+    if !is_supported_version(version) {
         return unhealthy(Cause::BadVersion, &format!("unsupported plugin version {version:?}"));
     }
     if let Some(first) = first_version.filter(|first| first != version) {
@@ -84,12 +88,12 @@ pub fn judge(response: &Result<StatusAnswer, Failure>, first_version: Option<&st
     if !accepted {
         return unhealthy(Cause::BadKeyId, &format!("key ID of {} bytes is too long", key_id.len()));
     }
-    Verdict::healthy(reported_id)
+    PluginHealth::healthy(reported_id)
 }
 
 /// Reports whether API servers accept a version.
 #[must_use]
-pub fn is_version(version: &str) -> bool {
+pub fn is_supported_version(version: &str) -> bool {
     VERSIONS.contains(&version)
 }
 
@@ -101,15 +105,15 @@ mod tests {
 
     use super::*;
 
-    fn answer(version: &str, healthz: &str, key_id: &str) -> Result<StatusAnswer, Failure> {
-        Ok(StatusAnswer { version: version.into(), healthz: healthz.into(), key_id: key_id.into() })
+    fn answer(version: &str, healthz: &str, key_id: &str) -> Result<StatusReply, CallError> {
+        Ok(StatusReply { version: version.into(), healthz: healthz.into(), key_id: key_id.into() })
     }
 
-    fn cause(response: &Result<StatusAnswer, Failure>) -> (HealthStatus, Option<Cause>) {
-        let health = judge(response, None);
-        assert_eq!(health.cause.is_some(), health.class != HealthStatus::Healthy);
+    fn cause(response: &Result<StatusReply, CallError>) -> (HealthStatus, Option<Cause>) {
+        let health = evaluate_status(response, None);
+        assert_eq!(health.cause.is_some(), health.status != HealthStatus::Healthy);
         assert_eq!(health.detail.as_deref().and_then(Cause::of_detail), health.cause);
-        (health.class, health.cause)
+        (health.status, health.cause)
     }
 
     #[test]
@@ -133,32 +137,32 @@ mod tests {
 
     #[test]
     fn version_change_is_unhealthy() {
-        let later = judge(&answer("v2beta1", "ok", "k"), Some("v2"));
+        let later = evaluate_status(&answer("v2beta1", "ok", "k"), Some("v2"));
         assert_eq!(later.cause, Some(Cause::BadVersion));
         assert!(later.detail.is_some_and(|detail| detail.contains("from \"v2\" to \"v2beta1\"")));
-        assert_eq!(judge(&answer("v2", "ok", "k"), Some("v2")).class, HealthStatus::Healthy);
+        assert_eq!(evaluate_status(&answer("v2", "ok", "k"), Some("v2")).status, HealthStatus::Healthy);
     }
 
     #[test]
     fn key_id_is_kept_when_unhealthy_and_absent_on_error() {
-        assert_eq!(judge(&answer("v2", "err", "k\n1"), None).key_id.as_deref(), Some("k 1"));
-        assert_eq!(judge(&answer("v2", "ok", &"x".repeat(1025)), None).key_id, None);
-        assert_eq!(judge(&Err(Failure::Empty), None).key_id, None);
+        assert_eq!(evaluate_status(&answer("v2", "err", "k\n1"), None).key_id.as_deref(), Some("k 1"));
+        assert_eq!(evaluate_status(&answer("v2", "ok", &"x".repeat(1025)), None).key_id, None);
+        assert_eq!(evaluate_status(&Err(CallError::Empty), None).key_id, None);
     }
 
     #[test]
     fn call_failure_is_error_with_cause() {
         for (failure, expected) in [
-            (Failure::SocketMissing, Cause::SocketMissing),
-            (Failure::PermissionDenied, Cause::PermissionDenied),
-            (Failure::NotTaken("refused".into()), Cause::ConnectionRefused),
-            (Failure::Protocol("HTTP/1".into()), Cause::ProtocolError),
-            (Failure::Timeout(Duration::from_secs(5)), Cause::Timeout),
+            (CallError::SocketMissing, Cause::SocketMissing),
+            (CallError::PermissionDenied, Cause::PermissionDenied),
+            (CallError::ConnectionRefused("refused".into()), Cause::ConnectionRefused),
+            (CallError::Protocol("HTTP/1".into()), Cause::ProtocolError),
+            (CallError::Timeout(Duration::from_secs(5)), Cause::Timeout),
             (
-                Failure::Rpc { code: RpcCode::new(14), message: String::new() },
+                CallError::Rpc { code: RpcCode::new(14), message: String::new() },
                 Cause::RpcError(RpcCode::new(14)),
             ),
-            (Failure::Empty, Cause::EmptyResponse),
+            (CallError::Empty, Cause::EmptyResponse),
         ] {
             assert_eq!(cause(&Err(failure)), (HealthStatus::Error, Some(expected)));
         }
@@ -169,9 +173,9 @@ mod tests {
         let long_text = format!("token=hunter2 {}", "鍵\n".repeat(5000));
         for response in [
             answer("v2", &long_text, "k"),
-            Err(Failure::Rpc { code: RpcCode::new(7), message: long_text.clone() }),
+            Err(CallError::Rpc { code: RpcCode::new(7), message: long_text.clone() }),
         ] {
-            let health = judge(&response, None);
+            let health = evaluate_status(&response, None);
             let detail = health.detail.unwrap();
             assert_eq!(detail.chars().count(), DETAIL_LIMIT);
             assert!(detail.ends_with(health.cause.unwrap().hint()), "{detail}");
@@ -181,9 +185,9 @@ mod tests {
 
     #[test]
     fn failed_round_trip_affects_healthy_plugins_only() {
-        let failed = judge(&answer("v2", "ok", "k"), None).after_round_trip("Decrypt: denied");
-        assert_eq!((failed.class, failed.cause), (HealthStatus::Unhealthy, Some(Cause::RoundTripFailed)));
-        let error = judge(&Err(Failure::Empty), None);
+        let failed = evaluate_status(&answer("v2", "ok", "k"), None).after_round_trip("Decrypt: denied");
+        assert_eq!((failed.status, failed.cause), (HealthStatus::Unhealthy, Some(Cause::RoundTripFailed)));
+        let error = evaluate_status(&Err(CallError::Empty), None);
         assert_eq!(error.clone().after_round_trip("x"), error);
     }
 }

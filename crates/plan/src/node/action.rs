@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 
-use super::observed::SeenPod;
+use super::observed::ObservedPod;
 
 /// One action of the operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub enum Action {
     /// Create an object. It must not exist yet.
     Create(Object),
     /// Delete an object, with its uid as a precondition.
-    Delete(Doomed),
+    Delete(Deletion),
     /// Submit a task to the sidecar.
     Submit(Transport, TaskRequest),
 }
@@ -72,9 +72,9 @@ impl Object {
 
 /// An object to delete, as it was observed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Doomed {
+pub enum Deletion {
     /// A pod.
-    Pod(Box<SeenPod>),
+    Pod(Box<ObservedPod>),
     /// The Service of the bootstrap pod.
     Service(Box<Service>),
     /// The bootstrap Job. Its pod is deleted first.
@@ -83,7 +83,7 @@ pub enum Doomed {
     Certificate(Box<Certificate>),
 }
 
-impl Doomed {
+impl Deletion {
     /// Returns the Kubernetes kind.
     #[must_use]
     pub fn kind(&self) -> &'static str {

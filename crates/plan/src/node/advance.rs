@@ -9,7 +9,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use super::action::Action;
 use super::conditions;
 use super::context::NodeContext;
-use super::observed::TaskSight;
+use super::observed::TaskObservation;
 use super::status_change;
 use super::step::{self, StepOutcome, Wait};
 use super::stored_plan::is_setup;
@@ -106,7 +106,7 @@ fn complete_task(context: NodeContext<'_>, status: &mut SeiNodeStatus, index: us
         task.status = TaskStatus::Complete;
         task.error = None;
         // The operator was killed after it submitted the task and before it recorded that: the sidecar knows when.
-        if let (None, TaskSight::Found(result)) =
+        if let (None, TaskObservation::Found(result)) =
             (&task.submitted_at, context.observed.sidecar.task_state(&task.id))
         {
             task.submitted_at = Some(Time(result.submitted_at.0));

@@ -196,7 +196,7 @@ impl NodeContext<'_> {
     /// Returns the tasks that make the certificate available. A pod that serves TLS cannot start without it: it mounts
     /// the Secret.
     fn certificate_tasks(self) -> Tasks {
-        let desired = tls::tls(self.node);
+        let desired = tls::desired_tls(self.node);
         let mut tasks = Tasks::new();
         if desired.issuer.is_some() {
             tasks.push(self.own(Step::ApplyCertificate));
@@ -209,7 +209,7 @@ impl NodeContext<'_> {
 
     /// Returns the task that deletes a Certificate which is no longer served. It comes last: until then it was served.
     fn unused_certificate_task(self) -> Option<(Step, Option<Value>)> {
-        tls::tls(self.node).issuer.is_none().then(|| self.own(Step::RemoveCertificate))
+        tls::desired_tls(self.node).issuer.is_none().then(|| self.own(Step::RemoveCertificate))
     }
 
     /// Returns the tasks of the sidecar before seid may start.

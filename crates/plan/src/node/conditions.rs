@@ -12,10 +12,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::check::{claim, tls_secret};
 use super::context::{NodeContext, node_pod};
 use super::drift::Drift;
-use super::observed::{Health, Refusal, World};
+use super::observed::{Health, Observed, WriteFailure};
 use super::step::StepOutcome;
 use super::task::Step;
-use super::tls::tls;
+use super::tls::desired_tls;
 use super::unapplied_fields;
 
 /// What the decision found that is not in the status.
@@ -41,7 +41,7 @@ pub(super) fn write(
     node: &SeiNode,
     context: Option<NodeContext<'_>>,
     status: &mut SeiNodeStatus,
-    observed: &World,
+    observed: &Observed,
     findings: &Findings,
     now: &Time,
 ) {
@@ -53,7 +53,7 @@ pub(super) fn write(
     if let Some(context) = context {
         writer.inputs(context);
     }
-    let tls = tls_secret::check(node, &tls(node), observed);
+    let tls = tls_secret::check(node, &desired_tls(node), observed);
     writer.set(tls.reason, &tls.message);
     writer.ready(node, observed, findings);
 }
@@ -167,20 +167,20 @@ impl Writer<'_> {
         }
     }
 
-    fn sidecar(&mut self, observed: &World) {
+    fn sidecar(&mut self, observed: &Observed) {
         let is_running = self.status.phase == Some(SeiNodePhase::Running);
         match &observed.sidecar.health {
             Health::Ready => self.set(SidecarReady::Ready, "the sidecar lets seid run"),
             Health::NotReady => self.set(SidecarReady::NotReady, AWAITING_MARK_READY),
             Health::Unreachable(why) => self.set(SidecarReady::Unreachable, why),
-            Health::Unasked if !self.has::<SidecarReady>() => {
+            Health::Unknown if !self.has::<SidecarReady>() => {
                 self.set(SidecarReady::NotProbed, "the node is not set up yet");
             }
-            Health::Unasked if is_running && observed.pods.is_empty() => {
+            Health::Unknown if is_running && observed.pods.is_empty() => {
                 self.set(SidecarReady::Unreachable, NO_POD);
             }
             // The answer is pending.
-            Health::Unasked => {}
+            Health::Unknown => {}
         }
     }
 
@@ -194,16 +194,16 @@ impl Writer<'_> {
             }
             return;
         };
-        let first = |select: fn(&Refusal) -> Option<&String>| {
-            let failures = context.observed.refused.iter();
+        let first = |select: fn(&WriteFailure) -> Option<&String>| {
+            let failures = context.observed.write_failures.iter();
             failures.filter_map(|(kind, failure)| Some(format!("{kind}: {}", select(failure)?))).next()
         };
         let rejected = first(|failure| match failure {
-            Refusal::Rejected(why) => Some(why),
+            WriteFailure::Rejected(why) => Some(why),
             _ => None,
         });
         let conflict = first(|failure| match failure {
-            Refusal::Conflict(why) => Some(why),
+            WriteFailure::Conflict(why) => Some(why),
             _ => None,
         });
         let unapplied = unapplied_fields::find(context, self.status);
@@ -233,7 +233,7 @@ impl Writer<'_> {
         }
     }
 
-    fn ready(&mut self, node: &SeiNode, observed: &World, findings: &Findings) {
+    fn ready(&mut self, node: &SeiNode, observed: &Observed, findings: &Findings) {
         let waiting = self.status.waiting_for.as_ref().map(|waiting| {
             let message = waiting.message.as_deref().unwrap_or_default();
             format!("waiting for {} {}: {message}", waiting.what, waiting.name)
@@ -281,11 +281,11 @@ impl Writer<'_> {
                 }
                 (None, Health::NotReady) => self.set(Ready::SidecarNotReady, AWAITING_MARK_READY),
                 (None, Health::Unreachable(why)) => self.set(Ready::SidecarUnreachable, why),
-                (None, Health::Unasked) if !self.has::<Ready>() || observed.pods.is_empty() => {
+                (None, Health::Unknown) if !self.has::<Ready>() || observed.pods.is_empty() => {
                     self.set(Ready::SidecarUnreachable, NO_POD);
                 }
                 // The answer is pending.
-                (None, Health::Unasked) => {}
+                (None, Health::Unknown) => {}
             },
         }
     }

@@ -10,8 +10,8 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use kube_core::{Resource, ResourceExt};
 
 use super::action::Transport;
-use super::kind::Kind;
-use super::observed::{SeenPod, World};
+use super::kind::NodeKind;
+use super::observed::{Observed, ObservedPod};
 use crate::platform::Platform;
 use crate::render;
 
@@ -22,15 +22,15 @@ const REVISION: &str = "controller-revision-hash";
 #[derive(Clone, Copy)]
 pub(super) struct NodeContext<'a> {
     pub(super) node: &'a SeiNode,
-    pub(super) kind: Kind<'a>,
+    pub(super) kind: NodeKind<'a>,
     pub(super) platform: &'a Platform,
-    pub(super) observed: &'a World,
+    pub(super) observed: &'a Observed,
 }
 
 impl<'a> NodeContext<'a> {
     /// Returns the context of a node, or nothing if its spec has no kind.
-    pub(super) fn new(node: &'a SeiNode, platform: &'a Platform, observed: &'a World) -> Option<Self> {
-        Some(Self { node, kind: Kind::of(&node.spec)?, platform, observed })
+    pub(super) fn new(node: &'a SeiNode, platform: &'a Platform, observed: &'a Observed) -> Option<Self> {
+        Some(Self { node, kind: NodeKind::from_spec(&node.spec)?, platform, observed })
     }
 
     pub(super) fn name(self) -> &'a str {
@@ -42,12 +42,12 @@ impl<'a> NodeContext<'a> {
     }
 
     /// Returns the node's own pod.
-    pub(super) fn pod(self) -> Option<&'a Arc<SeenPod>> {
+    pub(super) fn pod(self) -> Option<&'a Arc<ObservedPod>> {
         node_pod(self.node, self.observed)
     }
 
     /// Returns the pod of the bootstrap Job.
-    pub(super) fn bootstrap_pod(self) -> Option<&'a Arc<SeenPod>> {
+    pub(super) fn bootstrap_pod(self) -> Option<&'a Arc<ObservedPod>> {
         let job = self.observed.job.as_deref()?.metadata.uid.as_deref()?;
         self.observed.pods.iter().find(|pod| {
             let component = pod.labels().get(label::COMPONENT).map(String::as_str);
@@ -64,7 +64,7 @@ impl<'a> NodeContext<'a> {
             let newest = set.newest_revision()?;
             revision_of(pod).filter(|revision| *revision != newest)?;
             let render = || render::stateful_set(self.node, self.platform);
-            let cache = &self.observed.memo;
+            let cache = &self.observed.render_cache;
             let hash = cache.desired_hash(self.node, kind_of::<StatefulSet>(), render).ok()?;
             Some(cache.compare(self.node, set, &hash, render) == Standing::AsWished)
         };
@@ -93,7 +93,7 @@ impl<'a> NodeContext<'a> {
         Some(self.transport_to(pod, Scheme::Http, None))
     }
 
-    fn transport_to(self, pod: &SeenPod, scheme: Scheme, secret: Option<&str>) -> Transport {
+    fn transport_to(self, pod: &ObservedPod, scheme: Scheme, secret: Option<&str>) -> Transport {
         Transport {
             scheme,
             host: object::pod_host(self.name(), self.namespace()),
@@ -104,7 +104,7 @@ impl<'a> NodeContext<'a> {
 }
 
 /// Returns the node's own pod: the one with its name that its StatefulSet owns.
-pub(super) fn node_pod<'a>(node: &SeiNode, observed: &'a World) -> Option<&'a Arc<SeenPod>> {
+pub(super) fn node_pod<'a>(node: &SeiNode, observed: &'a Observed) -> Option<&'a Arc<ObservedPod>> {
     let name = object::pod(node.metadata.name.as_deref().unwrap_or_default());
     let set = observed.stateful_set.as_deref()?.metadata.uid.as_deref()?;
     observed.pods.iter().find(|pod| pod.metadata.name.as_deref() == Some(&name) && has_owner(&***pod, set))
@@ -137,7 +137,7 @@ pub(super) fn is_terminating<K: Resource>(object: &K) -> bool {
 }
 
 /// Returns the StatefulSet revision that a pod was created from.
-pub(super) fn revision_of(pod: &SeenPod) -> Option<&str> {
+pub(super) fn revision_of(pod: &ObservedPod) -> Option<&str> {
     pod.metadata.labels.as_ref()?.get(REVISION).map(String::as_str)
 }
 

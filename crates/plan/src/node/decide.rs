@@ -14,7 +14,7 @@ use super::check::claim;
 use super::conditions::{self, Findings};
 use super::context::NodeContext;
 use super::drift::{self, Drift};
-use super::observed::{Health, TaskSight, World};
+use super::observed::{Health, Observed, TaskObservation};
 use super::step::{self, StepOutcome, job_result};
 use super::task::Step;
 use super::{repair, status_change, stored_plan};
@@ -44,11 +44,11 @@ pub struct Decision {
     /// The actions to execute now. The reconcile is complete when there are none.
     pub actions: Vec<Action>,
     /// One sentence for each action that restores a deleted or modified object.
-    pub repaired: Vec<String>,
+    pub repairs: Vec<String>,
     /// Remove the finalizer of the upstream controller.
-    pub drop_finalizer: bool,
+    pub remove_finalizer: bool,
     /// When to requeue the node, if nothing happens before.
-    pub look_again: Option<Duration>,
+    pub requeue_after: Option<Duration>,
 }
 
 /// Decides about a node. `node` is the stored object; `status` is the newest status, which may be ahead of the stored
@@ -58,11 +58,11 @@ pub fn decide(
     node: &SeiNode,
     status: SeiNodeStatus,
     platform: &Platform,
-    observed: &World,
+    observed: &Observed,
     now: &Time,
     new_plan_id: &str,
 ) -> Decision {
-    let mut decision = Decision { status, look_again: Some(RESYNC), ..Decision::default() };
+    let mut decision = Decision { status, requeue_after: Some(RESYNC), ..Decision::default() };
     let status = &mut decision.status;
     status.observed_generation = node.metadata.generation;
     if node.metadata.deletion_timestamp.is_some() {
@@ -70,8 +70,8 @@ pub fn decide(
         status.waiting_for = None;
         conditions::write(node, None, status, observed, &Findings::default(), now);
         let finalizers = node.metadata.finalizers.iter().flatten();
-        decision.drop_finalizer = finalizers.into_iter().any(|name| name == finalizer::NODE);
-        decision.look_again = None;
+        decision.remove_finalizer = finalizers.into_iter().any(|name| name == finalizer::NODE);
+        decision.requeue_after = None;
         return decision;
     }
     let Some(context) = NodeContext::new(node, platform, observed) else {
@@ -106,7 +106,7 @@ impl Decider<'_> {
             // A new plan in the same reconcile would replace the ended one before its result is stored.
             let update = self.required_update(&decision.status);
             findings.update = Some(update).filter(|update| !update.changes.is_empty());
-            decision.look_again = Some(Duration::ZERO);
+            decision.requeue_after = Some(Duration::ZERO);
             return;
         }
         if stored_plan::active(&decision.status).is_some() {
@@ -125,12 +125,12 @@ impl Decider<'_> {
         // A new plan is stored first, and executed in the next reconcile: a killed operator must find the plan of what
         // it did.
         if self.stored_plan().is_none_or(|stored| stored.id != plan.id) {
-            decision.look_again = Some(Duration::ZERO);
+            decision.requeue_after = Some(Duration::ZERO);
             return;
         }
         let progress = advance(self.context, &mut decision.status, self.now);
         decision.actions = progress.actions;
-        decision.look_again = progress.requeue_after.or(Some(RESYNC));
+        decision.requeue_after = progress.requeue_after.or(Some(RESYNC));
         let is_complete = decision.status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Complete);
         if is_complete && self.drift(&decision.status).changes.is_empty() {
             decision.status.reconciled_generation = self.context.node.metadata.generation;
@@ -189,7 +189,9 @@ impl Decider<'_> {
         }
         let Some((step @ Step::Sidecar(_), task)) = stored_plan::current(plan) else { return false };
         match self.context.observed.sidecar.task_state(&task.id) {
-            TaskSight::Found(result) => result.status == TaskState::Running && !step.runs_in_background(),
+            TaskObservation::Found(result) => {
+                result.status == TaskState::Running && !step.runs_in_background()
+            }
             _ => false,
         }
     }
@@ -255,7 +257,7 @@ impl Decider<'_> {
         let update = self.required_update(status);
         if !update.changes.is_empty() {
             match self.update_backoff(status) {
-                Some(left) => decision.look_again = Some(left),
+                Some(left) => decision.requeue_after = Some(left),
                 None => self.start(status, self.update_plan(&update)),
             }
             findings.update = Some(update);
@@ -263,17 +265,17 @@ impl Decider<'_> {
         }
         if observed.sidecar.health == Health::NotReady {
             match self.mark_ready_backoff(status) {
-                Some(left) => decision.look_again = Some(left),
+                Some(left) => decision.requeue_after = Some(left),
                 None => self.start(status, self.mark_ready_plan()),
             }
             return;
         }
         status.reconciled_generation = node.metadata.generation;
         let repairs = repair::repairs(self.context, status);
-        (decision.actions, decision.repaired) = repairs.into_iter().unzip();
+        (decision.actions, decision.repairs) = repairs.into_iter().unzip();
         if observed.sidecar.health != Health::Ready {
             // The pod is starting, or fails: mark-ready follows as soon as the sidecar answers.
-            decision.look_again = Some(SIDECAR_POLL);
+            decision.requeue_after = Some(SIDECAR_POLL);
         }
     }
 

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use super::context::NodeContext;
 use super::settings::external_address;
-use super::tls::{observed_without_tls, tls};
+use super::tls::{desired_tls, observed_without_tls};
 use crate::platform::Platform;
 use crate::render;
 
@@ -75,7 +75,7 @@ const TABLE: [Row; 14] = [
     Row {
         changes: |_| PlanChanges { tls: true, ..NONE },
         find: |i| {
-            let desired = tls(i.node()).as_observed();
+            let desired = desired_tls(i.node()).as_observed();
             // A node that was never observed with TLS serves without it.
             let current = i.status.current_sidecar_tls.clone().unwrap_or_else(observed_without_tls);
             (current != desired).then(|| {

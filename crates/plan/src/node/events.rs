@@ -5,11 +5,11 @@ use api::note::{Note, Tone};
 use api::sei_node::{PlanPhase, Scheme, SeiNodePhase, SeiNodeStatus};
 use api::{SeiNode, condition::Reason};
 
-use super::tls::tls;
+use super::tls::desired_tls;
 
 /// Returns the events for the transition between two statuses.
 #[must_use]
-pub fn notes(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNodeStatus) -> Vec<Note> {
+pub fn transition_events(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNodeStatus) -> Vec<Note> {
     let mut events = Vec::new();
     if before.phase != after.phase {
         let name =
@@ -51,7 +51,7 @@ pub fn notes(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNodeStatus) -> V
     } else if is == Some(Status::True.as_str()) && was == Some(Status::False.as_str()) {
         events.push(normal("SidecarReadinessRestored", "Probe", "the sidecar lets seid run".into()));
     }
-    if tls(node).scheme == Scheme::Https {
+    if desired_tls(node).scheme == Scheme::Https {
         let (was, is) =
             (status_of::<SidecarTLSSecretReady>(before), status_of::<SidecarTLSSecretReady>(after));
         let message = message_of::<SidecarTLSSecretReady>(after);

@@ -11,7 +11,7 @@ use crate::platform::{Platform, Resources, Storage};
 
 /// The kind of a node, with its part of the spec.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind<'a> {
+pub enum NodeKind<'a> {
     /// Follows the chain and serves queries.
     Full(&'a FullNodeSpec),
     /// Keeps the full history of the chain.
@@ -22,11 +22,11 @@ pub enum Kind<'a> {
     Validator(&'a ValidatorSpec),
 }
 
-impl<'a> Kind<'a> {
+impl<'a> NodeKind<'a> {
     /// Returns the kind of a spec. The API server accepts exactly one; if several are set, the first counts, as it
     /// always did.
     #[must_use]
-    pub fn of(spec: &'a SeiNodeSpec) -> Option<Self> {
+    pub fn from_spec(spec: &'a SeiNodeSpec) -> Option<Self> {
         let full = spec.full_node.as_ref().map(Self::Full);
         full.or_else(|| spec.archive.as_ref().map(Self::Archive))
             .or_else(|| spec.replayer.as_ref().map(Self::Replayer))

@@ -22,17 +22,17 @@ mod task;
 mod tls;
 mod unapplied_fields;
 
-pub use action::{Action, Doomed, Object, Transport};
+pub use action::{Action, Deletion, Object, Transport};
 pub use decide::{Decision, decide};
 pub use drift::{sidecar_image, sidecar_port, sidecar_resources};
-pub use events::notes;
-pub use kind::Kind;
+pub use events::transition_events;
+pub use kind::NodeKind;
 pub use observed::{
-    Health, ObservedContainer, ObservedContainerStatus, ObservedPodCondition, ObservedPodSpec,
-    ObservedPodStatus, Refusal, SecretSight, SeenPod, SeenSet, Served, SidecarObservation, Submission,
-    TaskSight, World,
+    Health, Observed, ObservedContainer, ObservedContainerStatus, ObservedPod, ObservedPodCondition,
+    ObservedPodSpec, ObservedPodStatus, ObservedStatefulSet, SecretSight, ServingObservation,
+    SidecarObservation, Submission, TaskObservation, WriteFailure,
 };
-pub use render_cache::Memo;
-pub use required_observations::{Needs, needs};
+pub use render_cache::RenderCache;
+pub use required_observations::{RequiredObservations, required_observations};
 pub use settings::{external_address, settings};
-pub use tls::{DesiredTls, Issuer, tls};
+pub use tls::{DesiredTls, Issuer, desired_tls};

@@ -17,7 +17,7 @@ use crate::render::RenderError;
 ///
 /// The platform is constant in a process: what is rendered depends on nothing else that changes.
 #[derive(Debug, Default)]
-pub struct Memo(Mutex<Entries>);
+pub struct RenderCache(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
@@ -29,7 +29,7 @@ struct Entries {
     in_sync: BTreeMap<&'static str, u64>,
 }
 
-impl Memo {
+impl RenderCache {
     /// Returns the hash of a desired object, and calls `render` if it is not cached.
     pub(super) fn desired_hash<K: Serialize>(
         &self,
@@ -68,13 +68,13 @@ impl Memo {
         let drift = render().ok().and_then(|desired| applied::standing(live, &desired, hash).ok());
         let drift = drift.unwrap_or(Standing::OtherWish);
         if drift == Standing::AsWished {
-            self.found_as_wished(node, live);
+            self.record_in_sync(node, live);
         }
         drift
     }
 
     /// Records that a live object is in sync: it was compared, or the API server has just applied the desired object.
-    pub fn found_as_wished<L: Resource<DynamicType = ()>>(&self, node: &SeiNode, live: &L) {
+    pub fn record_in_sync<L: Resource<DynamicType = ()>>(&self, node: &SeiNode, live: &L) {
         if let Some(content) = content_hash(live) {
             self.with_entries(node, |entries| entries.in_sync.insert(kind_of::<L>(), content));
         }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn in_sync_object_is_compared_again_only_after_a_change() {
-        let cache = Memo::default();
+        let cache = RenderCache::default();
         let now = node(1);
         let hash = cache.desired_hash(&now, "NetworkPolicy", || Ok(desired())).unwrap();
         assert_eq!(cache.desired_hash(&now, "NetworkPolicy", must_not_render).unwrap(), hash);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn cache_is_dropped_when_the_generation_changes() {
-        let cache = Memo::default();
+        let cache = RenderCache::default();
         let hash = cache.desired_hash(&node(1), "NetworkPolicy", || Ok(desired())).unwrap();
         let other = || Ok(policy(|policy| policy["spec"]["policyTypes"] = json!(["Egress"])));
         assert_ne!(cache.desired_hash(&node(2), "NetworkPolicy", other).unwrap(), hash);

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::action::{Action, Object};
 use super::context::{NodeContext, is_controlled_by, is_terminating, kind_of, name_of};
-use super::observed::Refusal;
+use super::observed::WriteFailure;
 use crate::render::{self, RenderError};
 
 /// Returns the actions that restore objects, each with a sentence about what happened.
@@ -48,8 +48,8 @@ where
         None => "deleted",
         Some(live) if is_terminating(live) || !is_controlled_by(node, live) => return None,
         Some(live) => {
-            let hash = observed.memo.desired_hash(node, kind_of::<K>(), &desired).ok()?;
-            if observed.memo.compare(node, live, &hash, &desired) != Standing::Changed {
+            let hash = observed.render_cache.desired_hash(node, kind_of::<K>(), &desired).ok()?;
+            if observed.render_cache.compare(node, live, &hash, &desired) != Standing::Changed {
                 return None;
             }
             "modified"
@@ -59,7 +59,10 @@ where
     let name = name_of(&desired).to_owned();
     let object = wrap(Box::new(desired));
     // A condition reports the failure; retrying in a loop does not help.
-    if matches!(observed.refused.get(object.kind()), Some(Refusal::Rejected(_) | Refusal::Conflict(_))) {
+    if matches!(
+        observed.write_failures.get(object.kind()),
+        Some(WriteFailure::Rejected(_) | WriteFailure::Conflict(_))
+    ) {
         return None;
     }
     let sentence = format!("{} {name} was {cause} and has been restored", object.kind());

@@ -8,37 +8,42 @@ use api::sei_node::{Scheme, SeiNodePhase, SeiNodeStatus};
 use super::action::Transport;
 use super::check::claim;
 use super::context::NodeContext;
-use super::observed::World;
+use super::observed::Observed;
 use super::step::sidecar_transport;
 use super::stored_plan;
 use super::task::Step;
-use super::tls::tls;
+use super::tls::desired_tls;
 use crate::platform::Platform;
 
 /// What the operator must query before a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct RequiredObservations {
     /// Query the health of the sidecar.
     pub health: Option<Transport>,
     /// Query the sidecar task with this id.
     pub task: Option<(Transport, String)>,
     /// Check whether the sidecar API is served this way.
-    pub served: Option<Transport>,
+    pub serving: Option<Transport>,
     /// Read these Secrets in the namespace of the node.
     pub secrets: BTreeSet<String>,
     /// Read the volume of this claim.
-    pub volume_of: Option<String>,
+    pub volume_of_claim: Option<String>,
 }
 
 /// Returns what must be queried before the next decision about a node. `status` is the newest one, stored or not.
 #[must_use]
-pub fn needs(node: &SeiNode, status: &SeiNodeStatus, platform: &Platform, observed: &World) -> Needs {
-    let mut required = Needs::default();
+pub fn required_observations(
+    node: &SeiNode,
+    status: &SeiNodeStatus,
+    platform: &Platform,
+    observed: &Observed,
+) -> RequiredObservations {
+    let mut required = RequiredObservations::default();
     let context = NodeContext::new(node, platform, observed);
     let Some(context) = context.filter(|_| node.metadata.deletion_timestamp.is_none()) else {
         return required;
     };
-    let desired = tls(node);
+    let desired = desired_tls(node);
     if desired.scheme == Scheme::Https {
         required.secrets.extend(desired.secret_name.clone());
     }
@@ -47,7 +52,7 @@ pub fn needs(node: &SeiNode, status: &SeiNodeStatus, platform: &Platform, observ
     if let Some((step, task)) = stored_plan::active(status).and_then(stored_plan::current) {
         match step {
             Step::ObserveTls => {
-                required.served = context.transport(desired.scheme, desired.secret_name.as_deref());
+                required.serving = context.transport(desired.scheme, desired.secret_name.as_deref());
             }
             Step::Sidecar(_) => {
                 let transport = sidecar_transport(context, task, status);
@@ -62,14 +67,14 @@ pub fn needs(node: &SeiNode, status: &SeiNodeStatus, platform: &Platform, observ
     {
         add_inputs(context, step, &mut required);
     }
-    if status.phase == Some(SeiNodePhase::Running) && required.served.is_none() {
+    if status.phase == Some(SeiNodePhase::Running) && required.serving.is_none() {
         required.health = context.observed_transport(status);
     }
     required
 }
 
 /// Adds the inputs that a step validates.
-fn add_inputs(context: NodeContext<'_>, step: Step, required: &mut Needs) {
+fn add_inputs(context: NodeContext<'_>, step: Step, required: &mut RequiredObservations) {
     let keys = context.kind.keys();
     match step {
         Step::ValidateSigningKey => required.secrets.extend(keys.signing_key),
@@ -79,7 +84,7 @@ fn add_inputs(context: NodeContext<'_>, step: Step, required: &mut Needs) {
                 required.secrets.extend([keyring.secret_name, keyring.passphrase_secret_ref.secret_name]);
             }
         }
-        Step::EnsureDataClaim => required.volume_of = claim::imported(context.node).map(str::to_owned),
+        Step::EnsureDataClaim => required.volume_of_claim = claim::imported(context.node).map(str::to_owned),
         _ => {}
     }
 }

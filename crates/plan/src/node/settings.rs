@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::SeiNode;
 
-use super::kind::Kind;
+use super::kind::NodeKind;
 
 /// The number of blocks between two snapshots.
 const SNAPSHOT_INTERVAL: &str = "2000";
@@ -21,7 +21,7 @@ pub fn external_address(node: &SeiNode) -> Option<&str> {
 
 /// Returns every setting that differs from the defaults of the kind, by dotted name.
 #[must_use]
-pub fn settings(node: &SeiNode, kind: Kind<'_>) -> BTreeMap<String, String> {
+pub fn settings(node: &SeiNode, kind: NodeKind<'_>) -> BTreeMap<String, String> {
     // A default: the spec may override it.
     let mut settings: BTreeMap<String, String> = [("logging.level".into(), "info".into())].into();
     if let Some(address) = external_address(node) {
@@ -39,9 +39,9 @@ pub fn settings(node: &SeiNode, kind: Kind<'_>) -> BTreeMap<String, String> {
     settings
 }
 
-fn kind_settings(kind: Kind<'_>) -> &'static [(&'static str, &'static str)] {
+fn kind_settings(kind: NodeKind<'_>) -> &'static [(&'static str, &'static str)] {
     match kind {
-        Kind::Full(_) if kind.snapshot_generation().keep_recent > 0 => &[
+        NodeKind::Full(_) if kind.snapshot_generation().keep_recent > 0 => &[
             ("storage.pruning_keep_recent", "50000"),
             ("storage.pruning_keep_every", "0"),
             ("chain.min_retain_blocks", "50000"),
@@ -49,7 +49,7 @@ fn kind_settings(kind: Kind<'_>) -> &'static [(&'static str, &'static str)] {
             ("network.p2p.send_rate", "20971520"),
             ("network.p2p.recv_rate", "20971520"),
         ],
-        Kind::Replayer(_) => &[
+        NodeKind::Replayer(_) => &[
             ("storage.state_commit.async_commit_buffer", "100"),
             ("storage.state_commit.memiavl.snapshot_keep_recent", "2"),
             ("storage.state_commit.memiavl.snapshot_min_time_interval", "3600"),

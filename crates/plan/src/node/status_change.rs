@@ -7,8 +7,8 @@ use api::sei_node::{ConfigChange, ObservedKeys, ObservedTls, SeiNodeStatus, Star
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use super::context::NodeContext;
-use super::kind::Kind;
-use super::observed::SeenPod;
+use super::kind::NodeKind;
+use super::observed::ObservedPod;
 use super::settings::external_address;
 use super::{drift, stored_plan};
 
@@ -37,7 +37,7 @@ pub(super) struct CurrentPod {
 impl CurrentPod {
     /// Reads what a pod was created with. The caller has checked that the pod has the newest revision of the desired
     /// template.
-    pub(super) fn new(context: NodeContext<'_>, pod: &SeenPod) -> Self {
+    pub(super) fn new(context: NodeContext<'_>, pod: &ObservedPod) -> Self {
         let image = |container| pod.image_of(container).map(str::to_owned);
         let annotations = pod.metadata.annotations.as_ref();
         Self {
@@ -92,6 +92,6 @@ pub(super) fn record_config(context: NodeContext<'_>, plan: &TaskPlan, status: &
 
 /// Records what a node was set up from. For a node that another operator set up, this is what its spec says when it is
 /// first reconciled.
-pub(super) fn record_start(kind: Kind<'_>, status: &mut SeiNodeStatus) {
+pub(super) fn record_start(kind: NodeKind<'_>, status: &mut SeiNodeStatus) {
     status.started_from = Some(StartedFrom { snapshot: kind.snapshot().cloned() });
 }

@@ -26,7 +26,7 @@ pub struct Issuer {
 
 /// Returns how a node's sidecar API is to be served.
 #[must_use]
-pub fn tls(node: &SeiNode) -> DesiredTls {
+pub fn desired_tls(node: &SeiNode) -> DesiredTls {
     let Some(tls) = node.spec.sidecar.as_ref().and_then(|sidecar| sidecar.tls.as_ref()) else {
         return DesiredTls { scheme: Scheme::Http, issuer: None, secret_name: None };
     };
@@ -88,8 +88,8 @@ mod tests {
                 }),
             ),
         ] {
-            assert_eq!(json!(tls(&node(sidecar)).as_observed()), stored);
+            assert_eq!(json!(desired_tls(&node(sidecar)).as_observed()), stored);
         }
-        assert_eq!(tls(&node(json!({}))).as_observed(), observed_without_tls());
+        assert_eq!(desired_tls(&node(json!({}))).as_observed(), observed_without_tls());
     }
 }

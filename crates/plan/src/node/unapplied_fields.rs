@@ -6,7 +6,7 @@ use api::sei_node::SeiNodeStatus;
 use serde_json::{Map, Value};
 
 use super::context::NodeContext;
-use super::kind::Kind;
+use super::kind::NodeKind;
 use crate::render;
 
 /// Returns every field that has no effect, with why and what to do.
@@ -18,7 +18,7 @@ pub(super) fn find(context: NodeContext<'_>, status: &SeiNodeStatus) -> Vec<Stri
             "spec.entrypoint: ignored, since the operator starts seid with its own command; remove it".into(),
         );
     }
-    if let Kind::Replayer(replayer) = kind
+    if let NodeKind::Replayer(replayer) = kind
         && replayer.result_export.is_some()
     {
         found.push(
@@ -51,7 +51,7 @@ pub(super) fn find(context: NodeContext<'_>, status: &SeiNodeStatus) -> Vec<Stri
 }
 
 /// Returns the changes of the snapshot that a node was set up from. They have no effect after the setup.
-fn snapshot_changes(kind: Kind<'_>, status: &SeiNodeStatus) -> Vec<String> {
+fn snapshot_changes(kind: NodeKind<'_>, status: &SeiNodeStatus) -> Vec<String> {
     let Some(started) = &status.started_from else { return Vec::new() };
     let value = |snapshot| serde_json::to_value(snapshot).unwrap_or_default();
     let (current, initial) = (value(kind.snapshot()), value(started.snapshot.as_ref()));

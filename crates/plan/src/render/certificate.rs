@@ -18,7 +18,7 @@ const ISSUER_GROUP: &str = "cert-manager.io";
 
 /// Renders the Certificate of a node's sidecar API. Fails for a node without an issuer.
 pub fn certificate(node: &SeiNode) -> Result<Certificate, RenderError> {
-    let tls = node::tls(node);
+    let tls = node::desired_tls(node);
     let (Some(issuer), Some(secret_name)) = (tls.issuer, tls.secret_name) else {
         return Err(RenderError("spec.sidecar.tls has no issuerName".into()));
     };

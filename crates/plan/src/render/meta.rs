@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use kube_core::Resource;
 
 use super::RenderError;
-use crate::node::Kind;
+use crate::node::NodeKind;
 
 /// The labels of an object, or of a selector.
 pub(super) type Labels = BTreeMap<String, String>;
@@ -24,8 +24,8 @@ pub(super) fn namespace(node: &SeiNode) -> &str {
 }
 
 /// Returns the kind of a node. The API server rejects a spec without one.
-pub(super) fn kind(node: &SeiNode) -> Result<Kind<'_>, RenderError> {
-    Kind::of(&node.spec)
+pub(super) fn kind(node: &SeiNode) -> Result<NodeKind<'_>, RenderError> {
+    NodeKind::from_spec(&node.spec)
         .ok_or_else(|| RenderError("the spec has none of fullNode, archive, replayer and validator".into()))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn labels(node: &SeiNode) -> Labels {
         labels.insert(label::CHAIN.into(), node.spec.chain_id.clone());
     }
     labels.remove(label::ROLE);
-    if let Some(kind) = Kind::of(&node.spec) {
+    if let Some(kind) = NodeKind::from_spec(&node.spec) {
         labels.insert(label::ROLE.into(), kind.role().into());
     }
     labels

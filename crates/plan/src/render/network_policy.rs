@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::meta;
 use super::service::SEID_PORTS;
-use crate::platform::{Client, Platform};
+use crate::platform::{Platform, SidecarClient};
 
 /// The label of every namespace that holds its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -42,7 +42,7 @@ fn policy_port(port: i32) -> NetworkPolicyPort {
     NetworkPolicyPort { port: Some(IntOrString::Int(port)), ..NetworkPolicyPort::default() }
 }
 
-fn policy_peer(client: &Client) -> NetworkPolicyPeer {
+fn policy_peer(client: &SidecarClient) -> NetworkPolicyPeer {
     let namespace = [(NAMESPACE_NAME.to_owned(), client.namespace.clone())].into();
     NetworkPolicyPeer {
         namespace_selector: Some(meta::match_labels(namespace)),

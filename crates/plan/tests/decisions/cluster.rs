@@ -15,8 +15,8 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube_core::Resource;
 use plan::node::{
-    Action, Doomed, Health, Needs, Object, SecretSight, SeenPod, SeenSet, Served, Submission, TaskSight,
-    World,
+    Action, Deletion, Health, Object, Observed, ObservedPod, ObservedStatefulSet, RequiredObservations,
+    SecretSight, ServingObservation, Submission, TaskObservation,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,7 +28,7 @@ pub struct Cluster {
     /// The stored node.
     pub node: SeiNode,
     /// All other stored objects.
-    pub observed: World,
+    pub observed: Observed,
     /// The process and the store of the sidecar.
     pub sidecar: Sidecar,
     /// The last uid.
@@ -67,7 +67,7 @@ impl Cluster {
     pub fn new(node: SeiNode) -> Self {
         Self {
             node,
-            observed: World::default(),
+            observed: Observed::default(),
             sidecar: Sidecar::default(),
             uids: 1,
             plans: 0,
@@ -95,7 +95,7 @@ impl Cluster {
     }
 
     /// Answers the queries of the operator.
-    pub fn answer(&self, needs: &Needs, observed: &mut World) {
+    pub fn answer(&self, needs: &RequiredObservations, observed: &mut Observed) {
         let is_reachable = |tls: Scheme| self.sidecar.up && self.sidecar.tls == (tls == Scheme::Https);
         let error = || "no answer".to_owned();
         observed.secrets = needs.secrets.iter().map(|name| (name.clone(), self.secret(name))).collect();
@@ -108,9 +108,9 @@ impl Cluster {
         }
         if let Some((to, id)) = &needs.task {
             let task = match (is_reachable(to.scheme), self.sidecar.tasks.get(id)) {
-                (false, _) => TaskSight::Unreachable(error()),
-                (true, None) => TaskSight::NotFound,
-                (true, Some((type_, state, run))) => TaskSight::Found(Box::new(TaskResult {
+                (false, _) => TaskObservation::Unreachable(error()),
+                (true, None) => TaskObservation::NotFound,
+                (true, Some((type_, state, run))) => TaskObservation::Found(Box::new(TaskResult {
                     id: id.clone(),
                     task_type: type_.clone(),
                     status: *state,
@@ -124,11 +124,11 @@ impl Cluster {
             };
             observed.sidecar.task = (id.clone(), task);
         }
-        if let Some(to) = &needs.served {
-            observed.sidecar.served = if is_reachable(to.scheme) {
-                Served::As(to.scheme, None)
+        if let Some(to) = &needs.serving {
+            observed.sidecar.serving = if is_reachable(to.scheme) {
+                ServingObservation::Serving(to.scheme, None)
             } else {
-                Served::Otherwise(error())
+                ServingObservation::Mismatch(error())
             };
         }
     }
@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// Executes an action of the operator.
-    pub fn execute(&mut self, action: &Action, observed: &mut World) {
+    pub fn execute(&mut self, action: &Action, observed: &mut Observed) {
         match action {
             Action::Apply(object) | Action::Create(object) => {
                 self.writes += 1;
@@ -147,7 +147,7 @@ impl Cluster {
                 set_observed(&mut self.observed, object.clone());
                 set_observed(observed, object);
             }
-            Action::Delete(Doomed::Pod(pod)) => {
+            Action::Delete(Deletion::Pod(pod)) => {
                 self.writes += 1;
                 *self.pod_deletions.entry(self.node.metadata.generation.unwrap_or_default()).or_default() +=
                     1;
@@ -158,17 +158,17 @@ impl Cluster {
                     }
                 }
             }
-            Action::Delete(Doomed::Certificate(_)) => {
+            Action::Delete(Deletion::Certificate(_)) => {
                 self.writes += 1;
                 self.observed.certificate = None;
                 observed.certificate = None;
             }
-            Action::Delete(Doomed::Job(_)) => {
+            Action::Delete(Deletion::Job(_)) => {
                 self.writes += 1;
                 self.observed.job = None;
                 observed.job = None;
             }
-            Action::Delete(Doomed::Service(_)) => {
+            Action::Delete(Deletion::Service(_)) => {
                 self.writes += 1;
                 self.observed.service = None;
                 observed.service = None;
@@ -177,11 +177,11 @@ impl Cluster {
                 let id = request.id.clone().unwrap_or_default();
                 let answer = if self.sidecar.up && self.sidecar.tls == (to.scheme == Scheme::Https) {
                     self.submit(request);
-                    Submission::Taken
+                    Submission::Accepted
                 } else {
                     Submission::Unknown("no answer".into())
                 };
-                observed.sidecar.submitted = Some((id, answer));
+                observed.sidecar.submission = Some((id, answer));
                 observed.sidecar.task = Default::default();
             }
         }
@@ -391,17 +391,17 @@ impl Cluster {
 const REVISION: &str = "controller-revision-hash";
 
 /// Returns a StatefulSet as the operator observes it.
-pub fn to_observed(set: &StatefulSet) -> Arc<SeenSet> {
-    Arc::new(SeenSet::try_from(set).unwrap())
+pub fn to_observed(set: &StatefulSet) -> Arc<ObservedStatefulSet> {
+    Arc::new(ObservedStatefulSet::try_from(set).unwrap())
 }
 
 /// Returns the StatefulSet that was observed.
-pub fn to_stateful_set(observed: &SeenSet) -> StatefulSet {
+pub fn to_stateful_set(observed: &ObservedStatefulSet) -> StatefulSet {
     serde_json::from_value(json!(observed)).unwrap()
 }
 
 /// Adds an object to the observed state, as the API server returned it.
-fn set_observed(observed: &mut World, object: Object) {
+fn set_observed(observed: &mut Observed, object: Object) {
     match object {
         Object::StatefulSet(object) => observed.stateful_set = Some(to_observed(&object)),
         Object::Service(object) => observed.service = Some(Arc::new(*object)),
@@ -413,7 +413,7 @@ fn set_observed(observed: &mut World, object: Object) {
     }
 }
 
-fn mark_terminating(pod: &mut Arc<SeenPod>) {
+fn mark_terminating(pod: &mut Arc<ObservedPod>) {
     let mut terminating = (**pod).clone();
     terminating.metadata.deletion_timestamp =
         Some(serde_json::from_value(json!("2026-05-18T10:00:00Z")).unwrap());

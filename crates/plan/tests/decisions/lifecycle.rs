@@ -151,7 +151,7 @@ fn ended_plan_is_stored_before_the_next_starts() {
         let plan = decision.status.plan.as_ref().unwrap();
         assert_eq!((plan.id.as_str(), plan.phase), (id.as_str(), PlanPhase::Complete));
         assert_eq!(
-            decision.look_again,
+            decision.requeue_after,
             Some(std::time::Duration::ZERO),
             "the next plan follows in the next reconcile"
         );

@@ -6,7 +6,7 @@ use api::sei_node::{PlanPhase, SeiNodePhase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use plan::Platform;
-use plan::node::{Action, Refusal, Submission, World, decide, needs};
+use plan::node::{Action, Observed, Submission, WriteFailure, decide, required_observations};
 
 use super::cluster::Cluster;
 
@@ -31,19 +31,19 @@ pub fn time(minutes: i64) -> Time {
 pub fn reconcile(cluster: &mut Cluster, platform: &Platform, fault: Fault) -> usize {
     let node = cluster.node.clone();
     // A new cache: on another path of the model the same generation has another spec.
-    let mut observed = World { memo: Arc::default(), ..cluster.observed.clone() };
+    let mut observed = Observed { render_cache: Arc::default(), ..cluster.observed.clone() };
     let mut status = node.status.clone().unwrap_or_default();
     cluster.plans += 1;
     let new_plan_id = format!("00000000-0000-4000-8000-{:012}", cluster.plans);
     let before = status.plan.as_ref().map(|plan| plan.id.clone());
     let mut actions = 0;
     for _ in 0..64 {
-        let queries = needs(&node, &status, platform, &observed);
+        let queries = required_observations(&node, &status, platform, &observed);
         cluster.answer(&queries, &mut observed);
         let decision = decide(&node, status, platform, &observed, &time(cluster.minutes), &new_plan_id);
         status = decision.status;
         if decision.actions.is_empty() {
-            if needs(&node, &status, platform, &observed) == queries {
+            if required_observations(&node, &status, platform, &observed) == queries {
                 break;
             }
             continue;
@@ -77,18 +77,18 @@ pub fn reconcile(cluster: &mut Cluster, platform: &Platform, fault: Fault) -> us
 }
 
 /// Adds what the operator observes after an action whose answer was lost.
-fn lose_answer(action: &Action, observed: &mut World) {
+fn lose_answer(action: &Action, observed: &mut Observed) {
     let unknown = || "no answer".to_owned();
     match action {
         Action::Apply(object) | Action::Create(object) => {
-            observed.refused.insert(object.kind(), Refusal::NotNow(unknown()));
+            observed.write_failures.insert(object.kind(), WriteFailure::Transient(unknown()));
         }
         Action::Delete(deletion) => {
-            observed.refused.insert(deletion.kind(), Refusal::NotNow(unknown()));
+            observed.write_failures.insert(deletion.kind(), WriteFailure::Transient(unknown()));
         }
         Action::Submit(_, request) => {
             let id = request.id.clone().unwrap_or_default();
-            observed.sidecar.submitted = Some((id, Submission::Unknown(unknown())));
+            observed.sidecar.submission = Some((id, Submission::Unknown(unknown())));
         }
     }
 }

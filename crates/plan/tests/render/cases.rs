@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::SeiNode;
-use plan::platform::{Bucket, Client, ObjectStore, Platform, Resources, Storage};
+use plan::platform::{Bucket, ObjectStore, Platform, Resources, SidecarClient, Storage};
 use plan::render::{self, RenderError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -71,8 +71,8 @@ pub fn platform() -> Platform {
         proxy_token_audience: None,
         exporter_image: text("images.example/exporter:v3"),
         sidecar_clients: vec![
-            Client { namespace: text("outrigger"), labels: [(text("app"), text("operator"))].into() },
-            Client { namespace: text("tools"), labels: BTreeMap::new() },
+            SidecarClient { namespace: text("outrigger"), labels: [(text("app"), text("operator"))].into() },
+            SidecarClient { namespace: text("tools"), labels: BTreeMap::new() },
         ],
     }
 }

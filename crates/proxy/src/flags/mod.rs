@@ -11,7 +11,7 @@ pub(crate) use self::args::{
 };
 pub(crate) use self::csv::parse_list;
 pub(crate) use self::deprecated::{DeprecatedFlag, ValueKind};
-pub use self::normalize::{called_as_upstream, normalized};
+pub use self::normalize::{invoked_as_kube_rbac_proxy, normalize_args};
 
 #[cfg(test)]
 mod tests;

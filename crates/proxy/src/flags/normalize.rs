@@ -8,13 +8,13 @@ const KUBE_RBAC_PROXY: &str = "kube-rbac-proxy";
 
 /// Returns whether the binary was invoked as `kube-rbac-proxy`: then all arguments are the proxy's.
 #[must_use]
-pub fn called_as_upstream(program: &OsString) -> bool {
+pub fn invoked_as_kube_rbac_proxy(program: &OsString) -> bool {
     Path::new(program).file_name().is_some_and(|name| name == KUBE_RBAC_PROXY)
 }
 
 /// Replaces underscores in flag names with hyphens, and removes empty arguments, which templates leave
 /// behind.
-pub fn normalized(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+pub fn normalize_args(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut value_follows = false;
     let mut normalized = Vec::new();
     for arg in args {

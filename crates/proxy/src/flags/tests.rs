@@ -10,7 +10,7 @@ fn command() -> Command {
 
 fn parsed(args: &[&str]) -> Result<Args, clap::Error> {
     let args = std::iter::once("proxy").chain(args.iter().copied()).map(OsString::from);
-    Args::from_arg_matches(&command().try_get_matches_from(normalized(args))?)
+    Args::from_arg_matches(&command().try_get_matches_from(normalize_args(args))?)
 }
 
 #[test]
@@ -70,6 +70,6 @@ fn lists_are_split_at_commas_outside_quotes() {
 
 #[test]
 fn binary_name_selects_the_proxy() {
-    assert!(called_as_upstream(&"/usr/local/bin/kube-rbac-proxy".into()));
-    assert!(!called_as_upstream(&"/usr/bin/outrigger".into()));
+    assert!(invoked_as_kube_rbac_proxy(&"/usr/local/bin/kube-rbac-proxy".into()));
+    assert!(!invoked_as_kube_rbac_proxy(&"/usr/bin/outrigger".into()));
 }

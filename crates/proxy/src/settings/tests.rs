@@ -1,12 +1,12 @@
 use clap::{Command, FromArgMatches as _};
 
 use super::*;
-use crate::flags::normalized;
+use crate::flags::normalize_args;
 
 fn settings(args: &[&str]) -> Result<Settings, Vec<String>> {
     let args = std::iter::once("proxy").chain(args.iter().copied()).map(std::ffi::OsString::from);
     let command = <Args as clap::Args>::augment_args(Command::new("proxy"));
-    let args = Args::from_arg_matches(&command.try_get_matches_from(normalized(args)).unwrap()).unwrap();
+    let args = Args::from_arg_matches(&command.try_get_matches_from(normalize_args(args)).unwrap()).unwrap();
     Settings::try_from(args).map_err(|errors| errors.to_string().lines().map(str::to_owned).collect())
 }
 

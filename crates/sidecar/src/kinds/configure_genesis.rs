@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::sidecar_wire::{ConfigureGenesis, TaskType};
-use chain::genesis::KNOWN;
+use chain::genesis::KNOWN_CHAINS;
 use serde_json::json;
 
 use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
@@ -26,7 +26,7 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
     let settings = ctx.node.settings();
     let requested = params.expected_genesis_hash.clone().filter(|hash| !hash.is_empty());
     // A well-known chain has one genesis, whatever the bucket holds.
-    let known = KNOWN.iter().find(|known| known.chain_id == settings.chain_id);
+    let known = KNOWN_CHAINS.iter().find(|known| known.chain_id == settings.chain_id);
     let expected = requested.or_else(|| known.and_then(|known| known.genesis_hash).map(str::to_owned));
     if expected.as_deref().is_some_and(|hash| !is_hash(hash)) {
         return Err(TaskError::new("expectedGenesisHash must be a SHA-256 in lower-case hexadecimal"));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use api::sidecar_wire::TaskType;
-use chain::identity::UNUSED_VALIDATOR_STATE;
+use chain::identity::INITIAL_VALIDATOR_STATE;
 use serde_json::json;
 
 use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
@@ -40,7 +40,7 @@ fn wipe(ctx: &TaskContext) -> Result<i64, TaskError> {
         files::remove_all(&entry.path()).map_err(failed)?;
     }
     create_data_dir(&data).map_err(failed)?;
-    files::write(&home.join(home::VALIDATOR_STATE), UNUSED_VALIDATOR_STATE.as_bytes(), 0o600)
+    files::write(&home.join(home::VALIDATOR_STATE), INITIAL_VALIDATOR_STATE.as_bytes(), 0o600)
         .map_err(failed)?;
     marker::STATE_SYNC.remove(home).map_err(failed)?;
     Ok(wiped)

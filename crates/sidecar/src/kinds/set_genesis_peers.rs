@@ -26,7 +26,7 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
     let failed = |error: bucket::Error| TaskError::new(format_args!("set-genesis-peers: {error}"));
     let store = BucketClient::open(&settings.genesis).map_err(failed)?;
     let text = store.get(&key, MAX_BYTES).await.map_err(failed)?;
-    let peers = chain::genesis::others(&text, &own)
+    let peers = chain::genesis::peers_except(&text, &own)
         .map_err(|error| TaskError::new(format_args!("set-genesis-peers: {key}: {error}")))?;
     discover_peers::set_persistent_peers(&ctx, &peers).await?;
     Ok(Some(json!({ "peers": peers.len() })))

@@ -73,7 +73,7 @@ pub fn set(home: &Path, table: &str, values: Map<String, Value>) -> Result<(), C
 pub fn set_client_chain_id(home: &Path, chain_id: &str) -> Result<(), ConfigError> {
     let file = Patchable::Client;
     let existing = read_file(home, file)?.unwrap_or_default();
-    let new = config::client_with_chain(&existing, chain_id)?;
+    let new = config::set_client_chain_id(&existing, chain_id)?;
     if new == existing {
         return Ok(());
     }
@@ -83,7 +83,7 @@ pub fn set_client_chain_id(home: &Path, chain_id: &str) -> Result<(), ConfigErro
 /// Sets the persistent peers in `config.toml`, each as `id@host:port`.
 pub fn set_persistent_peers(home: &Path, peers: &[String]) -> Result<(), ConfigError> {
     let file = Patchable::Config;
-    let new = config::with_persistent_peers(&read_file(home, file)?.unwrap_or_default(), peers)?;
+    let new = config::set_persistent_peers(&read_file(home, file)?.unwrap_or_default(), peers)?;
     files::write(&home.join("config").join(file.name()), new.as_bytes(), 0o644).map_err(io(file))
 }
 

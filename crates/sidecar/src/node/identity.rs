@@ -43,7 +43,7 @@ pub(super) fn read(home: &Path) -> Result<String, IdentityError> {
     let file: KeyFile = serde_json::from_slice(&text).map_err(|_| IdentityError::Parse)?;
     let key = STANDARD.decode(&file.priv_key.value).map_err(|_| IdentityError::InvalidKey)?;
     let public = key.get(32..).and_then(|public| public.try_into().ok()).ok_or(IdentityError::InvalidKey)?;
-    Ok(Address::of_ed25519(public).to_hex())
+    Ok(Address::from_ed25519(public).to_hex())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use http::{Method, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::client::Body;
-use plan::kms::publication::{LeftBehind, Publication, Report, Size};
+use plan::kms::publication::{DetailLevel, PreviousReports, ProbeReport, Publication};
 use prost::bytes::Bytes;
 use runtime::metrics::Metrics;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ impl Publisher {
     }
 
     /// Publishes reports. The timeout applies to each API server separately.
-    pub(super) async fn publish(&mut self, reports: &[Report], options: PublishOptions) -> Published {
+    pub(super) async fn publish(&mut self, reports: &[ProbeReport], options: PublishOptions) -> Published {
         self.publication.interval = options.interval;
         let timeout = self.timeout;
         let mut last = PublishError::from(Outcome::Unreachable("no API server configured".into()));
@@ -99,15 +99,15 @@ impl Publisher {
     async fn publish_to(
         &mut self,
         index: usize,
-        reports: &[Report],
+        reports: &[ProbeReport],
         fail_on_conflict: bool,
     ) -> Result<Outcome, PublishError> {
         let since = self.condition_since.clone().unwrap_or_else(|| Time(Timestamp::now()));
         let version = if fail_on_conflict { self.read_resource_version(index).await? } else { None };
         let mut outcome = Outcome::Stored;
-        if let Err(error) = self.apply(index, reports, &since, Size::Full, version.as_deref()).await {
+        if let Err(error) = self.apply(index, reports, &since, DetailLevel::Full, version.as_deref()).await {
             let Outcome::Rejected(why) = error.outcome else { return Err(error) };
-            self.apply(index, reports, &since, Size::Smallest, version.as_deref()).await?;
+            self.apply(index, reports, &since, DetailLevel::Minimal, version.as_deref()).await?;
             outcome = Outcome::StoredSmallest(why);
         }
         self.condition_since = Some(since);
@@ -117,12 +117,12 @@ impl Publisher {
     async fn apply(
         &mut self,
         index: usize,
-        reports: &[Report],
+        reports: &[ProbeReport],
         since: &Time,
-        size: Size,
+        size: DetailLevel,
         version: Option<&str>,
     ) -> Result<(), PublishError> {
-        let body = self.publication.body(reports, since, size);
+        let body = self.publication.render(reports, since, size);
         let mut body = body.map_err(|error| Outcome::Rejected(error.to_string()))?;
         if let Some(version) = version {
             body["metadata"]["resourceVersion"] = json!(version);
@@ -130,7 +130,7 @@ impl Publisher {
         let Publication { target, name, .. } = &self.publication;
         let request = Request::builder()
             .method(Method::PATCH)
-            .uri(format!("{}/status?fieldManager={}&force=true", target.path(name), self.manager))
+            .uri(format!("{}/status?fieldManager={}&force=true", target.api_path(name), self.manager))
             .header(CONTENT_TYPE, "application/apply-patch+yaml")
             .header(ACCEPT, ONLY_METADATA)
             .body(Body::from(body.to_string().into_bytes()));
@@ -141,7 +141,7 @@ impl Publisher {
 
     async fn read_resource_version(&mut self, index: usize) -> Result<Option<String>, PublishError> {
         let Publication { target, name, .. } = &self.publication;
-        let request = Request::get(target.path(name)).header(ACCEPT, ONLY_METADATA).body(Body::empty());
+        let request = Request::get(target.api_path(name)).header(ACCEPT, ONLY_METADATA).body(Body::empty());
         let object = PartialObject::parse(&self.send(index, request).await?);
         self.update_writers(&object);
         Ok(object.resource_version().map(str::to_owned))
@@ -153,20 +153,20 @@ impl Publisher {
 
     /// Reads what a previous process published, unless this process has published since. Returns an error only if no API server can
     /// be reached; a reporter that may not read starts without previous reports.
-    pub(super) async fn read_previous(&mut self) -> Result<LeftBehind, Outcome> {
-        let mut last = Ok(LeftBehind::default());
+    pub(super) async fn read_previous(&mut self) -> Result<PreviousReports, Outcome> {
+        let mut last = Ok(PreviousReports::default());
         if self.condition_since.is_some() {
             return last;
         }
         for index in 0..self.servers.len() {
             let Publication { target, name, .. } = &self.publication;
-            let request = Request::get(target.path(name)).body(Body::empty());
+            let request = Request::get(target.api_path(name)).body(Body::empty());
             let response = tokio::time::timeout(self.timeout, self.send(index, request)).await;
             let outcome = match response {
                 Ok(Ok(response)) => {
                     self.update_writers(&PartialObject::parse(&response));
                     let object: Value = serde_json::from_slice(&response).unwrap_or_default();
-                    let previous = self.publication.left_behind(&object);
+                    let previous = self.publication.read_previous(&object);
                     self.condition_since = previous.since.clone();
                     return Ok(previous);
                 }
@@ -175,7 +175,7 @@ impl Publisher {
             };
             self.discard_stale_client(index, &outcome);
             if !outcome.is_worth_failover() {
-                return Ok(LeftBehind::default());
+                return Ok(PreviousReports::default());
             }
             last = Err(outcome);
         }

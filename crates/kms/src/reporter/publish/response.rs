@@ -8,7 +8,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use plan::kms::pace::End;
+use plan::kms::pace::WriteOutcome;
 use prost::bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
@@ -94,16 +94,16 @@ impl Outcome {
     }
 
     /// Returns what the outcome means for the pace of further writes.
-    pub(in crate::reporter) fn pace_end(&self) -> End {
+    pub(in crate::reporter) fn pace_end(&self) -> WriteOutcome {
         match self {
-            Self::Stored | Self::StoredSmallest(_) => End::Stored,
-            Self::Unavailable(_) | Self::Timeout(_) => End::Busy,
+            Self::Stored | Self::StoredSmallest(_) => WriteOutcome::Stored,
+            Self::Unavailable(_) | Self::Timeout(_) => WriteOutcome::Busy,
             Self::Rejected(_)
             | Self::Unauthenticated(_)
             | Self::Forbidden(_)
             | Self::Missing(_)
             | Self::Unreachable(_)
-            | Self::NoCredentials(_) => End::Failed,
+            | Self::NoCredentials(_) => WriteOutcome::Failed,
         }
     }
 

@@ -11,7 +11,7 @@ mod volumes;
 use serde_json::Value;
 
 use self::containers::{plugin_container, reporter_container};
-use super::plugin::{Files, Plugin, Refusal, configured};
+use super::plugin::{Files, Plugin, Refusal, parse_plugin_config};
 use super::providers::{self, Provider};
 use super::secret_layout::{Content, Entry};
 
@@ -90,8 +90,8 @@ fn plugin(provider: &Provider, content: &Content, files: &Files) -> Result<Value
             "key {secret_key:?} of the secret is missing, but \"encryption-config\" has a provider for key {key_id}: add it"
         )));
     };
-    let (kind, config) = configured(config, &format!("key {secret_key:?} of the secret"))?;
-    let program = kind.program(&Plugin { key_id: *key_id, endpoint, config: &config, data, files })?;
+    let (kind, config) = parse_plugin_config(config, &format!("key {secret_key:?} of the secret"))?;
+    let program = kind.container(&Plugin { key_id: *key_id, endpoint, config: &config, data, files })?;
     plugin_container(&format!("{}{key_id}", kind.container_prefix()), program, files)
 }
 

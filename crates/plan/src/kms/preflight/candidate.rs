@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::kms::config_hash::{Values, required};
-use crate::kms::plugin::{Need, Refusal, Source, of_kms};
+use crate::kms::plugin::{Need, Refusal, Source, parse_kms_spec};
 use crate::kms::providers;
 use crate::kms::secret_layout::{Content, PluginData, Reference};
 
@@ -14,7 +14,7 @@ pub fn candidate(
     current: Option<&Content>,
     find: impl Fn(&Need) -> Values,
 ) -> Result<Content, Refusal> {
-    let (kind, config) = of_kms(kms, "APIServer cluster")?;
+    let (kind, config) = parse_kms_spec(kms, "APIServer cluster")?;
     let deployed = match current.and_then(|content| content.config.as_deref()) {
         Some(config) => providers::read(config)?,
         None => Vec::new(),
@@ -23,7 +23,7 @@ pub fn candidate(
     let newest = known.chain(deployed.iter().map(|provider| provider.key_id)).max().unwrap_or(0);
     let key_id = newest.checked_add(1).ok_or_else(|| Refusal("key numbers are exhausted".into()))?;
     let mut plugin = PluginData { config: Some(envelope(kms)), ..PluginData::default() };
-    for need in kind.needs(&config)? {
+    for need in kind.required_objects(&config)? {
         let values = match need.source {
             Source::Secret => &mut plugin.secrets,
             Source::ConfigMap => &mut plugin.config_maps,

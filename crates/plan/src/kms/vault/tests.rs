@@ -23,7 +23,7 @@ fn data() -> PluginData {
 
 fn program(config: &Value, data: &PluginData, files: &Files) -> Result<Program, Refusal> {
     let endpoint = "unix:///var/run/kmsplugin/kms-5.sock";
-    Vault.program(&Plugin { key_id: 5, endpoint, config, data, files })
+    Vault.container(&Plugin { key_id: 5, endpoint, config, data, files })
 }
 
 #[test]

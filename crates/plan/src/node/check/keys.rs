@@ -5,7 +5,7 @@ use api::sei_node::KeyringSecret;
 use serde_json::Value;
 
 use super::{CheckResult, secret, value};
-use crate::node::observed::{SecretSight, World};
+use crate::node::observed::{Observed, SecretSight};
 
 /// The fields of a key that signs blocks.
 const SIGNING_KEY_FIELDS: [&str; 5] =
@@ -15,12 +15,12 @@ const SIGNING_KEY_FIELDS: [&str; 5] =
 const NODE_KEY_FIELDS: [&str; 2] = ["/priv_key/type", "/priv_key/value"];
 
 /// Validates a Secret with a key that signs blocks.
-pub(crate) fn signing_key(name: &str, observed: &World) -> CheckResult {
+pub(crate) fn signing_key(name: &str, observed: &Observed) -> CheckResult {
     json_key(name, observed.secrets.get(name), data_key::SIGNING_KEY, &SIGNING_KEY_FIELDS)
 }
 
 /// Validates a Secret with a key that identifies a node.
-pub(crate) fn node_key(name: &str, observed: &World) -> CheckResult {
+pub(crate) fn node_key(name: &str, observed: &Observed) -> CheckResult {
     json_key(name, observed.secrets.get(name), data_key::NODE_KEY, &NODE_KEY_FIELDS)
 }
 
@@ -50,7 +50,7 @@ fn json_key(name: &str, observed: Option<&SecretSight>, key: &str, fields: &[&st
 }
 
 /// Validates the Secrets with a keyring and its passphrase.
-pub(crate) fn operator_keyring(keyring: &KeyringSecret, observed: &World) -> CheckResult {
+pub(crate) fn operator_keyring(keyring: &KeyringSecret, observed: &Observed) -> CheckResult {
     let phrase = &keyring.passphrase_secret_ref;
     let keys = check_keyring(keyring, observed.secrets.get(&keyring.secret_name));
     let passphrase = value(&phrase.secret_name, observed.secrets.get(&phrase.secret_name), &phrase.key);

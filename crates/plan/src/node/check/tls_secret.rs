@@ -8,7 +8,7 @@ use api::sei_node::Scheme;
 use k8s_openapi::api::core::v1::Secret;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use crate::node::observed::{SecretSight, World};
+use crate::node::observed::{Observed, SecretSight};
 use crate::node::tls::{DesiredTls, Issuer};
 
 /// The type of a Secret that holds a certificate.
@@ -29,7 +29,7 @@ pub(crate) fn required_names(node: &SeiNode) -> [String; 2] {
 }
 
 /// Validates the certificate that the desired TLS configuration needs.
-pub(crate) fn check(node: &SeiNode, desired: &DesiredTls, observed: &World) -> Finding {
+pub(crate) fn check(node: &SeiNode, desired: &DesiredTls, observed: &Observed) -> Finding {
     if desired.scheme == Scheme::Http {
         return finding(Reason::TLSNotRequested, "spec.sidecar.tls is not set");
     }

@@ -15,20 +15,20 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeCl
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 
 pub use pod::{
-    ObservedContainer, ObservedContainerStatus, ObservedPodCondition, ObservedPodSpec, ObservedPodStatus,
-    SeenPod,
+    ObservedContainer, ObservedContainerStatus, ObservedPod, ObservedPodCondition, ObservedPodSpec,
+    ObservedPodStatus,
 };
-pub use stateful_set::SeenSet;
+pub use stateful_set::ObservedStatefulSet;
 
-use super::render_cache::Memo;
+use super::render_cache::RenderCache;
 
 /// The observed state around a node.
 #[derive(Clone, Debug, Default)]
-pub struct World {
+pub struct Observed {
     /// The StatefulSet with the name of the node.
-    pub stateful_set: Option<Arc<SeenSet>>,
+    pub stateful_set: Option<Arc<ObservedStatefulSet>>,
     /// The pods with the label of the node, including those of the bootstrap Job.
-    pub pods: Vec<Arc<SeenPod>>,
+    pub pods: Vec<Arc<ObservedPod>>,
     /// The Service with the name of the node.
     pub service: Option<Arc<Service>>,
     /// The ConfigMap of the proxy.
@@ -50,9 +50,9 @@ pub struct World {
     /// The answers of the sidecar.
     pub sidecar: SidecarObservation,
     /// Writes of this reconcile that did not succeed, by kind of object.
-    pub refused: BTreeMap<&'static str, Refusal>,
+    pub write_failures: BTreeMap<&'static str, WriteFailure>,
     /// Rendered hashes and comparisons from previous reconciles of this node.
-    pub memo: Arc<Memo>,
+    pub render_cache: Arc<RenderCache>,
 }
 
 /// The observed state of a Secret.
@@ -68,13 +68,13 @@ pub enum SecretSight {
 
 /// Why the API server did not execute a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum WriteFailure {
     /// The same write will never be accepted.
     Rejected(String),
     /// Another field manager owns fields of the object.
     Conflict(String),
     /// The object has changed, the server is overloaded, or its answer was lost. The write is retried.
-    NotNow(String),
+    Transient(String),
 }
 
 /// The answers of a sidecar.
@@ -83,22 +83,22 @@ pub struct SidecarObservation {
     /// Whether it lets seid run.
     pub health: Health,
     /// The state of the task with this id, if it was queried.
-    pub task: (String, TaskSight),
+    pub task: (String, TaskObservation),
     /// The answer to the last submission, with the id of the task.
-    pub submitted: Option<(String, Submission)>,
+    pub submission: Option<(String, Submission)>,
     /// How its API is served, if that was queried.
-    pub served: Served,
+    pub serving: ServingObservation,
 }
 
 impl SidecarObservation {
     /// Returns the state of a task. An answer about another task counts as none.
-    pub(super) fn task_state(&self, id: &str) -> &TaskSight {
-        if self.task.0 == id { &self.task.1 } else { &TaskSight::Unasked }
+    pub(super) fn task_state(&self, id: &str) -> &TaskObservation {
+        if self.task.0 == id { &self.task.1 } else { &TaskObservation::Unknown }
     }
 
     /// Returns the answer to the submission of a task in this reconcile.
     pub(super) fn submission_of(&self, id: &str) -> Option<&Submission> {
-        self.submitted.as_ref().filter(|(task, _)| task == id).map(|(_, answer)| answer)
+        self.submission.as_ref().filter(|(task, _)| task == id).map(|(_, answer)| answer)
     }
 }
 
@@ -107,7 +107,7 @@ impl SidecarObservation {
 pub enum Health {
     /// Not queried, or the answer is pending.
     #[default]
-    Unasked,
+    Unknown,
     /// The sidecar lets seid run.
     Ready,
     /// The sidecar waits for the task mark-ready.
@@ -118,10 +118,10 @@ pub enum Health {
 
 /// The state of a sidecar task.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum TaskSight {
+pub enum TaskObservation {
     /// Not queried, or the answer is pending.
     #[default]
-    Unasked,
+    Unknown,
     /// The sidecar has no task with this id.
     NotFound,
     /// The task as the sidecar reports it.
@@ -134,7 +134,7 @@ pub enum TaskSight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submission {
     /// The task was accepted.
-    Taken,
+    Accepted,
     /// The task will never be accepted, with the error.
     Rejected(String),
     /// It is unknown whether the task was accepted, with the error.
@@ -143,12 +143,12 @@ pub enum Submission {
 
 /// How a sidecar API is served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Served {
+pub enum ServingObservation {
     /// Not queried, or the answer is pending.
     #[default]
-    Unasked,
+    Unknown,
     /// Served with this scheme. With TLS, the hexadecimal SHA-256 of the served certificate.
-    As(Scheme, Option<String>),
+    Serving(Scheme, Option<String>),
     /// Not served as queried, with the error.
-    Otherwise(String),
+    Mismatch(String),
 }

@@ -12,7 +12,7 @@ use super::partial::partial_resource;
 /// The fields of a pod that the operator reads: metadata, images, and the states of its containers. The rest is large
 /// and changes more often.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SeenPod {
+pub struct ObservedPod {
     /// The metadata.
     pub metadata: ObjectMeta,
     /// The spec.
@@ -21,7 +21,7 @@ pub struct SeenPod {
     pub status: Option<ObservedPodStatus>,
 }
 
-partial_resource!(SeenPod, Pod);
+partial_resource!(ObservedPod, Pod);
 
 /// The fields of a pod spec that the operator reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,9 +84,9 @@ pub struct ObservedContainerStatus {
     pub last_state: Option<ContainerState>,
 }
 
-impl SeenPod {
+impl ObservedPod {
     /// Drops the conditions about readiness, which change often and are never read.
-    pub fn forget_readiness(&mut self) {
+    pub fn drop_readiness_conditions(&mut self) {
         if let Some(status) = &mut self.status {
             status.conditions.retain(|condition| condition.type_ == POD_SCHEDULED);
             status.conditions.shrink_to_fit();

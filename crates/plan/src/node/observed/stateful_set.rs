@@ -15,7 +15,7 @@ use super::partial::partial_resource;
 /// detect drift.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SeenSet {
+pub struct ObservedStatefulSet {
     api_version: Cow<'static, str>,
     kind: Cow<'static, str>,
     /// The metadata.
@@ -34,7 +34,7 @@ struct ObservedStatus {
     update_revision: Option<String>,
 }
 
-impl SeenSet {
+impl ObservedStatefulSet {
     /// Returns the desired number of pods.
     pub(in crate::node) fn replicas(&self) -> Option<i32> {
         self.replicas
@@ -49,7 +49,7 @@ impl SeenSet {
     }
 }
 
-impl<'de> Deserialize<'de> for SeenSet {
+impl<'de> Deserialize<'de> for ObservedStatefulSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Document {
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for SeenSet {
     }
 }
 
-impl TryFrom<&StatefulSet> for SeenSet {
+impl TryFrom<&StatefulSet> for ObservedStatefulSet {
     type Error = serde_json::Error;
 
     fn try_from(set: &StatefulSet) -> Result<Self, Self::Error> {
@@ -84,13 +84,13 @@ impl TryFrom<&StatefulSet> for SeenSet {
 }
 
 /// Ignores the spec: the generation counts its changes.
-impl PartialEq for SeenSet {
+impl PartialEq for ObservedStatefulSet {
     fn eq(&self, other: &Self) -> bool {
         self.metadata == other.metadata && self.status == other.status
     }
 }
 
-partial_resource!(SeenSet, StatefulSet);
+partial_resource!(ObservedStatefulSet, StatefulSet);
 
 #[cfg(test)]
 mod tests {
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    fn set(change: impl FnOnce(&mut Value)) -> SeenSet {
+    fn set(change: impl FnOnce(&mut Value)) -> ObservedStatefulSet {
         let mut set = json!({
             "apiVersion": "apps/v1",
             "kind": "StatefulSet",

@@ -4,7 +4,7 @@ use api::names::object;
 use k8s_openapi::api::batch::v1::Job;
 
 use super::{StepOutcome, objects};
-use crate::node::action::{Doomed, Object};
+use crate::node::action::{Deletion, Object};
 use crate::node::context::{NodeContext, is_controlled_by, is_terminating, name_of};
 use crate::render;
 
@@ -15,7 +15,7 @@ pub(super) fn deploy_job(context: NodeContext<'_>) -> StepOutcome {
         is_controlled_by(node, *job) && matches!(job_result(job), Some(Err(_))) && !is_terminating(*job)
     };
     if let Some(job) = observed.job.as_deref().filter(has_failed) {
-        return objects::delete(context, Doomed::Job(Box::new(job.clone())));
+        return objects::delete(context, Deletion::Job(Box::new(job.clone())));
     }
     objects::create(context, observed.job.as_deref(), || render::bootstrap_job(node, platform), Object::Job)
 }
@@ -57,7 +57,7 @@ pub(super) fn teardown(context: NodeContext<'_>) -> StepOutcome {
         if is_terminating(job) {
             return StepOutcome::wait("Job", name_of(job), "it is being deleted after its pod");
         }
-        return objects::delete(context, Doomed::Job(Box::new(job.clone())));
+        return objects::delete(context, Deletion::Job(Box::new(job.clone())));
     }
     match observed.service.as_deref() {
         // The node's own Service has the same name, and is created later.
@@ -65,7 +65,7 @@ pub(super) fn teardown(context: NodeContext<'_>) -> StepOutcome {
             if is_terminating(service) {
                 return StepOutcome::wait("Service", name_of(service), "it is being deleted");
             }
-            objects::delete(context, Doomed::Service(Box::new(service.clone())))
+            objects::delete(context, Deletion::Service(Box::new(service.clone())))
         }
         _ => match observed.pods.iter().find(|pod| render::is_bootstrap(&***pod)) {
             Some(pod) => StepOutcome::wait("Pod", name_of(&**pod), "the bootstrap pod is terminating"),

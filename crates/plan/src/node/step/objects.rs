@@ -5,9 +5,9 @@ use kube_core::Resource;
 use serde::Serialize;
 
 use super::StepOutcome;
-use crate::node::action::{Action, Doomed, Object};
+use crate::node::action::{Action, Deletion, Object};
 use crate::node::context::{NodeContext, is_controlled_by, is_terminating, kind_of, name_of};
-use crate::node::observed::Refusal;
+use crate::node::observed::WriteFailure;
 use crate::render::RenderError;
 
 /// Applies an object. The step is complete once the live object is in sync.
@@ -29,7 +29,7 @@ where
         if !is_controlled_by(context.node, live) && has_owner(live) {
             return not_owned(live);
         }
-        let cache = &context.observed.memo;
+        let cache = &context.observed.render_cache;
         match cache.desired_hash(context.node, kind, &desired) {
             Ok(hash) if cache.compare(context.node, live, &hash, &desired) == Standing::AsWished => {
                 return StepOutcome::DONE;
@@ -62,14 +62,16 @@ where
 }
 
 /// Deletes an object, unless its deletion failed in this reconcile.
-pub(super) fn delete(context: NodeContext<'_>, deletion: Doomed) -> StepOutcome {
+pub(super) fn delete(context: NodeContext<'_>, deletion: Deletion) -> StepOutcome {
     let kind = deletion.kind();
-    match context.observed.refused.get(kind) {
+    match context.observed.write_failures.get(kind) {
         None => StepOutcome::Act(Action::Delete(deletion)),
-        Some(Refusal::Rejected(why)) => {
+        Some(WriteFailure::Rejected(why)) => {
             StepOutcome::Fatal(format!("the API server rejected the deletion of the {kind}: {why}"))
         }
-        Some(Refusal::Conflict(why) | Refusal::NotNow(why)) => StepOutcome::wait(kind, context.name(), why),
+        Some(WriteFailure::Conflict(why) | WriteFailure::Transient(why)) => {
+            StepOutcome::wait(kind, context.name(), why)
+        }
     }
 }
 
@@ -87,12 +89,14 @@ fn write<K: Resource>(
     let name = name_of(&desired).to_owned();
     let object = wrap(Box::new(desired));
     let kind = object.kind();
-    match context.observed.refused.get(kind) {
+    match context.observed.write_failures.get(kind) {
         None => StepOutcome::Act(action(object)),
-        Some(Refusal::Rejected(why)) => {
+        Some(WriteFailure::Rejected(why)) => {
             StepOutcome::Fatal(format!("the API server rejected the {kind}: {why}"))
         }
-        Some(Refusal::Conflict(why) | Refusal::NotNow(why)) => StepOutcome::wait(kind, name, why),
+        Some(WriteFailure::Conflict(why) | WriteFailure::Transient(why)) => {
+            StepOutcome::wait(kind, name, why)
+        }
     }
 }
 

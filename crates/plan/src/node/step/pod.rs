@@ -5,7 +5,7 @@ use api::names::{container, object};
 use k8s_openapi::api::apps::v1::StatefulSet;
 
 use super::{StepOutcome, Wait, objects};
-use crate::node::action::Doomed;
+use crate::node::action::Deletion;
 use crate::node::context::{NodeContext, is_terminating, kind_of, name_of, revision_of};
 use crate::node::status_change::{CurrentPod, StatusChange};
 use crate::render;
@@ -26,7 +26,7 @@ pub(super) fn replace(context: NodeContext<'_>) -> StepOutcome {
     }
     // The template decides which pod is deleted: it must be the desired one, and its controller must have observed it.
     let render = || render::stateful_set(node, platform);
-    let hash = match observed.memo.desired_hash(node, kind_of::<StatefulSet>(), render) {
+    let hash = match observed.render_cache.desired_hash(node, kind_of::<StatefulSet>(), render) {
         Ok(hash) => hash,
         Err(error) => return StepOutcome::Fatal(error.to_string()),
     };
@@ -45,7 +45,7 @@ pub(super) fn replace(context: NodeContext<'_>) -> StepOutcome {
                     "the pod of the previous revision is terminating",
                 );
             }
-            objects::delete(context, Doomed::Pod(Box::new((**pod).clone())))
+            objects::delete(context, Deletion::Pod(Box::new((**pod).clone())))
         }
         _ => StepOutcome::DONE,
     }

@@ -7,7 +7,7 @@ use api::sidecar_wire::{TaskRequest, TaskState};
 use super::{StepOutcome, bootstrap};
 use crate::node::action::{Action, Transport};
 use crate::node::context::NodeContext;
-use crate::node::observed::{Submission, TaskSight};
+use crate::node::observed::{Submission, TaskObservation};
 use crate::node::stored_plan;
 use crate::node::task::Step;
 
@@ -36,15 +36,15 @@ pub(super) fn run_task(
     let poll =
         |message: Option<&str>| StepOutcome::poll("SidecarTask", step.name(), message.map(str::to_owned));
     let result = match sidecar.task_state(&task.id) {
-        TaskSight::Unasked => return poll(None),
-        TaskSight::Unreachable(why) => return unreachable(context, &transport, why),
-        TaskSight::NotFound => None,
-        TaskSight::Found(result) => Some(result),
+        TaskObservation::Unknown => return poll(None),
+        TaskObservation::Unreachable(why) => return unreachable(context, &transport, why),
+        TaskObservation::NotFound => None,
+        TaskObservation::Found(result) => Some(result),
     };
     let submit = || match sidecar.submission_of(&task.id) {
         None => StepOutcome::Act(Action::Submit(transport.clone(), request(task))),
-        Some(Submission::Taken) if step.runs_in_background() => StepOutcome::DONE,
-        Some(Submission::Taken) => poll(Some(RUNNING)),
+        Some(Submission::Accepted) if step.runs_in_background() => StepOutcome::DONE,
+        Some(Submission::Accepted) => poll(Some(RUNNING)),
         Some(Submission::Rejected(why)) => StepOutcome::Fatal(why.clone()),
         Some(Submission::Unknown(why)) => unreachable(context, &transport, why),
     };

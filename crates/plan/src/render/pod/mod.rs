@@ -22,7 +22,7 @@ use serde_json::json;
 
 use super::meta::Labels;
 use super::{RenderError, hash, meta, proxy_config_hash};
-use crate::node::{self, Kind, external_address, settings};
+use crate::node::{self, NodeKind, external_address, settings};
 use crate::platform::Platform;
 
 /// How long the bootstrap's seid may take to flush its state on shutdown.
@@ -30,7 +30,7 @@ const BOOTSTRAP_GRACE_SECONDS: i64 = 120;
 
 /// Renders the template of the node's own pod.
 pub(super) fn node_template(node: &SeiNode, platform: &Platform) -> Result<PodTemplateSpec, RenderError> {
-    let (kind, tls) = (meta::kind(node)?, node::tls(node));
+    let (kind, tls) = (meta::kind(node)?, node::desired_tls(node));
     let keys = kind.keys();
     let keyring = keys.operator_keyring.as_ref();
     let mut pod = common(node, kind, platform, &node.spec.image, tls.scheme, keyring)?;
@@ -75,7 +75,7 @@ pub(super) fn bootstrap_template(
 /// Renders what both pods share. Sidecar and proxy are identical in both.
 fn common(
     node: &SeiNode,
-    kind: Kind<'_>,
+    kind: NodeKind<'_>,
     platform: &Platform,
     image: &str,
     scheme: Scheme,
@@ -120,6 +120,6 @@ fn do_not_disrupt() -> BTreeMap<String, String> {
 }
 
 /// Returns a hash of everything that the configuration of seid depends on, so that a change of it changes the template.
-fn config_hash(node: &SeiNode, kind: Kind<'_>) -> String {
+fn config_hash(node: &SeiNode, kind: NodeKind<'_>) -> String {
     hash::hash_value(&json!([settings(node, kind), node.spec.peers, external_address(node)]))
 }

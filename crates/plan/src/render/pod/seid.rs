@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, ResourceRequirements, Volume
 use super::builders::{env, file, mount, port as container_port};
 use super::probe::{self, Timing};
 use super::security;
-use crate::node::{Kind, sidecar_port};
+use crate::node::{NodeKind, sidecar_port};
 use crate::platform::Platform;
 use crate::render::service::SEID_PORTS;
 use crate::render::{RenderError, resources};
@@ -56,7 +56,7 @@ pub(super) fn init(node: &SeiNode, image: &str) -> Container {
 /// for days.
 pub(super) fn node_container(
     node: &SeiNode,
-    kind: Kind<'_>,
+    kind: NodeKind<'_>,
     platform: &Platform,
     scheme: Scheme,
 ) -> Result<Container, RenderError> {
@@ -79,7 +79,7 @@ pub(super) fn node_container(
 /// Renders the seid of the bootstrap pod, which stops at a height.
 pub(super) fn bootstrap_container(
     node: &SeiNode,
-    kind: Kind<'_>,
+    kind: NodeKind<'_>,
     platform: &Platform,
     image: &str,
     height: i64,
@@ -93,7 +93,7 @@ fn seid_container(
     image: &str,
     exit_script: &str,
     args: &[String],
-    kind: Kind<'_>,
+    kind: NodeKind<'_>,
     platform: &Platform,
 ) -> Result<Container, RenderError> {
     let resources = kind.resources(platform);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::sidecar_wire::{TaskType, UploadGenesisArtifacts};
 use chain::gentx::Gentx;
-use chain::identity::{NodeKey, public_identity};
+use chain::identity::{NodeKey, render_public_identity};
 use serde_json::json;
 
 use super::super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
@@ -38,7 +38,7 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
     let store = BucketClient::open(&settings.genesis).map_err(failed(TASK))?;
     let prefix = format!("{}/{}", settings.chain_id, params.node_name);
     store.put_json(&format!("{prefix}/gentx.json"), gentx).await.map_err(failed(TASK))?;
-    let identity = public_identity(&node_id).into_bytes();
+    let identity = render_public_identity(&node_id).into_bytes();
     store.put_json(&format!("{prefix}/identity.json"), identity).await.map_err(failed(TASK))?;
     let result = json!({ "prefix": prefix, "nodeId": node_id });
     ctx.blocking(move || {

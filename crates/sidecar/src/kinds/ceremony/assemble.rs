@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::sidecar_wire::{AssembleGenesis, CeremonyAccount, TaskType};
 use chain::coin::Coins;
 use chain::genesis::{
-    Assembled, Ceremony, Genesis, NewAccount, Participant, Vesting, assemble, node_id_of, peers_document,
+    Assembled, Ceremony, Genesis, NewAccount, Participant, Vesting, assemble, parse_node_id, render_peers,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -109,9 +109,9 @@ async fn download_artifacts(
         let key = |name: &str| format!("{chain_id}/{}/{name}", node.name);
         gentxs.push(store.get(&key("gentx.json"), MAX_BYTES).await.map_err(failed(TASK))?);
         let identity = store.get(&key("identity.json"), MAX_BYTES).await.map_err(failed(TASK))?;
-        ids.push((node.name.as_str(), node_id_of(&node.name, &identity).map_err(failed(TASK))?));
+        ids.push((node.name.as_str(), parse_node_id(&node.name, &identity).map_err(failed(TASK))?));
     }
-    Ok((gentxs, peers_document(&ids, &params.namespace)))
+    Ok((gentxs, render_peers(&ids, &params.namespace)))
 }
 
 fn assemble_genesis(

@@ -9,7 +9,7 @@ use chain::account::AccountKey;
 use chain::address::Prefix;
 use chain::coin::{Coin, Coins};
 use chain::genesis::Genesis;
-use chain::gentx::{Declaration, Gentx};
+use chain::gentx::{Gentx, GentxParams};
 use chain::identity::{ConsensusKey, NodeKey};
 use chain::keyring;
 use serde_json::json;
@@ -51,8 +51,8 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
         let file = write_gentx(&home, &params.chain_id, &key, &stake)?;
         let address = key.address();
         let mut result = json!({
-            "address": address.to_text(Prefix::Account),
-            "operatorAddress": address.to_text(Prefix::Operator),
+            "address": address.to_bech32(Prefix::Account),
+            "operatorAddress": address.to_bech32(Prefix::Operator),
             "file": file,
         });
         if !params.genesis_params.is_empty() {
@@ -73,7 +73,7 @@ fn load_or_create_account_key(home: &Path) -> Result<AccountKey, TaskError> {
         None => AccountKey::from_bytes(&random()?).map_err(failed(TASK))?,
     };
     files::create_private_dir(&dir).map_err(failed(TASK))?;
-    for file in keyring::files(&key, [randomness()?, randomness()?]).map_err(failed(TASK))? {
+    for file in keyring::render_files(&key, [randomness()?, randomness()?]).map_err(failed(TASK))? {
         let path = dir.join(&file.name);
         // The first file is found by name, the second by address. A crash between the two writes leaves only the first.
         if !path.exists() {
@@ -133,7 +133,7 @@ fn write_gentx(home: &Path, chain_id: &str, key: &AccountKey, stake: &Coin) -> R
     if existing.and_then(|file| Gentx::parse(&file, chain_id).ok()).is_some_and(|gentx| is_ours(&gentx)) {
         return Ok(relative);
     }
-    let declaration = Declaration {
+    let declaration = GentxParams {
         chain_id,
         // The pod name, as in upstream.
         moniker: &config::host().name,

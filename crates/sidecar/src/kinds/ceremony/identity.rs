@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::sidecar_wire::{GenerateIdentity, TaskType};
 use chain::config::Patchable;
 use chain::genesis::Genesis;
-use chain::identity::{ConsensusKey, NodeKey, UNUSED_VALIDATOR_STATE};
+use chain::identity::{ConsensusKey, INITIAL_VALIDATOR_STATE, NodeKey};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -74,7 +74,7 @@ fn load_or_create_consensus_key(home: &Path) -> Result<String, TaskError> {
     }
     let key = ConsensusKey::from_seed(&random()?);
     if !state.exists() {
-        files::write(&state, UNUSED_VALIDATOR_STATE.as_bytes(), 0o600).map_err(failed(TASK))?;
+        files::write(&state, INITIAL_VALIDATOR_STATE.as_bytes(), 0o600).map_err(failed(TASK))?;
     }
     files::write(&path, key.file().expose(), 0o600).map_err(failed(TASK))?;
     Ok(key.address())
