@@ -255,7 +255,7 @@ pub async fn ceremony_rejects_invalid_params(cx: Context) -> TestResult {
         }
         params
     };
-    let single = json!([{"name": "val-0"}]);
+    let one = json!([{"name": "val-0"}]);
     // The same node under another name: two validators with the same keys.
     fs::create_dir_all(fixture.objects.join("test-1/val-9"))?;
     for name in ["gentx.json", "identity.json"] {
@@ -272,17 +272,24 @@ pub async fn ceremony_rejects_invalid_params(cx: Context) -> TestResult {
             assemble(json!([{"name": "val-0"}, {"name": "val-9"}]), json!({})),
             "nodes val-0 and val-9 have the same delegator",
         ),
+<<<<<<< ours
         (assemble(single.clone(), account("sei1nobody", &Value::Null)), "sei1nobody"),
         (assemble(single.clone(), account(stranger, &end)), "vesting.endTime must be after the genesis time"),
         (assemble(single.clone(), json!({"overrides": {"nothing.a": 1}})), "has no module \"nothing\""),
         (assemble(single.clone(), json!({"overrides": {"staking.params.max_validators": 0}})), "1"),
+=======
+        (assemble(one.clone(), account("sei1nobody", &Value::Null)), "sei1nobody"),
+        (assemble(one.clone(), account(stranger, &end)), "vesting.endTime must be after the chain begins"),
+        (assemble(one.clone(), json!({"overrides": {"nothing.a": 1}})), "has no module \"nothing\""),
+        (assemble(one.clone(), json!({"overrides": {"staking.params.max_validators": 0}})), "1"),
+>>>>>>> theirs
     ] {
         assert_fails(&sidecar, "assemble-and-upload-genesis", &params, expected).await?;
         assert!(!fixture.objects.join("test-1/genesis.json").exists(), "{params}");
     }
     // Amounts that exceed a float keep every digit.
     let exact = json!({"overrides": {"bank.params": {"default_send_enabled": true, "send_enabled": []}}});
-    let text = assemble(single, exact)
+    let text = assemble(one, exact)
         .to_string()
         .replace("\"send_enabled\":[]", "\"send_enabled\":[],\"x\":100000000000000000000000001");
     let response = sidecar
