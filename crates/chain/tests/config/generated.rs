@@ -1,9 +1,13 @@
 //! Reference page generated from the table of settings.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use chain::config::table::{self, DefaultValue, Field};
 use chain::config::{Host, Mode};
+
+/// Tab-separated keys and descriptions.
+const DESCRIPTIONS: &str = include_str!("../data/field-descriptions.tsv");
 
 #[test]
 fn node_config_fields_page_is_up_to_date() {
@@ -22,11 +26,17 @@ spec:
 Unless a mode is named, the default applies to all modes (validator, full, seed, archive). Settings with *reload* `yes` can be
 changed with `config-reload`; seid reads the new value when it restarts.
 
-This page is generated from the table in `crates/chain`. Do not edit it.
+This page is generated from the table in `crates/chain` and `crates/chain/tests/data/field-descriptions.tsv`. Do not edit it.
 
-| setting | type | default | reload | location |
-|---|---|---|---|---|
+| setting | description | type | default | reload | location |
+|---|---|---|---|---|---|
 ",
+    );
+    let descriptions: BTreeMap<&str, &str> =
+        DESCRIPTIONS.lines().filter_map(|line| line.split_once('\t')).collect();
+    assert!(
+        descriptions.keys().copied().eq(table::fields().map(|(field, _)| field.key)),
+        "one description per field"
     );
     for (field, location) in table::fields() {
         let location = location.map_or_else(
@@ -38,8 +48,9 @@ This page is generated from the table in `crates/chain`. Do not edit it.
         let reload = if field.reloadable { "yes" } else { "" };
         let _ = writeln!(
             page,
-            "| `{}` | {}{unit}{read_only} | {} | {reload} | {location} |",
+            "| `{}` | {} | {}{unit}{read_only} | {} | {reload} | {location} |",
             field.key,
+            descriptions[field.key],
             field.kind.name(),
             defaults(field),
         );
