@@ -37,7 +37,7 @@
 //!
 //! | invariant | guarded by |
 //! |---|---|
-//! | no two sites share a network, and all stay in the ranges reserved for tests | `address::tests::no_two_sites_share_a_network_and_none_leaves_the_reserved_range` |
+//! | no two sites share a network, and all stay in the ranges reserved for tests | `address::tests::site_networks_are_disjoint_and_in_reserved_range` |
 //! | the next start cleans up killed runs and leaves live runs alone | `cleanup::next_start_cleans_up_only_killed_runs` |
 //! | a run that completes, is interrupted or panics leaves nothing | `cleanup::demo_completes_and_leaves_nothing`, `cleanup::interrupted_run_leaves_nothing`, `cleanup::panic_prints_log_tails_and_leaves_nothing` |
 //! | a terminated run stops the runs it started | `cleanup::terminated_run_stops_nested_runs` |

@@ -1,4 +1,4 @@
-//! The real cert-manager, as far as self-signed and CA issuers need it.
+//! A real cert-manager, limited to what self-signed and CA issuers need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::harness::wait;
 use crate::process::tool;
 use crate::process::{Process, Program};
 
-/// Where cluster issuers look for their Secrets.
+/// Namespace of the Secrets of ClusterIssuers.
 pub const NAMESPACE: &str = "cert-manager";
 
-/// How long its controllers may take to fill their caches.
+/// Timeout for the controllers to fill their caches.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// A running cert-manager; it ends when dropped, its CRDs stay.
+/// A running cert-manager; stopped on drop, its CRDs stay.
 #[derive(Debug)]
 pub struct CertManager {
     process: Process,
@@ -29,7 +29,7 @@ pub struct CertManager {
 }
 
 impl CertManager {
-    /// Installs the CRDs, starts the controllers and returns when they have served a first issuer.
+    /// Installs the CRDs, starts the controllers and returns when a test issuer becomes ready.
     pub async fn on(plane: &ControlPlane) -> Result<Self> {
         let built = Part::CertManager.ensure()?;
         let mut apply = plane.kubectl()?;
@@ -51,20 +51,20 @@ impl CertManager {
             .in_netns(plane.site().netns())
             .start(plane.site())?;
         let started = Self { process, _site: plane.site().clone() };
-        started.wait_until_it_serves(plane).await?;
+        started.wait_until_ready(plane).await?;
         Ok(started)
     }
 
-    /// Fails when it has ended by itself.
+    /// Fails if the process has exited.
     pub fn check_alive(&self) -> Result<()> {
         self.process.check_alive()
     }
 
-    /// It has no address to ask for readiness; an issuer that it marks as ready is the proof.
-    async fn wait_until_it_serves(&self, plane: &ControlPlane) -> Result<()> {
+    /// cert-manager has no readiness endpoint here; an issuer that it marks as ready is the proof.
+    async fn wait_until_ready(&self, plane: &ControlPlane) -> Result<()> {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("cert-manager.io", "v1", "ClusterIssuer"));
         let issuers: Api<DynamicObject> = Api::all_with(plane.client().await?, &kind);
-        let name = "testbed-is-it-there";
+        let name = "testbed-readiness-probe";
         let issuer = json!({
             "apiVersion": "cert-manager.io/v1",
             "kind": "ClusterIssuer",
@@ -72,13 +72,13 @@ impl CertManager {
             "spec": { "selfSigned": {} },
         });
         issuers.patch(name, &PatchParams::apply("testbed"), &Patch::Apply(&issuer)).await?;
-        wait::until("a ready issuer", READY_WITHIN, || async {
+        wait::until("cert-manager to mark an issuer as ready", READY_WITHIN, || async {
             self.check_alive()?;
-            let seen = issuers.get(name).await?;
-            if is_ready(&seen) {
+            let observed = issuers.get(name).await?;
+            if is_ready(&observed) {
                 Ok(())
             } else {
-                Err(Error::Refused(format!("its status is {}", seen.data["status"])))
+                Err(Error::Refused(format!("issuer status is {}", observed.data["status"])))
             }
         })
         .await?;
@@ -87,7 +87,7 @@ impl CertManager {
     }
 }
 
-/// True when an object of cert-manager says `Ready`.
+/// Returns true if a cert-manager object has the condition `Ready=True`.
 #[must_use]
 pub fn is_ready(object: &DynamicObject) -> bool {
     let conditions = object.data["status"]["conditions"].as_array();

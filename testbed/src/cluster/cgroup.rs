@@ -1,4 +1,4 @@
-//! The cgroups of a site's nodes: one folder per node, in every hierarchy of cgroup v1 or in the single one of v2.
+//! Cgroups of nodes: one per node, in every cgroup v1 hierarchy or in the unified v2 hierarchy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,34 +11,34 @@ use crate::error::{IoContext, Result};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// How long emptied cgroups may take to become removable.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for the removal of empty cgroups.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a node weighs when processors are short, in the words of v1 and of v2: as much as two processes beside it. Without a
-/// weight all pods of a node together get what one compiler gets; and a seid that takes more than 15 s to compile a contract of its
-/// genesis goes on without it, and never agrees with the others again.
+/// CPU weight of a node in v1 and v2: twice the default. With the default weight, all pods of a node share the CPU time of
+/// one compiler process, and a seid that needs more than 15 s to compile a contract of its genesis skips the contract and
+/// diverges from the chain.
 const WEIGHTS: [(&str, &str); 2] = [("cpu.shares", "2048"), ("cpu.weight", "200")];
 
-/// The kubelet's `cgroupRoot` of a node.
+/// `cgroupRoot` of the kubelet of a node.
 pub(crate) fn root_of_node(site: u8, node: u8) -> String {
     format!("/{}", lan::node_netns(site, node))
 }
 
-/// Makes a node's folder in every hierarchy. The kubelet wants all of them to exist, and cpuset's to be filled: an
-/// empty set of CPUs refuses every process.
+/// Creates the cgroup of a node in every hierarchy. The kubelet requires all of them, and a cpuset without CPUs rejects
+/// every process.
 pub(crate) fn create_for_node(site: u8, node: u8) -> Result<()> {
     for hierarchy in hierarchies() {
-        let folder = hierarchy.join(lan::node_netns(site, node));
-        fs::create_dir_all(&folder).context(|| format!("making the cgroup {}", folder.display()))?;
+        let dir = hierarchy.join(lan::node_netns(site, node));
+        fs::create_dir_all(&dir).context(|| format!("creating cgroup {}", dir.display()))?;
         for file in ["cpuset.cpus", "cpuset.mems"] {
             let inherited = fs::read_to_string(hierarchy.join(file)).unwrap_or_default();
             if !inherited.trim().is_empty() {
-                let path = folder.join(file);
+                let path = dir.join(file);
                 fs::write(&path, inherited.trim()).context(|| format!("writing {}", path.display()))?;
             }
         }
         for (file, weight) in WEIGHTS {
-            let path = folder.join(file);
+            let path = dir.join(file);
             if path.exists() {
                 fs::write(&path, weight).context(|| format!("writing {}", path.display()))?;
             }
@@ -47,8 +47,8 @@ pub(crate) fn create_for_node(site: u8, node: u8) -> Result<()> {
     Ok(())
 }
 
-/// Every cgroup folder of a site's nodes.
-pub(crate) fn present(site: u8) -> Vec<PathBuf> {
+/// Lists the cgroups of all nodes of a site.
+pub(crate) fn list(site: u8) -> Vec<PathBuf> {
     let prefix = format!("{}-", lan::netns_of(site));
     hierarchies()
         .iter()
@@ -59,32 +59,32 @@ pub(crate) fn present(site: u8) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Kills what is left in a site's cgroups and removes them.
+/// Kills the processes in the cgroups of a site and removes the cgroups.
 pub(crate) fn remove(site: u8) -> Result<()> {
-    remove_folders(|| present(site))
+    remove_dirs(|| list(site))
 }
 
-/// Kills what is left in one node's cgroups and removes them.
+/// Kills the processes in the cgroups of a node and removes the cgroups.
 pub(crate) fn remove_node(site: u8, node: u8) -> Result<()> {
     let name = lan::node_netns(site, node);
-    remove_folders(|| present(site).into_iter().filter(|folder| folder.ends_with(&name)).collect())
+    remove_dirs(|| list(site).into_iter().filter(|dir| dir.ends_with(&name)).collect())
 }
 
-fn remove_folders(find: impl Fn() -> Vec<PathBuf>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+fn remove_dirs(find: impl Fn() -> Vec<PathBuf>) -> Result<()> {
+    let deadline = Instant::now() + REMOVAL_TIMEOUT;
     loop {
-        let folders = find();
-        if folders.is_empty() {
+        let dirs = find();
+        if dirs.is_empty() {
             return Ok(());
         }
-        sweep::kill_all("processes in cgroups of the site", || {
-            folders.iter().flat_map(|f| processes(f)).collect()
+        sweep::kill_all("processes in cgroups of the site to exit", || {
+            dirs.iter().flat_map(|dir| processes(dir)).collect()
         })?;
         let mut last = Ok(());
-        for folder in &folders {
-            last = remove_depth_first(folder);
+        for dir in &dirs {
+            last = remove_depth_first(dir);
         }
-        // The kernel takes a moment to let go of a cgroup whose last process was killed.
+        // The kernel releases a cgroup shortly after its last process was killed.
         if last.is_err() && Instant::now() > deadline {
             return last;
         }
@@ -97,7 +97,7 @@ fn hierarchies() -> Vec<PathBuf> {
         return vec![PathBuf::from(ROOT)];
     }
     let Ok(entries) = fs::read_dir(ROOT) else { return Vec::new() };
-    // Only real hierarchies, and not the links by which v1 gives a joint hierarchy a second name.
+    // Skips the symlinks that v1 creates for co-mounted controllers.
     entries
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
@@ -106,20 +106,20 @@ fn hierarchies() -> Vec<PathBuf> {
         .collect()
 }
 
-fn processes(folder: &Path) -> Vec<u32> {
-    let mut found: Vec<u32> = fs::read_to_string(folder.join("cgroup.procs"))
+fn processes(dir: &Path) -> Vec<u32> {
+    let mut found: Vec<u32> = fs::read_to_string(dir.join("cgroup.procs"))
         .unwrap_or_default()
         .lines()
         .filter_map(|line| line.parse().ok())
         .collect();
-    for child in children(folder) {
+    for child in children(dir) {
         found.extend(processes(&child));
     }
     found
 }
 
-fn children(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+fn children(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     entries
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
@@ -127,12 +127,12 @@ fn children(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn remove_depth_first(folder: &Path) -> Result<()> {
-    for child in children(folder) {
+fn remove_depth_first(dir: &Path) -> Result<()> {
+    for child in children(dir) {
         remove_depth_first(&child)?;
     }
-    match fs::remove_dir(folder) {
+    match fs::remove_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other.context(|| format!("removing the cgroup {}", folder.display())),
+        other => other.context(|| format!("removing cgroup {}", dir.display())),
     }
 }

@@ -1,4 +1,4 @@
-//! Names for pods: a real CoreDNS beside the control plane.
+//! Cluster DNS: a real CoreDNS next to the control plane.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -13,15 +13,15 @@ use crate::harness::wait;
 use crate::process::probe;
 use crate::process::{Process, Program};
 
-/// The domain of every cluster here.
+/// Domain of all clusters.
 pub const CLUSTER_DOMAIN: &str = "cluster.local";
 
 const PORT: u16 = 53;
 
-/// How long it may take to fill its caches.
+/// Timeout for filling its caches.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// A running DNS server, which the kubelets give to every pod; it ends when dropped.
+/// A running DNS server, which kubelets configure in every pod; stopped on drop.
 #[derive(Debug)]
 pub struct Dns {
     process: Process,
@@ -29,7 +29,7 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// Starts it beside a control plane and returns when it knows the cluster's names.
+    /// Starts CoreDNS next to a control plane and returns when it resolves cluster names.
     pub async fn on(plane: &ControlPlane) -> Result<Self> {
         let site = plane.site();
         let program = Part::Dns.ensure()?.join("bin/coredns");
@@ -45,9 +45,9 @@ impl Dns {
             .in_netns(site.netns())
             .start(site)?;
         let started = Self { process, _site: site.clone() };
-        // Asked as a pod asks: the port on which CoreDNS says that it is ready may be missing without an error of its.
+        // Queried like from a pod: CoreDNS may fail to open its readiness port without reporting an error.
         let name = format!("kubernetes.default.svc.{CLUSTER_DOMAIN}");
-        wait::until("a DNS server that knows the cluster's names", READY_WITHIN, || async {
+        wait::until("CoreDNS to resolve cluster names", READY_WITHIN, || async {
             started.check_alive()?;
             probe::name_known((address, PORT).into(), &name).await
         })
@@ -55,14 +55,14 @@ impl Dns {
         Ok(started)
     }
 
-    /// Fails when it has ended by itself.
+    /// Fails if the process has exited.
     pub fn check_alive(&self) -> Result<()> {
         self.process.check_alive()
     }
 }
 
-/// Names that are not the cluster's are answered with "no such name": nothing is ever asked outside this machine. A
-/// short life of answers lets a test see a changed name soon.
+/// Names outside the cluster get NXDOMAIN: no query leaves this machine. The short TTL makes changes visible to tests
+/// quickly.
 fn configuration(address: Ipv4Addr, kubeconfig: &str) -> String {
     format!(
         "\

@@ -1,4 +1,4 @@
-//! kubectl, as people use it.
+//! Runs kubectl, as users do.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -6,25 +6,25 @@ use std::process::Stdio;
 use crate::cluster::control_plane::ControlPlane;
 use crate::error::{Error, IoContext, Result};
 
-/// Runs kubectl to its end, with something to read if there is any, and returns what it printed. What it printed on failure is in
-/// the error.
+/// Runs kubectl with optional standard input and returns its standard output. The error of a failed command contains its
+/// standard error.
 pub fn run(plane: &ControlPlane, args: &[&str], input: Option<&str>) -> Result<String> {
-    let what = |doing: &str| format!("{doing} kubectl {}", args.join(" "));
+    let what = |action: &str| format!("{action} kubectl {}", args.join(" "));
     let mut command = plane.kubectl()?;
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = command.spawn().context(|| what("starting"))?;
-    if let Some(mut stdin) = running.stdin.take() {
+    let mut child = command.spawn().context(|| what("starting"))?;
+    if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(input.unwrap_or_default().as_bytes()).context(|| what("writing to"))?;
     }
-    let output = running.wait_with_output().context(|| what("waiting for"))?;
+    let output = child.wait_with_output().context(|| what("waiting for"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::Refused(format!("kubectl {}: {said}", args.join(" "))))
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::Refused(format!("kubectl {}: {stderr}", args.join(" "))))
 }
 
-/// Applies manifests as one who owns what they say, whoever has edited it since.
+/// Applies manifests with server-side apply and takes over conflicting fields.
 pub fn apply(plane: &ControlPlane, manifests: &str) -> Result<()> {
     let args = ["apply", "--server-side", "--force-conflicts", "--filename", "-"];
     run(plane, &args, Some(manifests)).map(drop)

@@ -1,4 +1,4 @@
-//! A whole cluster: control plane with controllers and scheduler, DNS, and nodes that hold our image.
+//! A complete cluster: control plane with controllers and scheduler, DNS, and nodes preloaded with our image.
 
 pub mod address;
 pub mod cert_manager;
@@ -27,43 +27,43 @@ use crate::cluster::node::Node;
 use crate::cluster::site::Site;
 use crate::error::Result;
 
-/// A running cluster; it ends when dropped.
+/// A running cluster; stopped and removed on drop.
 #[derive(Debug)]
 pub struct Cluster {
-    // Dropped in this order: who depends on the next ends first.
+    // Drop order: each field depends on the ones after it.
     nodes: Vec<Node>,
     dns: Dns,
     plane: ControlPlane,
 }
 
 impl Cluster {
-    /// Starts a cluster of so many nodes on a site, and returns when all of them are ready.
+    /// Starts a cluster with `nodes` nodes and returns when all of them are ready.
     pub async fn on(site: &Arc<Site>, nodes: usize) -> Result<Self> {
         let image = Image::outrigger()?;
         let plane = ControlPlane::on(site).controllers().scheduler().start().await?;
         let starting = (0..nodes).map(|_| Node::on(&plane).image(&image).start());
         let (dns, nodes) = tokio::try_join!(Dns::on(&plane), futures_util::future::try_join_all(starting))?;
-        Ok(Self::of(plane, dns, nodes))
+        Ok(Self::from_parts(plane, dns, nodes))
     }
 
-    /// A cluster of what was started one by one.
-    pub(crate) fn of(plane: ControlPlane, dns: Dns, nodes: Vec<Node>) -> Self {
+    /// Assembles a cluster from components that are already running.
+    pub(crate) fn from_parts(plane: ControlPlane, dns: Dns, nodes: Vec<Node>) -> Self {
         Self { nodes, dns, plane }
     }
 
-    /// Its control plane.
+    /// Returns the control plane.
     #[must_use]
     pub fn plane(&self) -> &ControlPlane {
         &self.plane
     }
 
-    /// Its nodes.
+    /// Returns the nodes.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Fails when anything of it has ended by itself.
+    /// Fails if a process of the cluster has exited.
     pub fn check_alive(&self) -> Result<()> {
         self.plane.check_alive()?;
         self.dns.check_alive()?;

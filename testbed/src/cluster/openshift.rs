@@ -1,4 +1,4 @@
-//! OpenShift's operator resources, with the schemas that OpenShift publishes: what a reporter writes must be storable there.
+//! Operator resources of OpenShift with their published CRDs, which must accept what a reporter writes.
 
 use std::path::PathBuf;
 
@@ -11,35 +11,35 @@ use crate::cluster::parts::Part;
 use crate::error::{Error, Result};
 use crate::process::tool;
 
-/// The kinds that tell how an API server is encrypted, with the resources' names. An object of each is called `cluster`.
+/// Kinds that report the encryption of an API server, with their resource names. Each has one object, `cluster`.
 pub const KINDS: [(&str, &str); 3] = [
     ("KubeAPIServer", "kubeapiservers"),
     ("OpenShiftAPIServer", "openshiftapiservers"),
     ("Authentication", "authentications"),
 ];
 
-/// The name of the one object of each kind.
+/// Name of the singleton of each kind.
 pub const NAME: &str = "cluster";
 
-/// Which variant of the schemas.
+/// Variant of the CRDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureSet {
     /// Without `encryptionStatus`.
     Default,
-    /// With `encryptionStatus`, and health reports in it.
+    /// With `encryptionStatus` and its health reports.
     TechPreview,
 }
 
-/// The resource that configures encryption, of the group `config.openshift.io`.
+/// Resource that configures encryption, in group `config.openshift.io`.
 const CONFIG: &str = "apiservers";
 
-/// The published files of the three kinds.
+/// Returns the published CRD files of [`KINDS`].
 pub fn crds(features: FeatureSet) -> Result<Vec<PathBuf>> {
     files(features, &KINDS.map(|(_, plural)| plural))
 }
 
 fn files(features: FeatureSet, plurals: &[&str]) -> Result<Vec<PathBuf>> {
-    let folder = Part::OpenShift.ensure()?.join("crds");
+    let dir = Part::OpenShift.ensure()?.join("crds");
     let variant = match features {
         FeatureSet::Default => "Default",
         FeatureSet::TechPreview => "TechPreviewNoUpgrade",
@@ -48,43 +48,43 @@ fn files(features: FeatureSet, plurals: &[&str]) -> Result<Vec<PathBuf>> {
         .iter()
         .map(|plural| {
             let ending = format!("_01_{plural}-{variant}.crd.yaml");
-            let files = std::fs::read_dir(&folder)
-                .map_err(|source| Error::Io { what: format!("reading {}", folder.display()), source })?;
+            let files = std::fs::read_dir(&dir)
+                .map_err(|source| Error::Io { what: format!("reading {}", dir.display()), source })?;
             let mut paths = files.flatten().map(|entry| entry.path());
             paths
                 .find(|path| path.to_string_lossy().ends_with(&ending))
-                .ok_or_else(|| Error::Refused(format!("{} has no *{ending}", folder.display())))
+                .ok_or_else(|| Error::Refused(format!("{} contains no *{ending}", dir.display())))
         })
         .collect()
 }
 
-/// Defines the three kinds, or defines them anew with other features; returns when they are served.
+/// Installs the CRDs of [`KINDS`], or replaces them by another variant; returns when they are established.
 pub fn install(plane: &ControlPlane, features: FeatureSet) -> Result<()> {
-    define(plane, &crds(features)?)
+    install_crds(plane, &crds(features)?)
 }
 
-/// Defines `APIServer`, which configures encryption; returns when it is served.
+/// Installs the CRD of `APIServer`, which configures encryption; returns when it is established.
 pub fn install_config(plane: &ControlPlane, features: FeatureSet) -> Result<()> {
-    define(plane, &files(features, &[CONFIG])?)
+    install_crds(plane, &files(features, &[CONFIG])?)
 }
 
-fn define(plane: &ControlPlane, files: &[PathBuf]) -> Result<()> {
-    let named = || files.iter().flat_map(|file| ["--filename".into(), file.clone().into_os_string()]);
+fn install_crds(plane: &ControlPlane, files: &[PathBuf]) -> Result<()> {
+    let file_args = || files.iter().flat_map(|file| ["--filename".into(), file.clone().into_os_string()]);
     let mut apply = plane.kubectl()?;
-    apply.args(["apply", "--server-side", "--force-conflicts"]).args(named());
+    apply.args(["apply", "--server-side", "--force-conflicts"]).args(file_args());
     tool::output_of(apply)?;
     let mut established = plane.kubectl()?;
-    established.args(["wait", "--for=condition=Established", "--timeout=30s"]).args(named());
+    established.args(["wait", "--for=condition=Established", "--timeout=30s"]).args(file_args());
     tool::output_of(established).map(drop)
 }
 
-/// The published file of ClusterOperator.
+/// Returns the published CRD file of ClusterOperator.
 pub fn cluster_operator_crd() -> Result<PathBuf> {
     let name = "crds/0000_00_cluster-version-operator_01_clusteroperators.crd.yaml";
     Ok(Part::OpenShift.ensure()?.join(name))
 }
 
-/// The resource of a kind of [`KINDS`].
+/// Returns the API resource of a kind in [`KINDS`].
 #[must_use]
 pub fn resource(kind: &str) -> ApiResource {
     let plural = KINDS
@@ -94,7 +94,7 @@ pub fn resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("operator.openshift.io", "v1", kind), &plural)
 }
 
-/// Makes the object `cluster` of a kind, as a cluster's installer does.
+/// Creates the object `cluster` of a kind, like the installer of a cluster.
 pub async fn create(client: &kube::Client, kind: &str) -> Result<DynamicObject> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(kind));
     let object = json!({

@@ -1,4 +1,4 @@
-//! Certificates of one cluster: its authority, the servers' and every user's. Nothing in the test-bed skips a check.
+//! Certificates of one cluster: CA, server and user certificates. Nothing in the testbed skips certificate verification.
 
 use std::fs;
 use std::net::IpAddr;
@@ -13,44 +13,44 @@ use rcgen::{
 
 use crate::error::{IoContext, Result};
 
-/// A certificate authority.
+/// A certificate authority (CA).
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
 }
 
-/// A certificate with its key, in PEM.
+/// A certificate and its private key, in PEM.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The certificate.
     pub certificate: String,
-    /// Its private key (PKCS #8).
+    /// The private key (PKCS #8).
     pub key: String,
 }
 
-/// What can be wrong with a client's certificate.
+/// A defect of a client certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// It was valid long ago.
+    /// Expired.
     Expired,
-    /// It is a server's.
+    /// Extended key usage is server authentication only.
     ForServers,
-    /// Its subject names nobody.
+    /// Subject has no common name.
     Nameless,
 }
 
-/// Whom a server certificate is for.
+/// Subject alternative names of a server certificate.
 #[derive(Clone, Debug, Default)]
 pub struct ServerNames {
     /// DNS names.
     pub dns: Vec<String>,
-    /// Addresses.
+    /// IP addresses.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Authority {
-    /// A new authority.
+    /// Creates a CA.
     pub fn new(name: &str) -> Result<Self> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -61,30 +61,30 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), pem })
     }
 
-    /// The authority's certificate, in PEM.
+    /// Returns the CA certificate, in PEM.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// The authority's private key, in PEM: for the controller that signs requests.
+    /// Returns the private key of the CA, in PEM: for the controller that signs CertificateSigningRequests.
     #[must_use]
     pub fn key(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 
-    /// A client certificate; Kubernetes reads the user and the group from its subject. One group at most: the subject
-    /// that the certificate library writes holds each kind of name once.
+    /// Issues a client certificate; Kubernetes reads user and group from its subject. At most one group, because rcgen
+    /// writes each attribute of a subject once.
     pub fn client(&self, user: &str, group: Option<&str>) -> Result<Identity> {
         self.issue(user, group, &ServerNames::default(), vec![ExtendedKeyUsagePurpose::ClientAuth])
     }
 
-    /// A server certificate.
+    /// Issues a server certificate.
     pub fn server(&self, name: &str, names: &ServerNames) -> Result<Identity> {
         self.issue(name, None, names, vec![ExtendedKeyUsagePurpose::ServerAuth])
     }
 
-    /// A certificate of a server that is also a client: etcd's JSON gateway calls etcd itself with it.
+    /// Issues a certificate for server and client authentication: etcd's JSON gateway calls etcd with it.
     pub fn peer(&self, name: &str, names: &ServerNames) -> Result<Identity> {
         self.issue(
             name,
@@ -94,7 +94,7 @@ impl Authority {
         )
     }
 
-    /// A client certificate that is not as it should be.
+    /// Issues a defective client certificate.
     pub fn flawed_client(&self, user: &str, flaw: Flaw) -> Result<Identity> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -136,37 +136,37 @@ impl Authority {
 }
 
 impl Identity {
-    /// Writes `NAME.crt` and `NAME.key` into a folder and returns both paths.
-    pub fn write(&self, folder: &Path, name: &str) -> Result<(PathBuf, PathBuf)> {
-        let certificate = folder.join(format!("{name}.crt"));
-        let key = folder.join(format!("{name}.key"));
+    /// Writes `NAME.crt` and `NAME.key` to a directory and returns both paths.
+    pub fn write(&self, dir: &Path, name: &str) -> Result<(PathBuf, PathBuf)> {
+        let certificate = dir.join(format!("{name}.crt"));
+        let key = dir.join(format!("{name}.key"));
         write_public(&certificate, &self.certificate)?;
         write_secret(&key, &self.key)?;
         Ok((certificate, key))
     }
 }
 
-/// A key pair that signs service-account tokens: private and public part, in PEM.
+/// Creates a key pair for signing ServiceAccount tokens: private and public key, in PEM.
 pub(crate) fn token_keys() -> Result<(String, String)> {
     let key = KeyPair::generate()?;
     Ok((key.serialize_pem(), key.public_key_pem()))
 }
 
-/// Writes a file that everybody may read.
+/// Writes a world-readable file.
 pub(crate) fn write_public(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).context(|| format!("writing {}", path.display()))
 }
 
-/// Writes a file that only its owner may read. It appears whole or not at all: tests that run at the same time write the same
-/// kubeconfig, and a reader in between would see half of it.
+/// Writes a file readable by its owner only, atomically: concurrent tests write the same kubeconfig, and a reader must
+/// not see a partial file.
 pub(crate) fn write_secret(path: &Path, text: &str) -> Result<()> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed);
-    let half = path.with_extension(format!("{}-{number}", std::process::id()));
-    write_public(&half, text)?;
-    fs::set_permissions(&half, fs::Permissions::from_mode(0o600))
-        .context(|| format!("setting the mode of {}", half.display()))?;
-    fs::rename(&half, path).context(|| format!("writing {}", path.display()))
+    let temporary = path.with_extension(format!("{}-{number}", std::process::id()));
+    write_public(&temporary, text)?;
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600))
+        .context(|| format!("setting the mode of {}", temporary.display()))?;
+    fs::rename(&temporary, path).context(|| format!("writing {}", path.display()))
 }
 
 fn subject(name: &str, group: Option<&str>) -> DistinguishedName {

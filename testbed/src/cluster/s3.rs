@@ -1,4 +1,4 @@
-//! A real S3 server.
+//! A real S3 server (MinIO).
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use crate::process::{Process, Program};
 
 const PORT: u16 = 9000;
 
-/// How long it may take to serve.
+/// Startup timeout.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// A running S3 server, reachable from this process, from nodes and from pods; it ends when dropped.
+/// A running S3 server, reachable from this process, from nodes and from pods; stopped on drop.
 #[derive(Debug)]
 pub struct S3 {
     process: Process,
@@ -29,23 +29,23 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// The access key id.
+    /// Access key ID.
     pub const ACCESS_KEY_ID: &str = "testbed";
-    /// The secret access key: a secret of a server that only this machine can reach, and only while a test runs.
+    /// Secret access key. Not confidential: the server is reachable only from this machine, and only during a test.
     pub const SECRET_ACCESS_KEY: &str = "testbed-secret";
-    /// The region it answers for.
+    /// Region of the server.
     pub const REGION: &str = "us-east-1";
 
-    /// Starts it on a site and returns when it serves.
+    /// Starts the server on a site and returns when it is ready.
     pub async fn on(site: &Arc<Site>) -> Result<Self> {
         let program = Part::S3.ensure()?.join("bin/minio");
         let data = site.dir().join("s3");
-        fs::create_dir_all(&data).context(|| format!("making {}", data.display()))?;
+        fs::create_dir_all(&data).context(|| format!("creating {}", data.display()))?;
         let process = Program::new("s3", program)
             .arg("server")
             .arg(&data)
             .args(["--address", &format!("{}:{PORT}", site.addresses().control_plane())])
-            // A second listener, which it would otherwise put on a port of its choice.
+            // Console listener, which would otherwise use a random port.
             .args(["--console-address", "127.0.0.1:9001"])
             .env("MINIO_ROOT_USER", Self::ACCESS_KEY_ID)
             .env("MINIO_ROOT_PASSWORD", Self::SECRET_ACCESS_KEY)
@@ -54,7 +54,7 @@ impl S3 {
             .in_netns(site.netns())
             .start(site)?;
         let started = Self { process, data, site: site.clone() };
-        wait::until("a ready S3 server", READY_WITHIN, || async {
+        wait::until("the S3 server to become ready", READY_WITHIN, || async {
             started.check_alive()?;
             probe::http_ok((started.site.addresses().control_plane(), PORT).into(), "/minio/health/ready")
                 .await
@@ -63,19 +63,19 @@ impl S3 {
         Ok(started)
     }
 
-    /// The address of the S3 API; buckets are in the path.
+    /// Returns the URL of the S3 API; buckets are addressed by path.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}:{PORT}", self.site.addresses().control_plane())
     }
 
-    /// Makes an empty bucket. The server takes every folder of its disk for one.
+    /// Creates an empty bucket. The server treats every directory in its data directory as a bucket.
     pub fn bucket(&self, name: &str) -> Result<()> {
-        let folder = self.data.join(name);
-        fs::create_dir(&folder).context(|| format!("making the bucket {name} ({})", folder.display()))
+        let dir = self.data.join(name);
+        fs::create_dir(&dir).context(|| format!("creating bucket {name} ({})", dir.display()))
     }
 
-    /// Everything that a bucket holds, as its users see it.
+    /// Returns a client of a bucket.
     pub fn objects(&self, bucket: &str) -> Result<AmazonS3> {
         let store = AmazonS3Builder::new()
             .with_endpoint(self.endpoint())
@@ -85,21 +85,21 @@ impl S3 {
             .with_access_key_id(Self::ACCESS_KEY_ID)
             .with_secret_access_key(Self::SECRET_ACCESS_KEY)
             .build();
-        store.map_err(|error| Error::Refused(format!("a client of the bucket {bucket}: {error}")))
+        store.map_err(|error| Error::Refused(format!("creating a client of bucket {bucket}: {error}")))
     }
 
-    /// Puts an object into a bucket.
+    /// Uploads an object to a bucket.
     pub async fn put(&self, bucket: &str, key: &str, content: impl Into<PutPayload>) -> Result<()> {
         let put = self.objects(bucket)?.put(&key.into(), content.into()).await;
-        put.map(drop).map_err(|error| Error::Refused(format!("putting {key} into {bucket}: {error}")))
+        put.map(drop).map_err(|error| Error::Refused(format!("uploading {key} to bucket {bucket}: {error}")))
     }
 
-    /// Where pods find it by address.
+    /// Returns the port of the S3 API.
     pub(crate) fn port(&self) -> u16 {
         PORT
     }
 
-    /// Fails when it has ended by itself.
+    /// Fails if the process has exited.
     pub fn check_alive(&self) -> Result<()> {
         self.process.check_alive()
     }

@@ -1,6 +1,6 @@
-//! A site is one numbered, exclusively owned piece of this machine: a state folder, a network, and a marker that every
-//! process started there carries. Owning is a file lock, which the kernel gives back when the owner dies of whatever
-//! cause; whoever gets the lock next may, and does, remove what the last owner left. Live owners are never disturbed.
+//! A site is a numbered slot of this machine, owned by one process: a state directory, a network, and a marker in the
+//! environment of its processes. Ownership is a file lock, which the kernel releases however the owner exits. The next
+//! process that gets the lock removes what the previous owner left; sites of live owners are never touched.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -13,131 +13,134 @@ use crate::cluster::lan;
 use crate::cluster::sweep;
 use crate::error::{Error, IoContext, Result};
 
-/// Where the state of all sites is. One fixed place for the whole machine, since addresses and interface names are the
-/// machine's too: two clones with different folders would hand out the same number twice.
+/// State directory of all sites. Fixed per machine, like addresses and interface names: two clones with different
+/// directories would assign the same number twice.
 const ROOT: &str = "/var/lib/outrigger-testbed";
 
-/// Held by every suite: shared by those that keep to their sites, alone by those that look at the whole machine.
+/// Locked by every suite: shared by suites that use only their sites, exclusive by suites that inspect the whole
+/// machine.
 const MACHINE_LOCK: &str = "machine.lock";
 
-/// Sites of this process, for the clean-up on a signal.
+/// Sites of this process, for the cleanup on a signal.
 static OWNED: Mutex<BTreeSet<u8>> = Mutex::new(BTreeSet::new());
 
-/// Set once this process is ending on a signal: from then on nothing new may be started behind the clean-up's back.
-static ENDING: AtomicBool = AtomicBool::new(false);
+/// Set when this process terminates on a signal: from then on nothing may be started, because the cleanup could miss it.
+static TERMINATING: AtomicBool = AtomicBool::new(false);
 
-/// How much of the machine a suite needs.
+/// Access of a suite to this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Its own sites: others may run beside it.
-    Sites,
-    /// All of it: nobody else runs meanwhile.
-    Machine,
-    /// As much as the suite that started it.
+pub(crate) enum MachineAccess {
+    /// Uses only its own sites; other suites may run concurrently.
+    Shared,
+    /// Inspects the whole machine; no other suite may run.
+    Exclusive,
+    /// Covered by the lock of the suite that started it.
     Inherited,
 }
 
-/// Waits until others leave as much of the machine as is asked for. It is given back when the file is closed.
-pub(crate) fn reach(reach: Reach) -> Result<Option<File>> {
-    fs::create_dir_all(ROOT).context(|| format!("making {ROOT}"))?;
+/// Locks the machine, waiting for other suites if necessary. The lock is released when the file is closed.
+pub(crate) fn lock_machine(access: MachineAccess) -> Result<Option<File>> {
+    fs::create_dir_all(ROOT).context(|| format!("creating {ROOT}"))?;
     let path = Path::new(ROOT).join(MACHINE_LOCK);
     let file = || File::create(&path).context(|| format!("opening {}", path.display()));
     let what = || format!("waiting for {}", path.display());
-    // Who waits says so: another run may take an hour. Waiting itself is the kernel's: whoever looks again and again would never
-    // meet the moment between two suites of others.
-    let told = |free: bool| {
-        if !free {
-            eprintln!("testbed: waiting for other runs on this machine to end, or to make room");
+    // The wait is announced, because another run may take an hour. It blocks in the kernel: polling could miss the gap
+    // between two suites of other runs.
+    let announce_wait = |is_free: bool| {
+        if !is_free {
+            eprintln!("testbed: waiting for other test runs on this machine");
         }
     };
-    match reach {
-        Reach::Inherited => Ok(None),
-        Reach::Sites => {
+    match access {
+        MachineAccess::Inherited => Ok(None),
+        MachineAccess::Shared => {
             let file = file()?;
-            told(file.try_lock_shared().is_ok());
+            announce_wait(file.try_lock_shared().is_ok());
             file.lock_shared().context(what).map(|()| Some(file))
         }
-        Reach::Machine => {
+        MachineAccess::Exclusive => {
             let file = file()?;
-            told(file.try_lock().is_ok());
+            announce_wait(file.try_lock().is_ok());
             file.lock().context(what).map(|()| Some(file))
         }
     }
 }
 
-/// One owned piece of the machine; everything in it is removed when it is dropped.
+/// An owned site; everything in it is removed on drop.
 #[derive(Debug)]
 pub struct Site {
     number: u8,
     dir: PathBuf,
     logs: PathBuf,
-    /// Numbers of its nodes.
+    /// Node numbers in use.
     nodes: Mutex<BTreeSet<u8>>,
-    /// Held, not read: the kernel releases it when this process ends.
+    /// Only held: the kernel releases the lock when this process exits.
     _lock: File,
 }
 
 impl Site {
-    /// Takes a free site, after removing whatever dead owners left on any of them. Logs of its processes go to `logs`.
+    /// Claims a free site after cleaning up all abandoned ones. Processes log to the directory `logs`.
     pub fn claim(logs: impl Into<PathBuf>) -> Result<Arc<Self>> {
         let logs = logs.into();
-        fs::create_dir_all(&logs).context(|| format!("making {}", logs.display()))?;
+        fs::create_dir_all(&logs).context(|| format!("creating {}", logs.display()))?;
         sweep_abandoned()?;
         for number in 0..SITES {
-            if ENDING.load(Ordering::SeqCst) {
-                return Err(Error::Refused("this process is being ended by a signal".into()));
+            if TERMINATING.load(Ordering::SeqCst) {
+                return Err(Error::Refused("this process is terminating".into()));
             }
             let Some(lock) = try_lock(number)? else { continue };
             let site = Self { number, dir: dir_of(number), logs, nodes: Mutex::default(), _lock: lock };
-            owned(|sites| sites.insert(number));
-            fs::create_dir_all(&site.dir).context(|| format!("making {}", site.dir.display()))?;
+            with_owned(|sites| sites.insert(number));
+            fs::create_dir_all(&site.dir).context(|| format!("creating {}", site.dir.display()))?;
             lan::create(number)?;
             return Ok(Arc::new(site));
         }
-        Err(Error::Refused(format!("all {SITES} sites are in use by live processes; end some of them first")))
+        Err(Error::Refused(format!(
+            "all {SITES} sites are in use by running processes; stop some of them first"
+        )))
     }
 
-    /// The site's number, unique among the living.
+    /// Returns the number of the site, unique among live sites.
     #[must_use]
     pub fn number(&self) -> u8 {
         self.number
     }
 
-    /// The site's addresses.
+    /// Returns the address plan of the site.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         Addresses::of_site(self.number)
     }
 
-    /// The network namespace of the control plane.
+    /// Returns the name of the network namespace of the control plane.
     #[must_use]
     pub fn netns(&self) -> String {
         lan::netns_of(self.number)
     }
 
-    /// The folder for state, removed with the site.
+    /// Returns the state directory, which is removed with the site.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The folder for logs, which stays.
+    /// Returns the log directory, which is kept.
     #[must_use]
     pub fn logs(&self) -> &Path {
         &self.logs
     }
 
-    /// A number for a node, not given twice as long as it is held.
-    pub(crate) fn node_number(self: &Arc<Self>) -> Result<NodeNumber> {
+    /// Reserves a free node number.
+    pub(crate) fn reserve_node_number(self: &Arc<Self>) -> Result<NodeNumber> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let free = (1..=NODES_PER_SITE).find(|number| !nodes.contains(number)).ok_or_else(|| {
-            Error::Refused(format!("a site has addresses for {NODES_PER_SITE} nodes, and all are in use"))
+            Error::Refused(format!("all {NODES_PER_SITE} node addresses of the site are in use"))
         })?;
         nodes.insert(free);
         Ok(NodeNumber { number: free, site: self.clone() })
     }
 
-    /// The environment variable that every process of the site carries, so that it is found when its owner has died.
+    /// Returns the environment variable that marks processes of the site, so that they are found after their owner exits.
     #[must_use]
     pub fn marker(&self) -> (&'static str, String) {
         (sweep::MARKER, self.number.to_string())
@@ -146,17 +149,14 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        if let Err(error) = sweep::site(self.number, &self.dir) {
-            eprintln!(
-                "testbed: site {} could not be removed: {error}; the next run tries again",
-                self.number
-            );
+        if let Err(error) = sweep::remove_site(self.number, &self.dir) {
+            eprintln!("testbed: removing site {} failed: {error}; the next run retries", self.number);
         }
-        owned(|sites| sites.remove(&self.number));
+        with_owned(|sites| sites.remove(&self.number));
     }
 }
 
-/// The number of a node, counted from 1; free again when dropped.
+/// Number of a node, counted from 1; released on drop.
 #[derive(Debug)]
 pub(crate) struct NodeNumber {
     number: u8,
@@ -179,7 +179,7 @@ impl Drop for NodeNumber {
     }
 }
 
-/// Removes what dead owners left, on every site; returns the numbers of the sites that had something.
+/// Removes what exited owners left on all sites and returns the numbers of the cleaned sites.
 pub fn sweep_abandoned() -> Result<Vec<u8>> {
     let mut swept = Vec::new();
     for number in 0..SITES {
@@ -187,36 +187,36 @@ pub fn sweep_abandoned() -> Result<Vec<u8>> {
             continue;
         }
         let Some(lock) = try_lock(number)? else { continue };
-        sweep::site(number, &dir_of(number))?;
+        sweep::remove_site(number, &dir_of(number))?;
         drop(lock);
         swept.push(number);
     }
     Ok(swept)
 }
 
-/// Removes every site of this process and lets it own none from here on: for a process that ends on a signal, whose
-/// other threads are still at work.
+/// Removes all sites of this process and prevents new ones: for termination by a signal, while other threads are still
+/// running.
 pub fn end_all() {
-    ENDING.store(true, Ordering::SeqCst);
-    for number in owned(|sites| sites.clone()) {
-        if let Err(error) = sweep::site(number, &dir_of(number)) {
-            eprintln!("testbed: site {number} could not be removed: {error}; the next run tries again");
+    TERMINATING.store(true, Ordering::SeqCst);
+    for number in with_owned(|sites| sites.clone()) {
+        if let Err(error) = sweep::remove_site(number, &dir_of(number)) {
+            eprintln!("testbed: removing site {number} failed: {error}; the next run retries");
         }
     }
 }
 
-/// True while a live process owns the site, this one or another.
+/// Returns true if a running process, this one or another, owns the site.
 #[must_use]
 pub fn is_live(number: u8) -> bool {
     number < SITES && matches!(try_lock(number), Ok(None))
 }
 
-/// True once [`end_all`] was called.
-pub(crate) fn is_ending() -> bool {
-    ENDING.load(Ordering::SeqCst)
+/// Returns true after [`end_all`] was called.
+pub(crate) fn is_terminating() -> bool {
+    TERMINATING.load(Ordering::SeqCst)
 }
 
-fn owned<T>(access: impl FnOnce(&mut BTreeSet<u8>) -> T) -> T {
+fn with_owned<T>(access: impl FnOnce(&mut BTreeSet<u8>) -> T) -> T {
     access(&mut OWNED.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -224,10 +224,10 @@ fn dir_of(number: u8) -> PathBuf {
     Path::new(ROOT).join(number.to_string())
 }
 
-/// Takes the lock of a site, or nothing when a live process has it. Lock files are never removed: a process that
-/// still holds the old file and one that locks a new file of the same name would both believe to be the owner.
+/// Locks a site; returns `None` if a running process owns it. Lock files are never removed: otherwise a process that
+/// holds a removed file and one that locks a new file of the same name would both own the site.
 fn try_lock(number: u8) -> Result<Option<File>> {
-    fs::create_dir_all(ROOT).context(|| format!("making {ROOT} (are you root?)"))?;
+    fs::create_dir_all(ROOT).context(|| format!("creating {ROOT} (root is required)"))?;
     let path = Path::new(ROOT).join(format!("{number}.lock"));
     let file = File::options()
         .create(true)

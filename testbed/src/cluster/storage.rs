@@ -1,5 +1,5 @@
-//! Volumes of nodes: folders on their disks, made ready by hand as on machines with disks of their own. A claim gets one when its
-//! pod is given a node.
+//! Local PersistentVolumes: directories on the disks of nodes, provisioned statically. A claim is bound when its pod is
+//! scheduled.
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -10,13 +10,13 @@ use crate::cluster::control_plane::ControlPlane;
 use crate::cluster::node::Node;
 use crate::error::{Error, Result};
 
-/// The storage class of these volumes.
+/// Storage class of the volumes.
 pub const CLASS: &str = "local";
 
-/// What each of them says that it holds. Nothing keeps a pod from writing more.
+/// Declared capacity of each volume; not enforced.
 const CAPACITY: &str = "10Gi";
 
-/// Makes the storage class, and so many volumes on each of these nodes.
+/// Creates the storage class and `each` volumes on every node.
 pub async fn provide(plane: &ControlPlane, nodes: &[Node], each: usize) -> Result<()> {
     let client = plane.client().await?;
     let params = PatchParams::apply("testbed");
@@ -27,17 +27,18 @@ pub async fn provide(plane: &ControlPlane, nodes: &[Node], each: usize) -> Resul
     Api::<StorageClass>::all(client.clone()).patch(CLASS, &params, &Patch::Apply(&class)).await?;
     let volumes: Api<PersistentVolume> = Api::all(client);
     for node in nodes {
-        for (number, folder) in node.volumes(each)?.into_iter().enumerate() {
+        for (number, dir) in node.create_volume_dirs(each)?.into_iter().enumerate() {
             let name = format!("{}-{number}", node.name());
-            let here = json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": [node.name()] });
-            let path = folder.to_str().ok_or_else(|| Error::Refused(format!("{folder:?} is no text")))?;
+            let on_node =
+                json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": [node.name()] });
+            let path = dir.to_str().ok_or_else(|| Error::Refused(format!("{dir:?} is not valid UTF-8")))?;
             let volume = json!({
                 "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
                 "spec": {
                     "accessModes": ["ReadWriteOnce"],
                     "capacity": { "storage": CAPACITY },
                     "local": { "path": path },
-                    "nodeAffinity": { "required": { "nodeSelectorTerms": [{ "matchExpressions": [here] }] } },
+                    "nodeAffinity": { "required": { "nodeSelectorTerms": [{ "matchExpressions": [on_node] }] } },
                     "persistentVolumeReclaimPolicy": "Retain",
                     "storageClassName": CLASS,
                 },

@@ -1,8 +1,8 @@
-//! Removing what a site has on this machine: processes, cgroups, mounts, namespaces, interfaces, files. One way for a
-//! clean end and for what a killed owner left, so that the way that is needed rarely is the one that is used always.
+//! Removes everything a site has on this machine: processes, cgroups, mounts, namespaces, interfaces, files. A clean
+//! shutdown and the cleanup after a killed owner share this code, so the rarely needed path is tested by every run.
 //!
-//! Nothing is found by a record that its owner had to write, since an owner can die between an act and its record:
-//! processes carry a marker in their environment, and everything else carries the site's number in its name.
+//! Nothing relies on a record written by the owner, which can be killed between an action and its record. Processes
+//! carry a marker in their environment; everything else has the site number in its name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,32 +16,33 @@ use crate::cluster::cgroup;
 use crate::cluster::lan;
 use crate::error::{Error, IoContext, Result};
 
-/// Environment variable that tells to which site a process belongs.
+/// Environment variable with the site number of a process.
 pub(crate) const MARKER: &str = "OUTRIGGER_TESTBED_SITE";
 
-/// How long the kernel may take to end killed processes and to let go of what they held.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout for the kernel to reap killed processes and to release their resources.
+const KILL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// True when a site has anything on this machine. Cheap: it reads no process table.
+/// Returns true if a site has left anything on this machine. Cheap: does not read the process table.
 pub(crate) fn has_traces(site: u8, dir: &Path) -> bool {
     dir.exists()
-        || lan::link_present(site)
-        || !lan::netns_present(site).is_empty()
-        || !cgroup::present(site).is_empty()
+        || lan::link_exists(site)
+        || !lan::list_netns(site).is_empty()
+        || !cgroup::list(site).is_empty()
 }
 
-/// Removes everything a site has on this machine. The caller owns the site.
-pub(crate) fn site(site: u8, dir: &Path) -> Result<()> {
-    kill_all("processes of the site", || marked_processes(site))?;
+/// Removes everything a site has on this machine. The caller must hold the lock of the site.
+pub(crate) fn remove_site(site: u8, dir: &Path) -> Result<()> {
+    kill_all("processes of the site to exit", || marked_processes(site))?;
     cgroup::remove(site)?;
     unmount_below(dir)?;
     lan::remove(site)?;
     remove_tree(dir)
 }
 
-/// Kills until `find` finds nothing more. One round is not enough: a process can fork while it is being listed.
+/// Kills the processes that `find` returns until it returns none. One round is not enough: a process can fork while
+/// the list is read.
 pub(crate) fn kill_all(what: &str, find: impl Fn() -> Vec<u32>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
         let found = find();
         if found.is_empty() {
@@ -49,13 +50,13 @@ pub(crate) fn kill_all(what: &str, find: impl Fn() -> Vec<u32>) -> Result<()> {
         }
         if Instant::now() > deadline {
             return Err(Error::Deadline {
-                what: format!("the end of {what}"),
-                limit: PATIENCE,
+                what: what.to_owned(),
+                limit: KILL_TIMEOUT,
                 last: format!("still alive: {found:?}"),
             });
         }
         for pid in found {
-            // A process that ended by itself in the meantime is what we want.
+            // The process may have exited in the meantime.
             let _ = signal(pid, Signal::KILL);
         }
         sleep(Duration::from_millis(10));
@@ -67,11 +68,11 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> std::io::Result<()> {
     let pid = i32::try_from(pid)
         .ok()
         .and_then(Pid::from_raw)
-        .ok_or_else(|| std::io::Error::other(format!("{pid} is no process id")))?;
+        .ok_or_else(|| std::io::Error::other(format!("invalid process id {pid}")))?;
     Ok(kill_process(pid, signal)?)
 }
 
-/// Every process that carries the site's marker. Zombies have no environment and are not listed.
+/// Returns the processes with the marker of a site. Zombies have no environment and are not listed.
 pub(crate) fn marked_processes(site: u8) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
@@ -81,7 +82,7 @@ pub(crate) fn marked_processes(site: u8) -> Vec<u32> {
         .collect()
 }
 
-/// The site whose marker a process carries.
+/// Returns the site in the marker of a process.
 pub(crate) fn site_of_process(pid: u32) -> Option<u8> {
     let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
     environ
@@ -90,7 +91,7 @@ pub(crate) fn site_of_process(pid: u32) -> Option<u8> {
         .and_then(|number| std::str::from_utf8(number).ok()?.parse().ok())
 }
 
-/// Mount points below a folder, deepest first.
+/// Returns the mount points below a directory, deepest first.
 fn mounts_below(dir: &Path) -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mut mounts: Vec<PathBuf> = table
@@ -113,11 +114,11 @@ fn unmount_below(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a folder, but never through a mount: that would delete what is mounted.
+/// Removes a directory, unless a mount is left in it: removal would delete the mounted files.
 fn remove_tree(dir: &Path) -> Result<()> {
     if let Some(mount) = mounts_below(dir).first() {
         return Err(Error::Refused(format!(
-            "{} is still mounted; not removing {}",
+            "not removing {1}: {0} is still mounted",
             mount.display(),
             dir.display()
         )));

@@ -53,7 +53,7 @@ pub async fn expect(api: &Api<DynamicObject>, nodes: &[&str]) -> Result<()> {
 /// A role of our binary that may do everything.
 pub fn role(plane: &ControlPlane, name: &str) -> Result<Program> {
     let folder = plane.site().dir().join(name);
-    std::fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).context(|| format!("creating {}", folder.display()))?;
     let kubeconfig = plane.user(name, Some("system:masters"))?.write_kubeconfig(&folder)?;
     Ok(Program::new(name, binaries::path("outrigger")?).arg(name).flag("kubeconfig", kubeconfig))
 }

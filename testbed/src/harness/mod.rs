@@ -22,7 +22,7 @@ use tokio::sync::OnceCell;
 
 use crate::cluster::Cluster;
 use crate::cluster::control_plane::ControlPlane;
-use crate::cluster::site::{self, Reach, Site};
+use crate::cluster::site::{self, MachineAccess, Site};
 use crate::demo::platform::Platform;
 use crate::error::{Error, Result};
 use crate::process::signals;
@@ -45,7 +45,7 @@ pub struct Suite {
     name: &'static str,
     tests: Vec<(&'static str, Test)>,
     at_once: Option<usize>,
-    reach: Reach,
+    access: MachineAccess,
 }
 
 /// What one test works with.
@@ -136,7 +136,7 @@ impl Suite {
     /// Creates a suite; its name is also its log directory.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        Self { name, tests: Vec::new(), at_once: None, reach: Reach::Sites }
+        Self { name, tests: Vec::new(), at_once: None, access: MachineAccess::Shared }
     }
 
     /// Adds a test.
@@ -149,13 +149,13 @@ impl Suite {
     /// Runs one test at a time and excludes all other suites: for tests that inspect the whole machine.
     #[must_use]
     pub fn exclusive(self) -> Self {
-        Self { reach: Reach::Machine, ..self.at_once(1) }
+        Self { access: MachineAccess::Exclusive, ..self.at_once(1) }
     }
 
     /// Does not wait for other suites: for a suite that is run by a test of another one.
     #[must_use]
     pub fn nested(self) -> Self {
-        Self { reach: Reach::Inherited, ..self }
+        Self { access: MachineAccess::Inherited, ..self }
     }
 
     /// Sets the number of concurrent tests; may exceed the number of CPUs if the tests mostly wait.
@@ -172,7 +172,7 @@ impl Suite {
             eprintln!("testbed: {error}");
             return ExitCode::from(2);
         }
-        let _machine_lock = match site::reach(self.reach) {
+        let _machine_lock = match site::lock_machine(self.access) {
             Ok(lock) => lock,
             Err(error) => {
                 eprintln!("testbed: {error}");

@@ -116,7 +116,7 @@ impl Program {
     /// Starts it on a site. Its environment contains the marker and the given variables only: proxy settings or
     /// KUBECONFIG of the developer must not leak into it.
     pub fn start(self, site: &Site) -> Result<Process> {
-        if site::is_ending() {
+        if site::is_terminating() {
             return Err(Error::Refused(format!("not starting {}: cleanup is in progress", self.name)));
         }
         let log = site.logs().join(format!("{}.log", self.name));

@@ -1,4 +1,4 @@
-//! kube-apiserver of one control plane.
+//! kube-apiserver of a control plane.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::cluster::site::Site;
 use crate::error::Result;
 use crate::process::{Process, Program};
 
-/// Free in every site, whose network namespace is its own.
+/// Free in every site, because each has its own network namespace.
 const PORT: u16 = 6443;
 
-/// Every request once, when it is answered (a watch: when it begins), without bodies; those of access reviews are the
-/// only ones kept, since they tell what was asked about whom and hold no secret.
+/// Logs every request once, when its response starts, without bodies. Only bodies of SubjectAccessReviews are logged: tests
+/// need their attributes, and they contain no secrets.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -29,30 +29,30 @@ rules:
 - level: Metadata
 ";
 
-/// Everything needed to start kube-apiserver, and to start it again as it was.
+/// Flags and files of kube-apiserver, for starting and restarting it.
 #[derive(Debug)]
 pub(super) struct ApiServer {
     flags: Vec<String>,
     address: IpAddr,
-    folder: PathBuf,
+    dir: PathBuf,
     audit_log: PathBuf,
 }
 
 impl ApiServer {
-    /// Writes its files and settles its flags.
+    /// Writes the files and assembles the flags.
     pub(super) fn prepare(
         site: &Site,
-        authority: &Authority,
-        front_proxy_authority: &Authority,
+        ca: &Authority,
+        front_proxy_ca: &Authority,
         kms: Option<KmsProvider>,
         more_flags: Vec<String>,
     ) -> Result<Self> {
-        let folder = site.dir().join("control-plane");
+        let dir = site.dir().join("control-plane");
         let address = IpAddr::from(site.addresses().control_plane());
-        let file = |name: &str| folder.join(name).display().to_string();
-        pki::write_public(Path::new(&file("ca.crt")), authority.pem())?;
-        pki::write_secret(Path::new(&file("ca.key")), &authority.key())?;
-        pki::write_public(Path::new(&file("front-proxy-ca.crt")), front_proxy_authority.pem())?;
+        let file = |name: &str| dir.join(name).display().to_string();
+        pki::write_public(Path::new(&file("ca.crt")), ca.pem())?;
+        pki::write_secret(Path::new(&file("ca.key")), &ca.key())?;
+        pki::write_public(Path::new(&file("front-proxy-ca.crt")), front_proxy_ca.pem())?;
         let names = ServerNames {
             dns: ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
                 .into_iter()
@@ -61,12 +61,10 @@ impl ApiServer {
                 .collect(),
             addresses: vec![address, IpAddr::from([127, 0, 0, 1]), address::API_SERVICE.into()],
         };
-        authority.server("kube-apiserver", &names)?.write(&folder, "kube-apiserver")?;
-        authority.client("kube-apiserver-etcd-client", None)?.write(&folder, "etcd-client")?;
-        authority
-            .client("kube-apiserver-kubelet-client", Some("system:masters"))?
-            .write(&folder, "kubelet-client")?;
-        front_proxy_authority.client("front-proxy-client", None)?.write(&folder, "front-proxy-client")?;
+        ca.server("kube-apiserver", &names)?.write(&dir, "kube-apiserver")?;
+        ca.client("kube-apiserver-etcd-client", None)?.write(&dir, "etcd-client")?;
+        ca.client("kube-apiserver-kubelet-client", Some("system:masters"))?.write(&dir, "kubelet-client")?;
+        front_proxy_ca.client("front-proxy-client", None)?.write(&dir, "front-proxy-client")?;
         let (token_key, token_public_key) = pki::token_keys()?;
         pki::write_secret(Path::new(&file("service-accounts.key")), &token_key)?;
         pki::write_public(Path::new(&file("service-accounts.pub")), &token_public_key)?;
@@ -103,7 +101,7 @@ impl ApiServer {
             ("proxy-client-key-file", file("front-proxy-client.key")),
             ("audit-policy-file", file("audit-policy.yaml")),
             ("audit-log-path", audit_log.display().to_string()),
-            // In MiB. A rotated log would take its counts with it.
+            // In MiB. Rotation would lose requests that tests count.
             ("audit-log-maxsize", "100000".into()),
             ("allow-privileged", "true".into()),
             ("profiling", "false".into()),
@@ -117,10 +115,10 @@ impl ApiServer {
             flags.push(format!("--encryption-provider-config={path}"));
         }
         flags.extend(more_flags);
-        Ok(Self { flags, address, folder, audit_log })
+        Ok(Self { flags, address, dir, audit_log })
     }
 
-    /// Starts it.
+    /// Starts kube-apiserver.
     pub(super) fn start(&self, site: &Site, kubernetes: &Kubernetes) -> Result<Process> {
         Program::new("kube-apiserver", kubernetes.program("kube-apiserver"))
             .args(&self.flags)
@@ -128,7 +126,7 @@ impl ApiServer {
             .start(site)
     }
 
-    /// Its program and flags.
+    /// Returns its command line.
     pub(super) fn command(&self, kubernetes: &Kubernetes) -> Vec<String> {
         let program = kubernetes.program("kube-apiserver").display().to_string();
         std::iter::once(program).chain(self.flags.iter().cloned()).collect()
@@ -143,14 +141,14 @@ impl ApiServer {
     }
 
     pub(super) fn token_key(&self) -> PathBuf {
-        self.folder.join("service-accounts.key")
+        self.dir.join("service-accounts.key")
     }
 
-    pub(super) fn authority_file(&self) -> PathBuf {
-        self.folder.join("ca.crt")
+    pub(super) fn ca_file(&self) -> PathBuf {
+        self.dir.join("ca.crt")
     }
 
-    pub(super) fn authority_key_file(&self) -> PathBuf {
-        self.folder.join("ca.key")
+    pub(super) fn ca_key_file(&self) -> PathBuf {
+        self.dir.join("ca.key")
     }
 }

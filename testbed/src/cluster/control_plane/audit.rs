@@ -1,4 +1,4 @@
-//! The API server's audit log: an exact account of who asked what.
+//! Audit log of the API server: all requests of all users.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -13,43 +13,43 @@ use serde_json::Value;
 use crate::error::{IoContext, Result};
 use crate::harness::wait;
 
-/// The audit log of one control plane.
+/// Audit log of a control plane.
 #[derive(Clone, Debug)]
 pub struct Audit {
     path: PathBuf,
 }
 
-/// One request. A watch is one request, however many events it carried.
+/// A request. A watch is one request, regardless of the number of its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditedRequest {
-    /// Verb in Kubernetes' words: get, list, watch, create, update, patch, delete, deletecollection.
+    /// Kubernetes verb: get, list, watch, create, update, patch, delete, deletecollection.
     pub verb: String,
     /// User name.
     pub user: String,
     /// User agent.
     pub user_agent: String,
-    /// API group; empty for the core group and for paths that are no resource.
+    /// API group; empty for the core group and for non-resource paths.
     pub group: String,
-    /// Resource, in the plural; empty for paths that are no resource.
+    /// Resource, plural; empty for non-resource paths.
     pub resource: String,
-    /// Subresource, such as `status`; empty for none.
+    /// Subresource, such as `status`; empty if none.
     pub subresource: String,
-    /// Namespace; empty for none.
+    /// Namespace; empty if none.
     pub namespace: String,
-    /// Object's name; empty for none.
+    /// Object name; empty if none.
     pub name: String,
-    /// What was sent, for access reviews only.
+    /// Request body, for SubjectAccessReviews only.
     pub body: Option<Value>,
-    /// The answer's HTTP code.
+    /// HTTP status code of the response.
     pub code: u16,
-    /// When it came to the API server.
+    /// Time at which the API server received it.
     pub received: MicroTime,
-    /// When it was answered; a watch, when it began.
+    /// Time of the response; for a watch, of its start.
     pub answered: MicroTime,
 }
 
 impl AuditedRequest {
-    /// True when the request asked for a change.
+    /// Returns true unless the verb is read-only.
     #[must_use]
     pub fn is_write(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
@@ -101,74 +101,74 @@ impl Audit {
         Self { path }
     }
 
-    /// Every request so far that `wanted` accepts, in the order of the log.
-    pub fn requests(&self, wanted: impl Fn(&AuditedRequest) -> bool) -> Result<Vec<AuditedRequest>> {
+    /// Returns the requests so far that match `filter`, in log order.
+    pub fn requests(&self, filter: impl Fn(&AuditedRequest) -> bool) -> Result<Vec<AuditedRequest>> {
         let text = fs::read_to_string(&self.path).context(|| format!("reading {}", self.path.display()))?;
         let (requests, _) = parse(&text, &mut HashSet::new())?;
-        Ok(requests.into_iter().filter(|request| wanted(request)).collect())
+        Ok(requests.into_iter().filter(|request| filter(request)).collect())
     }
 
-    /// A reader who begins at the beginning and reads nothing twice: the log of a thousand nodes is too long to be read anew at
-    /// every look.
+    /// Returns an incremental reader that starts at the beginning: the log of a thousand nodes is too long to be read again for
+    /// every check.
     #[must_use]
     pub fn reader(&self) -> AuditReader {
-        AuditReader { path: self.path.clone(), read: 0, seen: HashSet::new() }
+        AuditReader { path: self.path.clone(), offset: 0, seen_ids: HashSet::new() }
     }
 
-    /// A reader who begins with what is logged from now on.
+    /// Returns an incremental reader that starts at the current end of the log.
     pub fn reader_from_now(&self) -> Result<AuditReader> {
         let length = fs::metadata(&self.path).context(|| format!("reading {}", self.path.display()))?.len();
-        Ok(AuditReader { path: self.path.clone(), read: length, seen: HashSet::new() })
+        Ok(AuditReader { path: self.path.clone(), offset: length, seen_ids: HashSet::new() })
     }
 
-    /// Waits until at least `count` such requests are logged, and returns them: a request is logged a moment after its
-    /// answer was sent.
+    /// Waits until at least `count` matching requests are logged and returns them: a request is logged shortly after its
+    /// response was sent.
     pub async fn wait_for(
         &self,
         count: usize,
         limit: Duration,
-        wanted: impl Fn(&AuditedRequest) -> bool,
+        filter: impl Fn(&AuditedRequest) -> bool,
     ) -> Result<Vec<AuditedRequest>> {
-        wait::until(format!("{count} such requests in the audit log"), limit, || async {
-            let found = self.requests(&wanted).map_err(|error| error.to_string())?;
+        wait::until(format!("{count} matching requests in the audit log"), limit, || async {
+            let found = self.requests(&filter).map_err(|error| error.to_string())?;
             if found.len() >= count { Ok(found) } else { Err(format!("{} so far", found.len())) }
         })
         .await
     }
 }
 
-/// Reads the audit log as it grows.
+/// Incremental reader of the audit log.
 #[derive(Debug)]
 pub struct AuditReader {
     path: PathBuf,
-    /// How many bytes were read.
-    read: u64,
-    /// Ids of requests that were logged.
-    seen: HashSet<String>,
+    /// Number of bytes read.
+    offset: u64,
+    /// Audit IDs read so far.
+    seen_ids: HashSet<String>,
 }
 
 impl AuditReader {
-    /// Every request that was logged since the last call, in the order of the log.
+    /// Returns the requests logged since the last call, in log order.
     pub fn news(&mut self) -> Result<Vec<AuditedRequest>> {
         let what = || format!("reading {}", self.path.display());
         let mut file = File::open(&self.path).context(what)?;
-        file.seek(SeekFrom::Start(self.read)).context(what)?;
+        file.seek(SeekFrom::Start(self.offset)).context(what)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).context(what)?;
-        let (requests, length) = parse(&String::from_utf8_lossy(&bytes), &mut self.seen)?;
-        self.read += length as u64;
+        let (requests, length) = parse(&String::from_utf8_lossy(&bytes), &mut self.seen_ids)?;
+        self.offset += length as u64;
         Ok(requests)
     }
 }
 
-/// Reads what was logged, and tells how much of it are whole lines. The last one may be half written: the server writes
-/// while we read. A watch is logged when it begins and again when it ends: `seen` are the ids of those that were logged.
-fn parse(text: &str, seen: &mut HashSet<String>) -> Result<(Vec<AuditedRequest>, usize)> {
+/// Parses all complete lines and returns their total length: the last line may be partial, because the server writes
+/// concurrently. A watch is logged when it starts and again when it ends; `seen_ids` filters duplicates.
+fn parse(text: &str, seen_ids: &mut HashSet<String>) -> Result<(Vec<AuditedRequest>, usize)> {
     let length = text.rfind('\n').map_or(0, |end| end + 1);
     let mut requests = Vec::new();
     for line in text[..length].lines() {
         let event: Event = serde_json::from_str(line)?;
-        if !seen.insert(event.audit_id) {
+        if !seen_ids.insert(event.audit_id) {
             continue;
         }
         requests.push(AuditedRequest {
@@ -196,7 +196,7 @@ mod tests {
     const WATCH: &str = r#"{"auditID":"a","stage":"ResponseStarted","verb":"watch","user":{"username":"u"},"userAgent":"x/1","objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-01-01T00:00:00.000001Z","stageTimestamp":"2026-01-01T00:00:00.000002Z"}"#;
 
     #[test]
-    fn a_watch_counts_once_and_a_half_written_line_not_at_all() {
+    fn watch_counts_once_and_partial_line_is_skipped() {
         let text =
             format!("{WATCH}\n{}\n{{\"auditID\":\"b\"", WATCH.replace("ResponseStarted", "ResponseComplete"));
         let (requests, length) = parse(&text, &mut HashSet::new()).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_reads_every_line_once_however_it_was_written() {
+    fn reader_returns_each_request_once() {
         let log = tempfile::NamedTempFile::new().unwrap();
         let mut reader = Audit::at(log.path().to_owned()).reader();
         let lines = format!("{WATCH}\n{}\n", WATCH.replace("\"a\"", "\"b\""));

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-/// A KMS v2 plugin that kube-apiserver is to use.
+/// A KMS v2 provider of kube-apiserver.
 #[derive(Clone, Debug)]
 pub struct KmsProvider {
-    /// The provider's name; stored values carry it.
+    /// Name of the provider, which prefixes stored values.
     pub name: String,
-    /// The plugin's Unix socket.
+    /// Unix socket of the plugin.
     pub socket: PathBuf,
 }
 
-/// What `--encryption-provider-config` reads. JSON is YAML. What was stored before stays readable.
+/// Returns the file for `--encryption-provider-config`, as JSON. The identity provider keeps unencrypted values readable.
 pub(super) fn configuration(provider: &KmsProvider) -> Value {
     json!({
         "apiVersion": "apiserver.config.k8s.io/v1",

@@ -1,4 +1,4 @@
-//! etcd of one control plane, and reading from it what the API server really stored.
+//! etcd of a control plane, and reads of what the API server stored in it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,25 +21,21 @@ use crate::tls;
 
 const PORT: u16 = 2379;
 
-/// The address the API server finds etcd at.
+/// Client URL of etcd.
 pub(super) fn url(site: &Site) -> String {
     format!("https://{}:{PORT}", site.addresses().control_plane())
 }
 
-/// Starts etcd. Without fsync: no test here asks what a power cut leaves of etcd, and every write would wait for disk.
-pub(super) fn start(
-    site: &Site,
-    kubernetes: &Kubernetes,
-    authority: &Authority,
-    folder: &Path,
-) -> Result<Process> {
+/// Starts etcd, without fsync: no test depends on durability after a power failure, and every write would wait for the
+/// disk.
+pub(super) fn start(site: &Site, kubernetes: &Kubernetes, ca: &Authority, dir: &Path) -> Result<Process> {
     let names =
         ServerNames { addresses: vec![site.addresses().control_plane().into()], ..ServerNames::default() };
-    let (certificate, key) = authority.peer("etcd", &names)?.write(folder, "etcd")?;
-    let authority_file = folder.join("etcd-ca.crt");
-    pki::write_public(&authority_file, authority.pem())?;
+    let (certificate, key) = ca.peer("etcd", &names)?.write(dir, "etcd")?;
+    let ca_file = dir.join("etcd-ca.crt");
+    pki::write_public(&ca_file, ca.pem())?;
     Program::new("etcd", kubernetes.program("etcd"))
-        .flag("data-dir", folder.join("etcd"))
+        .flag("data-dir", dir.join("etcd"))
         .flag("listen-client-urls", url(site))
         .flag("advertise-client-urls", url(site))
         .flag("listen-peer-urls", "http://127.0.0.1:2380")
@@ -47,7 +43,7 @@ pub(super) fn start(
         .flag("initial-cluster", "testbed=http://127.0.0.1:2380")
         .flag("cert-file", certificate)
         .flag("key-file", key)
-        .flag("trusted-ca-file", authority_file)
+        .flag("trusted-ca-file", ca_file)
         .flag("client-cert-auth", "true")
         .flag("name", "testbed")
         .flag("log-level", "warn")
@@ -57,7 +53,7 @@ pub(super) fn start(
 }
 
 #[derive(Deserialize)]
-struct RangeAnswer {
+struct RangeResponse {
     #[serde(default)]
     kvs: Vec<KeyValue>,
 }
@@ -68,17 +64,17 @@ struct KeyValue {
     value: String,
 }
 
-/// Reads one key through etcd's JSON gateway.
-pub(super) async fn get(site: &Site, authority: &Authority, key: &str) -> Result<Option<Vec<u8>>> {
-    let identity = authority.client("testbed", None)?;
-    let config = tls::client(authority.pem(), Some(&identity))?;
+/// Reads a key through the JSON gateway of etcd.
+pub(super) async fn get(site: &Site, ca: &Authority, key: &str) -> Result<Option<Vec<u8>>> {
+    let identity = ca.client("testbed", None)?;
+    let config = tls::client(ca.pem(), Some(&identity))?;
     let address = site.addresses().control_plane();
     let tcp = TcpStream::connect((address, PORT)).await.context(|| format!("connecting to {}", url(site)))?;
     let stream = TlsConnector::from(Arc::new(config))
         .connect(std::net::IpAddr::from(address).into(), tcp)
         .await
         .context(|| format!("connecting to {}", url(site)))?;
-    let failed = |error: &dyn std::fmt::Display| Error::Refused(format!("asking etcd for {key}: {error}"));
+    let failed = |error: &dyn std::fmt::Display| Error::Refused(format!("reading {key} from etcd: {error}"));
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
     let body = serde_json::json!({ "key": BASE64.encode(key) }).to_string();
@@ -86,18 +82,18 @@ pub(super) async fn get(site: &Site, authority: &Authority, key: &str) -> Result
         .header(http::header::HOST, "etcd")
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| failed(&error))?;
-    let ask = async {
-        let answer = sender.send_request(request).await?;
-        let status = answer.status();
-        answer.into_body().collect().await.map(|body| (status, body.to_bytes()))
+    let response = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        response.into_body().collect().await.map(|body| (status, body.to_bytes()))
     };
     let (status, bytes) = tokio::select! {
-        answered = ask => answered.map_err(|error| failed(&error))?,
-        ended = connection => return Err(failed(&format!("the connection ended: {ended:?}"))),
+        result = response => result.map_err(|error| failed(&error))?,
+        ended = connection => return Err(failed(&format!("connection closed: {ended:?}"))),
     };
     if !status.is_success() {
         return Err(failed(&format!("{status}: {}", String::from_utf8_lossy(&bytes))));
     }
-    let answer: RangeAnswer = serde_json::from_slice(&bytes)?;
-    answer.kvs.first().map(|found| BASE64.decode(&found.value).map_err(|error| failed(&error))).transpose()
+    let response: RangeResponse = serde_json::from_slice(&bytes)?;
+    response.kvs.first().map(|found| BASE64.decode(&found.value).map_err(|error| failed(&error))).transpose()
 }

@@ -1,4 +1,4 @@
-//! Users of a control plane, and the files and clients they reach it with.
+//! Users of a control plane, their kubeconfigs and clients.
 
 use std::path::{Path, PathBuf};
 
@@ -12,46 +12,41 @@ use crate::cluster::pki::{self, Authority, Identity};
 use crate::error::{Error, Result};
 use crate::tls;
 
-/// Somebody with a client certificate for one API server, or for a proxy before it.
+/// A user with a client certificate for an API server, or for a proxy in front of it.
 #[derive(Clone, Debug)]
 pub struct User {
     name: String,
     identity: Identity,
-    authority: String,
+    ca: String,
     server: String,
 }
 
 impl User {
-    /// A new user of the server at `server`.
-    pub(crate) fn issue(
-        authority: &Authority,
-        server: &str,
-        name: &str,
-        group: Option<&str>,
-    ) -> Result<Self> {
-        let identity = authority.client(name, group)?;
-        Ok(Self { name: name.into(), identity, authority: authority.pem().into(), server: server.into() })
+    /// Issues a user of the API server at `server`.
+    pub(crate) fn issue(ca: &Authority, server: &str, name: &str, group: Option<&str>) -> Result<Self> {
+        let identity = ca.client(name, group)?;
+        Ok(Self { name: name.into(), identity, ca: ca.pem().into(), server: server.into() })
     }
 
-    /// The name that RBAC knows.
+    /// Returns the user name, as used in RBAC.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The certificate and its key.
+    /// Returns the client certificate and its key.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The same user at another address of the same cluster, such as a fault proxy's.
+    /// Returns the same user for another URL of the API server, such as that of a fault proxy.
     #[must_use]
     pub fn at(&self, server: impl Into<String>) -> Self {
         Self { server: server.into(), ..self.clone() }
     }
 
-    /// The kubeconfig, as JSON (which is YAML). It names no file, so it can be moved.
+    /// Returns the kubeconfig, as JSON. Self-contained, so it can be moved.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         json!({
@@ -60,7 +55,7 @@ impl User {
             "current-context": "testbed",
             "clusters": [{ "name": "testbed", "cluster": {
                 "server": self.server,
-                "certificate-authority-data": BASE64.encode(&self.authority),
+                "certificate-authority-data": BASE64.encode(&self.ca),
             }}],
             "users": [{ "name": self.name, "user": {
                 "client-certificate-data": BASE64.encode(&self.identity.certificate),
@@ -71,30 +66,30 @@ impl User {
         .to_string()
     }
 
-    /// Writes the kubeconfig into a folder, readable by its owner only.
-    pub fn write_kubeconfig(&self, folder: &Path) -> Result<PathBuf> {
-        let path = folder.join(format!("{}.kubeconfig", self.name.replace([':', '/'], "-")));
+    /// Writes the kubeconfig to a directory, readable by its owner only.
+    pub fn write_kubeconfig(&self, dir: &Path) -> Result<PathBuf> {
+        let path = dir.join(format!("{}.kubeconfig", self.name.replace([':', '/'], "-")));
         pki::write_secret(&path, &self.kubeconfig())?;
         Ok(path)
     }
 
-    /// The configuration of a kube client.
+    /// Returns the configuration of a kube client.
     pub async fn config(&self) -> Result<Config> {
-        let refused = |error: &dyn std::fmt::Display| {
-            Error::Refused(format!("the kubeconfig of {}: {error}", self.name))
+        let invalid = |error: &dyn std::fmt::Display| {
+            Error::Refused(format!("invalid kubeconfig of {}: {error}", self.name))
         };
-        let parsed = Kubeconfig::from_yaml(&self.kubeconfig()).map_err(|error| refused(&error))?;
+        let parsed = Kubeconfig::from_yaml(&self.kubeconfig()).map_err(|error| invalid(&error))?;
         Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
             .await
-            .map_err(|error| refused(&error))
+            .map_err(|error| invalid(&error))
     }
 
-    /// A kube client whose requests carry `user_agent`, by which the audit log tells clients apart.
+    /// Returns a kube client with a user agent, which identifies its requests in the audit log.
     pub async fn client(&self, user_agent: &str) -> Result<Client> {
         tls::install_provider();
         let mut config = self.config().await?;
         let agent = user_agent.parse().map_err(|_| {
-            Error::Refused(format!("{user_agent:?} cannot be a user agent: it is no header value"))
+            Error::Refused(format!("invalid user agent {user_agent:?}: not a valid header value"))
         })?;
         config.headers.push((http::header::USER_AGENT, agent));
         Ok(Client::try_from(config)?)

@@ -1,5 +1,5 @@
-//! A real control plane: etcd and kube-apiserver, on request controller-manager and scheduler, in a network namespace of
-//! its own, with an authority of its own.
+//! A real control plane: etcd, kube-apiserver and optionally kube-controller-manager and kube-scheduler, with its own
+//! network namespace and CA.
 
 mod api_server;
 mod audit;
@@ -27,13 +27,13 @@ use crate::harness::wait;
 use crate::process::supervised::Supervised;
 use crate::process::{Process, Program};
 
-/// How long a part of the control plane may take to become ready; a warm one takes three seconds.
+/// Startup timeout; with warm caches, startup takes three seconds.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// A SIGTERMed API server with open watches lingers for up to a minute; nobody waits that long.
+/// After SIGTERM, an API server with open watches runs for up to a minute; it is killed after this time.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a control plane is to have.
+/// Configuration of a control plane to start.
 #[derive(Debug)]
 pub struct Builder {
     site: Arc<Site>,
@@ -45,59 +45,59 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// With kube-controller-manager.
+    /// Adds kube-controller-manager.
     #[must_use]
     pub fn controllers(mut self) -> Self {
         self.controllers = true;
         self
     }
 
-    /// With kube-scheduler.
+    /// Adds kube-scheduler.
     #[must_use]
     pub fn scheduler(mut self) -> Self {
         self.scheduler = true;
         self
     }
 
-    /// Secrets are encrypted by a KMS v2 plugin, which must be listening already.
+    /// Encrypts Secrets with a KMS v2 plugin, which must be running.
     #[must_use]
     pub fn encrypted_by(mut self, provider: KmsProvider) -> Self {
         self.kms = Some(provider);
         self
     }
 
-    /// One more flag for kube-apiserver, as `--name=value`.
+    /// Adds a flag of kube-apiserver: `--name=value`.
     #[must_use]
     pub fn api_server_flag(mut self, flag: impl Into<String>) -> Self {
         self.api_server_flags.push(flag.into());
         self
     }
 
-    /// One more flag for kube-controller-manager, as `--name=value`. By default each of its controllers asks the API server
-    /// twenty times a second: a measurement of many objects would measure that.
+    /// Adds a flag of kube-controller-manager: `--name=value`. Benchmarks with many objects raise the default client rate limit
+    /// of 20 requests per second, which would dominate their results.
     #[must_use]
     pub fn controller_flag(mut self, flag: impl Into<String>) -> Self {
         self.controller_flags.push(flag.into());
         self
     }
 
-    /// Starts it and returns when it serves.
+    /// Starts the control plane and returns when it is ready.
     pub async fn start(self) -> Result<ControlPlane> {
         ControlPlane::start(self).await
     }
 }
 
-/// A running control plane; it ends when dropped.
+/// A running control plane; stopped on drop.
 #[derive(Debug)]
 pub struct ControlPlane {
-    // Dropped in this order: who depends on the next ends first.
+    // Drop order: each field depends on the ones after it.
     controller_manager: Option<Supervised>,
     scheduler: Option<Supervised>,
     api_server: Mutex<Process>,
     etcd: Process,
     api_server_program: api_server::ApiServer,
-    authority: Authority,
-    front_proxy_authority: Authority,
+    ca: Authority,
+    front_proxy_ca: Authority,
     kubernetes: Kubernetes,
     admin: User,
     started_in: Duration,
@@ -105,7 +105,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// A control plane on a site, which may hold more than that.
+    /// Configures a control plane on a site.
     #[must_use]
     pub fn on(site: &Arc<Site>) -> Builder {
         Builder {
@@ -118,21 +118,19 @@ impl ControlPlane {
         }
     }
 
-    async fn start(wanted: Builder) -> Result<Self> {
-        let Builder { site, controllers, scheduler, kms, api_server_flags, controller_flags } = wanted;
+    async fn start(builder: Builder) -> Result<Self> {
+        let Builder { site, controllers, scheduler, kms, api_server_flags, controller_flags } = builder;
         let kubernetes = Part::kubernetes()?;
         let begin = Instant::now();
-        let folder = site.dir().join("control-plane");
-        std::fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+        let dir = site.dir().join("control-plane");
+        std::fs::create_dir_all(&dir).context(|| format!("creating {}", dir.display()))?;
 
-        let authority = Authority::new(&format!("outrigger-testbed-{}", site.number()))?;
-        let front_proxy_authority =
-            Authority::new(&format!("outrigger-testbed-{}-front-proxy", site.number()))?;
-        let etcd = etcd::start(&site, &kubernetes, &authority, &folder)?;
-        let program =
-            api_server::ApiServer::prepare(&site, &authority, &front_proxy_authority, kms, api_server_flags)?;
+        let ca = Authority::new(&format!("outrigger-testbed-{}", site.number()))?;
+        let front_proxy_ca = Authority::new(&format!("outrigger-testbed-{}-front-proxy", site.number()))?;
+        let etcd = etcd::start(&site, &kubernetes, &ca, &dir)?;
+        let program = api_server::ApiServer::prepare(&site, &ca, &front_proxy_ca, kms, api_server_flags)?;
         let api_server = program.start(&site, &kubernetes)?;
-        let admin = User::issue(&authority, &program.url(), "admin", Some("system:masters"))?;
+        let admin = User::issue(&ca, &program.url(), "admin", Some("system:masters"))?;
 
         let mut plane = Self {
             controller_manager: None,
@@ -140,8 +138,8 @@ impl ControlPlane {
             api_server: Mutex::new(api_server),
             etcd,
             api_server_program: program,
-            authority,
-            front_proxy_authority,
+            ca,
+            front_proxy_ca,
             kubernetes,
             admin,
             started_in: Duration::ZERO,
@@ -149,91 +147,91 @@ impl ControlPlane {
         };
         plane.wait_until_ready().await?;
         if controllers {
-            plane.controller_manager = Some(plane.start_controller_manager(&folder, &controller_flags)?);
+            plane.controller_manager = Some(plane.start_controller_manager(&dir, &controller_flags)?);
         }
         if scheduler {
-            plane.scheduler = Some(plane.start_scheduler(&folder)?);
+            plane.scheduler = Some(plane.start_scheduler(&dir)?);
         }
         plane.started_in = begin.elapsed();
         Ok(plane)
     }
 
-    /// The site it stands on.
+    /// Returns its site.
     #[must_use]
     pub fn site(&self) -> &Arc<Site> {
         &self.site
     }
 
-    /// How long it took from the first process to a server that answers "ready".
+    /// Returns the time from the first process to ready.
     #[must_use]
     pub fn started_in(&self) -> Duration {
         self.started_in
     }
 
-    /// The Kubernetes programs it was started from.
+    /// Returns the Kubernetes programs it runs.
     #[must_use]
     pub fn kubernetes(&self) -> &Kubernetes {
         &self.kubernetes
     }
 
-    /// The API server's address, reachable from this process, from nodes and from pods.
+    /// Returns the URL of the API server, reachable from this process, from nodes and from pods.
     #[must_use]
     pub fn url(&self) -> String {
         self.api_server_program.url()
     }
 
-    /// The cluster's authority.
+    /// Returns the CA of the cluster.
     #[must_use]
     pub fn authority(&self) -> &Authority {
-        &self.authority
+        &self.ca
     }
 
-    /// The authority whose clients may speak for other users: what an authenticating proxy in front of the API server
-    /// presents itself with.
+    /// Returns the front proxy CA (`--requestheader-client-ca-file`), whose clients may act as other users: an authenticating
+    /// proxy in front of the API server.
     #[must_use]
     pub fn front_proxy_authority(&self) -> &Authority {
-        &self.front_proxy_authority
+        &self.front_proxy_ca
     }
 
-    /// The user who may do everything.
+    /// Returns the cluster administrator.
     #[must_use]
     pub fn admin(&self) -> &User {
         &self.admin
     }
 
-    /// A new user with a client certificate; what it may do is up to RBAC.
+    /// Issues a user with a client certificate and no permissions beyond RBAC.
     pub fn user(&self, name: &str, group: Option<&str>) -> Result<User> {
-        User::issue(&self.authority, &self.url(), name, group)
+        User::issue(&self.ca, &self.url(), name, group)
     }
 
-    /// A client of the administrator. Made anew at each call: a client belongs to the runtime it was made in.
+    /// Returns a new client of the administrator. Not cached, because a client is bound to the runtime it was created in.
     pub async fn client(&self) -> Result<Client> {
         self.admin.client("outrigger-testbed").await
     }
 
-    /// What the API server was asked, by whom.
+    /// Returns the audit log.
     #[must_use]
     pub fn audit(&self) -> Audit {
         Audit::at(self.api_server_program.audit_log())
     }
 
-    /// The API server's process.
+    /// Returns the process ID of the API server.
     pub fn api_server_pid(&self) -> Result<u32> {
         self.api_server().pid()
     }
 
-    /// The scheduler's process.
+    /// Returns the process ID of the scheduler.
     pub fn scheduler_pid(&self) -> Result<u32> {
         let scheduler = self.scheduler.as_ref();
-        scheduler.ok_or_else(|| Error::Refused("there is no scheduler".into()))?.pid()
+        scheduler.ok_or_else(|| Error::Refused("control plane has no scheduler".into()))?.pid()
     }
 
-    /// A `kubectl` of the administrator, ready for its arguments.
+    /// Returns a `kubectl` command of the administrator, without arguments.
     pub fn kubectl(&self) -> Result<Command> {
         self.kubectl_as(&self.admin)
     }
 
-    /// A `kubectl` of any user, ready for its arguments.
+    /// Returns a `kubectl` command of a user, without arguments.
     pub fn kubectl_as(&self, user: &User) -> Result<Command> {
         let kubeconfig = user.write_kubeconfig(self.site.dir())?;
         let mut command = Command::new(self.kubernetes.program("kubectl"));
@@ -241,29 +239,29 @@ impl ControlPlane {
         Ok(command)
     }
 
-    /// Value of a key as it lies in etcd, encrypted where the API server encrypts.
+    /// Returns the raw value of a key in etcd, possibly encrypted.
     pub async fn stored(&self, key: &str) -> Result<Option<Vec<u8>>> {
-        etcd::get(&self.site, &self.authority, key).await
+        etcd::get(&self.site, &self.ca, key).await
     }
 
-    /// The command line of its API server: for another one beside it, in a pod. A flag that is given again counts.
+    /// Returns the command line of the API server, for starting another one in a pod. Repeated flags override earlier ones.
     #[must_use]
     pub fn api_server_command(&self) -> Vec<String> {
         self.api_server_program.command(&self.kubernetes)
     }
 
-    /// Restarts the API server on the same address with the same storage, and waits until it serves again.
+    /// Restarts the API server with the same address and storage and waits until it is ready.
     pub async fn restart_api_server(&self) -> Result<()> {
         self.stop_api_server()?;
         self.start_api_server().await
     }
 
-    /// Stops the API server; its address refuses connections from here on.
+    /// Stops the API server; its address refuses connections afterwards.
     pub fn stop_api_server(&self) -> Result<()> {
         self.api_server().stop(GRACE).map(drop)
     }
 
-    /// Starts a stopped API server again and waits until it serves.
+    /// Starts a stopped API server and waits until it is ready.
     pub async fn start_api_server(&self) -> Result<()> {
         let started = self.api_server_program.start(&self.site, &self.kubernetes)?;
         *self.api_server() = started;
@@ -276,8 +274,8 @@ impl ControlPlane {
 
     async fn wait_until_ready(&self) -> Result<()> {
         let client = self.client().await?;
-        wait::until("a ready kube-apiserver", READY_WITHIN, || async {
-            // A dead process would otherwise be waited for until the deadline, with "connection refused" as the reason.
+        wait::until("kube-apiserver to become ready", READY_WITHIN, || async {
+            // Otherwise an exited process would be reported only at the deadline, as "connection refused".
             self.etcd.check_alive().map_err(|error| error.to_string())?;
             self.api_server().check_alive().map_err(|error| error.to_string())?;
             let request =
@@ -287,27 +285,27 @@ impl ControlPlane {
         .await
     }
 
-    fn start_controller_manager(&self, folder: &Path, more_flags: &[String]) -> Result<Supervised> {
+    fn start_controller_manager(&self, dir: &Path, more_flags: &[String]) -> Result<Supervised> {
         let program = self
-            .component("kube-controller-manager", folder)?
+            .component("kube-controller-manager", dir)?
             .flag("use-service-account-credentials", "true")
             .flag("service-account-private-key-file", self.api_server_program.token_key())
-            .flag("root-ca-file", self.api_server_program.authority_file())
-            .flag("cluster-signing-cert-file", self.api_server_program.authority_file())
-            .flag("cluster-signing-key-file", self.api_server_program.authority_key_file())
+            .flag("root-ca-file", self.api_server_program.ca_file())
+            .flag("cluster-signing-cert-file", self.api_server_program.ca_file())
+            .flag("cluster-signing-key-file", self.api_server_program.ca_key_file())
             .flag("service-cluster-ip-range", address::SERVICE_RANGE)
             .args(more_flags);
         Supervised::start(program, &self.site)
     }
 
-    fn start_scheduler(&self, folder: &Path) -> Result<Supervised> {
-        Supervised::start(self.component("kube-scheduler", folder)?, &self.site)
+    fn start_scheduler(&self, dir: &Path) -> Result<Supervised> {
+        Supervised::start(self.component("kube-scheduler", dir)?, &self.site)
     }
 
-    /// A component with a name and credentials of its own, and nobody beside it.
-    fn component(&self, name: &str, folder: &Path) -> Result<Program> {
-        let kubeconfig = self.user(&format!("system:{name}"), None)?.write_kubeconfig(folder)?;
-        let (certificate, key) = self.component_certificate(name, folder)?;
+    /// Returns a component with its own credentials, without leader election.
+    fn component(&self, name: &str, dir: &Path) -> Result<Program> {
+        let kubeconfig = self.user(&format!("system:{name}"), None)?.write_kubeconfig(dir)?;
+        let (certificate, key) = self.component_certificate(name, dir)?;
         let program = Program::new(name, self.kubernetes.program(name))
             .flag("kubeconfig", &kubeconfig)
             .flag("authentication-kubeconfig", &kubeconfig)
@@ -320,14 +318,14 @@ impl ControlPlane {
         Ok(program)
     }
 
-    /// Without one, a component writes a self-signed pair into a folder of the whole machine.
-    fn component_certificate(&self, name: &str, folder: &Path) -> Result<(PathBuf, PathBuf)> {
+    /// Issues the serving certificate of a component, which would otherwise write a self-signed one to a shared directory.
+    fn component_certificate(&self, name: &str, dir: &Path) -> Result<(PathBuf, PathBuf)> {
         let names =
             ServerNames { dns: vec!["localhost".into()], addresses: vec![IpAddr::from([127, 0, 0, 1])] };
-        self.authority.server(name, &names)?.write(folder, name)
+        self.ca.server(name, &names)?.write(dir, name)
     }
 
-    /// Fails when a process of the control plane has ended by itself.
+    /// Fails if a process of the control plane has exited.
     pub fn check_alive(&self) -> Result<()> {
         self.etcd.check_alive()?;
         self.api_server().check_alive()?;
@@ -338,21 +336,22 @@ impl ControlPlane {
     }
 }
 
-/// Where a namespaced test starts: a namespace of its own.
+/// Namespaces of tests.
 impl ControlPlane {
-    /// Makes a namespace whose name begins with `prefix`, and returns its name.
+    /// Creates a namespace with a generated name that starts with `prefix` and returns the name.
     pub async fn namespace(&self, prefix: &str) -> Result<String> {
         use k8s_openapi::api::core::v1::Namespace;
         use kube::api::{Api, ObjectMeta, PostParams};
 
         let api: Api<Namespace> = Api::all(self.client().await?);
-        // A namespace's name has 63 characters at most, six of which the API server adds.
+        // At most 63 characters, of which the API server adds six.
         let prefix: String = prefix.replace('_', "-").chars().take(56).collect();
         let generate_name = format!("{}-", prefix.trim_end_matches('-'));
         let metadata = ObjectMeta { generate_name: Some(generate_name), ..ObjectMeta::default() };
-        let made =
+        let created =
             api.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await?;
-        made.metadata
+        created
+            .metadata
             .name
             .ok_or_else(|| Error::Refused("the API server returned a namespace without a name".into()))
     }

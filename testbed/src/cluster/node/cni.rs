@@ -1,36 +1,36 @@
-//! The network of a node's pods: a bridge of its own, with addresses that the site's router knows the way to.
+//! Pod network of a node: a bridge with the pod CIDR that the router of the site forwards to the node.
 
 use serde_json::json;
 
-use super::Place;
+use super::NodeLayout;
 use crate::error::Result;
 
-/// The folder with the configuration.
-pub(super) const FOLDER: &str = "cni";
+/// Directory of the CNI configuration.
+pub(super) const DIR: &str = "cni";
 
-/// Writes the configuration. No masquerading: pods are seen with their own address everywhere in the site.
-pub(super) fn configure(place: &Place) -> Result<()> {
-    let addresses = place.site().addresses();
+/// Writes the CNI configuration. No masquerading: pods keep their own address everywhere in the site.
+pub(super) fn configure(layout: &NodeLayout) -> Result<()> {
+    let addresses = layout.site().addresses();
     let network = json!({
         "cniVersion": "0.4.0",
-        "name": place.name,
+        "name": layout.name,
         "plugins": [{
             "type": "bridge",
             "bridge": "pods0",
             "isGateway": true,
-            // A pod that asks its own service may be answered by itself.
+            // A pod can reach itself through its own Service.
             "hairpinMode": true,
             "ipMasq": false,
             "ipam": {
                 "type": "host-local",
                 "ranges": [[{
-                    "subnet": addresses.pods(place.number()),
-                    "gateway": addresses.pod_gateway(place.number()),
+                    "subnet": addresses.pods(layout.number()),
+                    "gateway": addresses.pod_gateway(layout.number()),
                 }]],
                 "routes": [{ "dst": "0.0.0.0/0" }],
             },
         }],
     });
-    place.folder(FOLDER)?;
-    place.write(&format!("{FOLDER}/10-pods.conflist"), &network.to_string()).map(drop)
+    layout.create_dir(DIR)?;
+    layout.write(&format!("{DIR}/10-pods.conflist"), &network.to_string()).map(drop)
 }

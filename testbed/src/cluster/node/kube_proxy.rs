@@ -1,11 +1,11 @@
-//! kube-proxy of a node: service addresses, by nftables in the node's own network.
+//! kube-proxy of a node: Services by nftables, in the network namespace of the node.
 
 use std::net::Ipv4Addr;
 
 use serde_json::json;
 
-use super::Place;
-use super::machine::Machine;
+use super::NodeLayout;
+use super::namespaces::NodeNamespaces;
 use crate::cluster::control_plane::ControlPlane;
 use crate::error::Result;
 use crate::process::probe;
@@ -13,25 +13,29 @@ use crate::process::{Process, Program};
 
 const HEALTH_PORT: u16 = 10256;
 
-/// Starts it.
-pub(super) fn start(place: &Place, machine: &Machine, plane: &ControlPlane) -> Result<Process> {
+/// Starts kube-proxy.
+pub(super) fn start(
+    layout: &NodeLayout,
+    namespaces: &NodeNamespaces,
+    plane: &ControlPlane,
+) -> Result<Process> {
     let user = plane.user("system:kube-proxy", None)?;
     let config = json!({
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
         "mode": "nftables",
-        "clientConnection": { "kubeconfig": user.write_kubeconfig(place.dir())? },
-        "hostnameOverride": place.name,
-        "healthzBindAddress": format!("{}:{HEALTH_PORT}", place.address),
-        // The limit is the whole machine's: leave it as it is.
+        "clientConnection": { "kubeconfig": user.write_kubeconfig(layout.dir())? },
+        "hostnameOverride": layout.name,
+        "healthzBindAddress": format!("{}:{HEALTH_PORT}", layout.address),
+        // The conntrack limit is shared by the whole machine.
         "conntrack": { "maxPerCore": 0 },
     });
-    let program = Program::new(place.log_name("kube-proxy"), plane.kubernetes().program("kube-proxy"))
-        .flag("config", place.write("kube-proxy.json", &config.to_string())?);
-    machine.program(program).start(place.site())
+    let program = Program::new(layout.log_name("kube-proxy"), plane.kubernetes().program("kube-proxy"))
+        .flag("config", layout.write("kube-proxy.json", &config.to_string())?);
+    namespaces.program(program).start(layout.site())
 }
 
-/// Fails until the rules of every service known at the start are in place.
+/// Fails until kube-proxy has programmed the rules of all Services known at startup.
 pub(super) async fn check_ready(node: Ipv4Addr) -> Result<()> {
     probe::http_ok((node, HEALTH_PORT).into(), "/healthz").await
 }

@@ -1,11 +1,11 @@
-//! A node of a cluster: a machine in a box, with real containerd, kubelet and kube-proxy in it.
+//! A node of a cluster: real containerd, kubelet and kube-proxy in their own namespaces.
 
 mod cni;
-mod container;
 mod containerd;
+mod containers;
 mod kube_proxy;
 mod kubelet;
-mod machine;
+mod namespaces;
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -23,144 +23,143 @@ use crate::cluster::site::{NodeNumber, Site};
 use crate::error::{Error, IoContext, Result};
 use crate::harness::wait;
 use crate::process::Process;
-pub use container::kill as kill_container;
-use machine::Machine;
+pub use containers::kill as kill_container;
+use namespaces::NodeNamespaces;
 
-/// How long a node may take to become ready; it takes a few seconds.
+/// Timeout for a node to become ready; usually a few seconds.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// A node that is about to be started.
+/// Configuration of a node to start.
 #[derive(Debug)]
 pub struct Builder<'a> {
     plane: &'a ControlPlane,
     images: Vec<&'a Image>,
-    names: Vec<(&'a Image, String)>,
+    tags: Vec<(&'a Image, String)>,
     static_pods: Vec<Value>,
     pool: Option<Pool>,
 }
 
-/// A pool of machines that are kept for some pods.
+/// A node pool with a label and a taint.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
-    /// Its name.
+    /// Name of the pool; value of the label and the taint.
     pub name: &'static str,
-    /// The label that has it.
+    /// Label key.
     pub label: &'static str,
-    /// The taint that keeps away whoever does not tolerate it.
+    /// Taint key; the effect is `NoSchedule`.
     pub taint: &'static str,
 }
 
 impl<'a> Builder<'a> {
-    /// An image for its pods. Nothing is ever pulled: an image that was not given here does not exist.
+    /// Preloads an image. Nothing is ever pulled: other images do not exist.
     #[must_use]
     pub fn image(mut self, image: &'a Image) -> Self {
         self.images.push(image);
         self
     }
 
-    /// The same, also by another name, such as one that ends in a digest.
+    /// Preloads an image under an additional name, such as a digest reference.
     #[must_use]
     pub fn image_as(mut self, image: &'a Image, name: impl Into<String>) -> Self {
-        self.names.push((image, name.into()));
+        self.tags.push((image, name.into()));
         self.image(image)
     }
 
-    /// A pod that the kubelet runs from a file, without asking anybody.
+    /// Adds a static pod, which the kubelet runs from a file.
     #[must_use]
     pub fn static_pod(mut self, pod: Value) -> Self {
         self.static_pods.push(pod);
         self
     }
 
-    /// It is one of a pool.
+    /// Makes the node a member of a pool.
     #[must_use]
     pub fn pool(mut self, pool: Pool) -> Self {
         self.pool = Some(pool);
         self
     }
 
-    /// Starts it and returns when the cluster sees it as ready and its services are reachable.
+    /// Starts the node and returns when it is Ready and its Services are reachable.
     pub async fn start(self) -> Result<Node> {
-        let Self { plane, images, names, static_pods, pool } = self;
+        let Self { plane, images, tags, static_pods, pool } = self;
         let begin = Instant::now();
-        let place = Place::new(plane)?;
+        let layout = NodeLayout::new(plane)?;
         for (index, pod) in static_pods.iter().enumerate() {
-            let path = place.folder("static-pods")?.join(format!("{index}.json"));
+            let path = layout.create_dir("static-pods")?.join(format!("{index}.json"));
             fs::write(&path, pod.to_string()).context(|| format!("writing {}", path.display()))?;
         }
-        let machine = Machine::start(&place).await?;
-        let containerd = containerd::start(&place, &machine).await?;
-        containerd::import(&place, &machine, &Image::pause()?).await?;
+        let namespaces = NodeNamespaces::start(&layout).await?;
+        let containerd = containerd::start(&layout, &namespaces).await?;
+        containerd::import(&layout, &namespaces, &Image::pause()?).await?;
         for image in images {
-            containerd::import(&place, &machine, image).await?;
+            containerd::import(&layout, &namespaces, image).await?;
         }
-        for (image, name) in names {
-            containerd::name(&machine, image, &name)?;
+        for (image, name) in tags {
+            containerd::tag(&namespaces, image, &name)?;
         }
-        let kube_proxy = kube_proxy::start(&place, &machine, plane)?;
-        let kubelet = kubelet::start(&place, &machine, plane, pool)?;
+        let kube_proxy = kube_proxy::start(&layout, &namespaces, plane)?;
+        let kubelet = kubelet::start(&layout, &namespaces, plane, pool)?;
         let (kubelet, containerd) = (Mutex::new(kubelet), Mutex::new(containerd));
         let mut node =
-            Node { kubelet, kube_proxy, containerd, machine, place, pool, started_in: Duration::ZERO };
+            Node { kubelet, kube_proxy, containerd, namespaces, layout, pool, started_in: Duration::ZERO };
         node.wait_until_ready(plane).await?;
         node.started_in = begin.elapsed();
         Ok(node)
     }
 }
 
-/// A running node; everything of it is removed when it is dropped. The cluster is not told, as when a machine breaks:
-/// its Node object stays.
+/// A running node; removed on drop. As when a machine fails, its Node object stays.
 #[derive(Debug)]
 pub struct Node {
-    // Dropped in this order: who depends on the next ends first.
+    // Drop order: each field depends on the ones after it.
     kubelet: Mutex<Process>,
     kube_proxy: Process,
     containerd: Mutex<Process>,
-    machine: Machine,
-    place: Place,
+    namespaces: NodeNamespaces,
+    layout: NodeLayout,
     pool: Option<Pool>,
     started_in: Duration,
 }
 
 impl Node {
-    /// A node of a cluster.
+    /// Configures a node of a cluster.
     #[must_use]
     pub fn on(plane: &ControlPlane) -> Builder<'_> {
-        Builder { plane, images: Vec::new(), names: Vec::new(), static_pods: Vec::new(), pool: None }
+        Builder { plane, images: Vec::new(), tags: Vec::new(), static_pods: Vec::new(), pool: None }
     }
 
-    /// Its name in the cluster.
+    /// Returns the name of its Node object.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.place.name
+        &self.layout.name
     }
 
-    /// Its address; pods of the host network have it too.
+    /// Returns its address, which pods in the host network share.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
-        self.place.address
+        self.layout.address
     }
 
-    /// How long it took from the first process to ready.
+    /// Returns the time from the first process to Ready.
     #[must_use]
     pub fn started_in(&self) -> Duration {
         self.started_in
     }
 
-    /// Where the logs of its pods are, as `NAMESPACE_NAME_UID/CONTAINER/N.log`.
+    /// Returns the directory of its pod logs: `NAMESPACE_NAME_UID/CONTAINER/N.log`.
     #[must_use]
     pub fn pod_logs(&self) -> PathBuf {
-        self.place.logs.join("pods")
+        self.layout.logs.join("pods")
     }
 
-    /// So many folders of its disk, for volumes of its pods. Those that are there already are the first of them.
-    pub fn volumes(&self, count: usize) -> Result<Vec<PathBuf>> {
-        (0..count).map(|number| self.place.folder(&format!("volumes/{number}"))).collect()
+    /// Creates `count` directories for volumes, or returns the existing ones.
+    pub fn create_volume_dirs(&self, count: usize) -> Result<Vec<PathBuf>> {
+        (0..count).map(|number| self.layout.create_dir(&format!("volumes/{number}"))).collect()
     }
 
-    /// Fails when one of its programs has ended by itself.
+    /// Fails if a process of the node has exited.
     pub fn check_alive(&self) -> Result<()> {
-        self.machine.check_alive()?;
+        self.namespaces.check_alive()?;
         self.kube_proxy.check_alive()?;
         for process in [&self.containerd, &self.kubelet] {
             process.lock().unwrap_or_else(PoisonError::into_inner).check_alive()?;
@@ -168,25 +167,25 @@ impl Node {
         Ok(())
     }
 
-    /// Kills its kubelet, and starts it again. Containers go on meanwhile.
+    /// Kills and restarts the kubelet. Containers keep running.
     pub fn restart_kubelet(&self, plane: &ControlPlane) -> Result<()> {
         let mut kubelet = self.kubelet.lock().unwrap_or_else(PoisonError::into_inner);
         kubelet.kill()?;
-        *kubelet = kubelet::start(&self.place, &self.machine, plane, self.pool)?;
+        *kubelet = kubelet::start(&self.layout, &self.namespaces, plane, self.pool)?;
         Ok(())
     }
 
-    /// Kills its containerd, starts it again, and returns when it serves. Containers go on meanwhile.
+    /// Kills and restarts containerd and returns when it serves. Containers keep running.
     pub async fn restart_containerd(&self) -> Result<()> {
         self.containerd.lock().unwrap_or_else(PoisonError::into_inner).kill()?;
-        let started = containerd::start(&self.place, &self.machine).await?;
+        let started = containerd::start(&self.layout, &self.namespaces).await?;
         *self.containerd.lock().unwrap_or_else(PoisonError::into_inner) = started;
         Ok(())
     }
 
     async fn wait_until_ready(&self, plane: &ControlPlane) -> Result<()> {
         let nodes: Api<NodeObject> = Api::all(plane.client().await?);
-        wait::until(format!("a ready {}", self.name()), READY_WITHIN, || async {
+        wait::until(format!("{} to become Ready", self.name()), READY_WITHIN, || async {
             self.check_alive()?;
             let node = nodes.get(self.name()).await?;
             let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
@@ -195,11 +194,11 @@ impl Node {
                 Some(NodeCondition { message, .. }) => {
                     Err(Error::Refused(message.clone().unwrap_or_default()))
                 }
-                None => Err(Error::Refused("it has not reported its condition".into())),
+                None => Err(Error::Refused("no Ready condition".into())),
             }
         })
         .await?;
-        wait::until(format!("services on {}", self.name()), READY_WITHIN, || async {
+        wait::until(format!("Services on {} to be reachable", self.name()), READY_WITHIN, || async {
             self.check_alive()?;
             kube_proxy::check_ready(self.address()).await
         })
@@ -207,32 +206,32 @@ impl Node {
     }
 }
 
-/// What a node has on the machine: a number, a name, folders, a network and cgroups.
+/// Name, number, address and directories of a node.
 #[derive(Debug)]
-struct Place {
+struct NodeLayout {
     name: String,
     address: Ipv4Addr,
     dir: PathBuf,
-    /// Becomes the node's /var/log. With the test's other logs, so that pods' logs are kept too.
+    /// Mounted as /var/log of the node. Next to the other logs of the test, so that pod logs are kept.
     logs: PathBuf,
     number: NodeNumber,
 }
 
-impl Place {
+impl NodeLayout {
     fn new(plane: &ControlPlane) -> Result<Self> {
         let site = plane.site();
-        let number = site.node_number()?;
+        let number = site.reserve_node_number()?;
         let name = format!("node-{}", number.get());
-        let place = Self {
+        let layout = Self {
             address: site.addresses().node(number.get()),
             dir: site.dir().join(&name),
             logs: site.logs().join(&name),
             name,
             number,
         };
-        fs::create_dir_all(&place.dir).context(|| format!("making {}", place.dir.display()))?;
-        fs::create_dir_all(&place.logs).context(|| format!("making {}", place.logs.display()))?;
-        Ok(place)
+        fs::create_dir_all(&layout.dir).context(|| format!("creating {}", layout.dir.display()))?;
+        fs::create_dir_all(&layout.logs).context(|| format!("creating {}", layout.logs.display()))?;
+        Ok(layout)
     }
 
     fn site(&self) -> &Arc<Site> {
@@ -243,21 +242,21 @@ impl Place {
         self.number.get()
     }
 
-    /// One of the node's own folders.
-    fn folder(&self, name: &str) -> Result<PathBuf> {
-        let folder = self.dir.join(name);
-        fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
-        Ok(folder)
+    /// Creates a directory of the node, unless it exists.
+    fn create_dir(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.dir.join(name);
+        fs::create_dir_all(&dir).context(|| format!("creating {}", dir.display()))?;
+        Ok(dir)
     }
 
-    /// Writes one of the node's files.
+    /// Writes a file of the node.
     fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.dir.join(name);
         fs::write(&path, text).context(|| format!("writing {}", path.display()))?;
         Ok(path)
     }
 
-    /// The name of a program's log.
+    /// Returns the log name of a program.
     fn log_name(&self, program: &str) -> String {
         format!("{}-{program}", self.name)
     }
@@ -267,11 +266,11 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for NodeLayout {
     fn drop(&mut self) {
-        // What is left is removed with the site; a node that gets the number again must find nothing.
+        // The next node with this number must start from an empty directory. What is left is removed with the site.
         if let Err(error) = fs::remove_dir_all(&self.dir) {
-            eprintln!("testbed: {} could not be removed: {error}", self.dir.display());
+            eprintln!("testbed: removing {} failed: {error}", self.dir.display());
         }
     }
 }

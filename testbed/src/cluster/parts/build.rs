@@ -129,7 +129,7 @@ fn module_folder(module: &Path, dependency: &str) -> Result<PathBuf> {
 
 /// Copies the files below a folder whose names are wanted into another, flat; returns how many.
 fn copy_files(from: &Path, out: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<usize> {
-    fs::create_dir_all(out).context(|| format!("making {}", out.display()))?;
+    fs::create_dir_all(out).context(|| format!("creating {}", out.display()))?;
     let mut copied = 0;
     for entry in fs::read_dir(from).context(|| format!("reading {}", from.display()))?.flatten() {
         let (path, name) = (entry.path(), entry.file_name());

@@ -14,7 +14,7 @@ use crate::process::tool;
 pub(super) fn ensure(part: Part) -> Result<PathBuf> {
     let cache = folder()?;
     fs::create_dir_all(&cache)
-        .context(|| format!("making {}; OUTRIGGER_CACHE=DIR names another place", cache.display()))?;
+        .context(|| format!("creating {}; OUTRIGGER_CACHE=DIR names another place", cache.display()))?;
     let id = format!("{part}-{}", fingerprint(part)?);
     let wanted = cache.join(&id);
     if wanted.is_dir() {
@@ -41,7 +41,7 @@ pub(super) fn ensure(part: Part) -> Result<PathBuf> {
     let draft = cache.join(format!("{id}.draft"));
     // Left by a build that was killed; the lock says that nobody is at it.
     let _ = fs::remove_dir_all(&draft);
-    fs::create_dir_all(&draft).context(|| format!("making {}", draft.display()))?;
+    fs::create_dir_all(&draft).context(|| format!("creating {}", draft.display()))?;
     build::build(part, &part.module(), &draft, &cache.join(format!("{id}.log")))?;
     fs::rename(&draft, &wanted).context(|| format!("moving {} into place", draft.display()))?;
     Ok(wanted)

@@ -72,7 +72,7 @@ pub(super) fn run(node: &Box) -> Result<()> {
 
 fn bind(from: &Path, to: &Path) -> Result<()> {
     for folder in [from, to] {
-        fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
+        fs::create_dir_all(folder).context(|| format!("creating {}", folder.display()))?;
     }
     bind_existing(from, to)
 }

@@ -66,7 +66,7 @@ async fn show(narrator: &Narrator, ways: Ways, waiting: &AtomicBool) -> Result<(
     let site = Site::claim(logs::folder("demo", "cluster"))?;
     let folder = site.dir().join("kmsplugin");
     std::fs::create_dir_all(&folder)
-        .map_err(|source| Error::Io { what: format!("making {}", folder.display()), source })?;
+        .map_err(|source| Error::Io { what: format!("creating {}", folder.display()), source })?;
     let plugin = KmsPlugin::start("kms-1", &folder)?;
     let platform = start(narrator, &site, &plugin).await?;
     install(narrator, &platform).await?;

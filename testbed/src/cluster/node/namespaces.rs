@@ -1,12 +1,12 @@
-//! The box that a node's programs share: a network, a mount, a process and a host-name namespace. Killing its first
-//! process ends every container, and its mounts are seen nowhere else, so neither can be left behind.
+//! Namespaces of a node (network, mount, PID, UTS), shared by its programs. Killing the init process kills all containers,
+//! and mounts are not visible outside, so neither can be left behind.
 
 use std::ffi::OsStr;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Place;
+use super::NodeLayout;
 use crate::cluster::cgroup;
 use crate::cluster::lan;
 use crate::cluster::site::Site;
@@ -16,61 +16,61 @@ use crate::harness::wait;
 use crate::process::tool;
 use crate::process::{Process, Program};
 
-/// How long the first process may take for its mounts.
+/// Timeout for the mounts of the init process.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
-/// The file, in the node's folder, that says who is asked for names.
+/// resolv.conf of the node, in its directory.
 pub(super) const RESOLVER: &str = "resolv.conf";
 
-/// A running box; it and all within end when dropped.
+/// Live namespaces of a node; removed with all their processes on drop.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct NodeNamespaces {
     init: Process,
     pid: u32,
     number: u8,
     site: Arc<Site>,
 }
 
-impl Machine {
-    /// Makes the node's network and cgroups, and starts the first process of the box.
-    pub(super) async fn start(place: &Place) -> Result<Self> {
-        let (site, number) = (place.site(), place.number());
+impl NodeNamespaces {
+    /// Creates the network and the cgroups of the node and starts its init process.
+    pub(super) async fn start(layout: &NodeLayout) -> Result<Self> {
+        let (site, number) = (layout.site(), layout.number());
         lan::attach_node(site.number(), number)?;
         cgroup::create_for_node(site.number(), number)?;
-        let ready = place.dir().join("ready");
+        let ready = layout.dir().join("ready");
         let dns = site.addresses().control_plane();
-        let resolver = place.write(RESOLVER, &format!("nameserver {dns}\n"))?;
-        let init = Program::new(place.log_name("init"), "unshare")
-            // Killed with its parent, which is how the whole box goes with one signal.
+        let resolver = layout.write(RESOLVER, &format!("nameserver {dns}\n"))?;
+        let init = Program::new(layout.log_name("init"), "unshare")
+            // Killed with its parent, so that one signal kills the whole node.
             .args(["--pid", "--mount", "--uts", "--fork", "--mount-proc", "--kill-child=KILL", "--"])
             .arg(binaries::path("testbed-pod")?)
             .arg("init")
-            .flag("hostname", &place.name)
-            .flag("state", place.folder("state")?)
-            .flag("logs", &place.logs)
+            .flag("hostname", &layout.name)
+            .flag("state", layout.create_dir("state")?)
+            .flag("logs", &layout.logs)
             .flag("resolver", resolver)
             .flag("ready", &ready)
             .in_netns(lan::node_netns(site.number(), number))
             .forks()
             .start(site)?;
-        let pid = wait::until(format!("the box of {}", place.name), READY_WITHIN, || async {
+        let pid = wait::until(format!("namespaces of {}", layout.name), READY_WITHIN, || async {
             init.check_alive()?;
             if ready.is_file() {
                 init.pid()
             } else {
-                Err(Error::Refused("its first process is not done with its mounts".into()))
+                Err(Error::Refused("init has not finished its mounts".into()))
             }
         })
         .await?;
         Ok(Self { init, pid, number, site: site.clone() })
     }
 
-    /// A program that runs inside, once started.
+    /// Configures a program to run in the namespaces.
     pub(super) fn program(&self, program: Program) -> Program {
         program.inside(self.pid)
     }
 
-    /// Runs a program inside to its end.
+    /// Runs a program in the namespaces and returns its output.
     pub(super) fn run<S: AsRef<OsStr>>(
         &self,
         program: &str,
@@ -79,7 +79,7 @@ impl Machine {
         tool::output_of(self.command(program, args))
     }
 
-    /// A program that is to run inside.
+    /// Returns a command that runs in the namespaces.
     pub(super) fn command<S: AsRef<OsStr>>(
         &self,
         program: &str,
@@ -106,11 +106,11 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for NodeNamespaces {
     fn drop(&mut self) {
         if let Err(error) = self.remove() {
             eprintln!(
-                "testbed: node-{} could not be removed: {error}; the site's removal tries again",
+                "testbed: removing node-{} failed: {error}; the removal of the site retries",
                 self.number
             );
         }
