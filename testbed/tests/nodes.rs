@@ -196,7 +196,7 @@ async fn native_sidecar_starts_first_and_exits_last(cx: Context) -> TestResult {
     let delete = async { Ok(pods.delete("pair", &DeleteParams::default()).await.map(drop)?) };
     let (node, sidecar, ()) = tokio::try_join!(last_log_line("node"), last_log_line("sidecar"), delete)?;
     assert!(
-        node.ends_with("ended by signal 15") && sidecar.ends_with("ended by signal 15"),
+        node.ends_with("exiting on signal 15") && sidecar.ends_with("exiting on signal 15"),
         "{node}; {sidecar}"
     );
     // Each line starts with an RFC 3339 timestamp in nanoseconds, which sorts lexically.

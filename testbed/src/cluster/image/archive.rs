@@ -1,6 +1,5 @@
-//! An image as one file: a layout of the Open Container Initiative in a tar, with the list of contents that Docker reads beside it,
-//! so that every runtime and every tool that pushes takes it. The same programs give the same bytes, so that an image's id tells
-//! whether anything has changed.
+//! Image archive: an OCI image layout in a tar, plus the `manifest.json` of Docker, so that all runtimes and push tools
+//! accept it. Reproducible: the same programs produce the same bytes and the same image ID.
 
 use std::fs;
 use std::io::Write;
@@ -13,17 +12,17 @@ use tar::{EntryType, Header};
 use super::Image;
 use crate::error::{Error, IoContext, Result};
 
-/// A part of an image: its bytes, and what they are.
+/// Content-addressed blob of an image.
 struct Blob {
-    kind: &'static str,
+    media_type: &'static str,
     bytes: Vec<u8>,
-    /// Taken once: a layer is large.
+    /// Computed once, because layers are large.
     digest: String,
 }
 
 impl Blob {
-    fn new(kind: &'static str, bytes: Vec<u8>) -> Self {
-        Self { kind, digest: hash(&bytes), bytes }
+    fn new(media_type: &'static str, bytes: Vec<u8>) -> Self {
+        Self { media_type, digest: hash(&bytes), bytes }
     }
 
     fn path(&self) -> String {
@@ -31,24 +30,24 @@ impl Blob {
     }
 
     fn descriptor(&self) -> Value {
-        json!({ "mediaType": self.kind, "digest": format!("sha256:{}", self.digest), "size": self.bytes.len() })
+        json!({ "mediaType": self.media_type, "digest": format!("sha256:{}", self.digest), "size": self.bytes.len() })
     }
 }
 
-/// Writes the archive of an image.
+/// Writes the archive of an image to `out`.
 pub(super) fn write(image: &Image, out: &mut impl Write) -> Result<()> {
     let plain = Blob::new("application/vnd.oci.image.layer.v1.tar", layer(image)?);
-    let content = format!("sha256:{}", plain.digest);
+    let diff_id = format!("sha256:{}", plain.digest);
     let layer = if image.is_compressed {
         Blob::new("application/vnd.oci.image.layer.v1.tar+gzip", gzip(&plain.bytes)?)
     } else {
         plain
     };
-    let (mut index, mut list, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut index, mut docker_manifest, mut blobs) = (Vec::new(), Vec::new(), Vec::new());
     for (name, entrypoint) in &image.names {
         let config = Blob::new(
             "application/vnd.oci.image.config.v1+json",
-            configuration(image, entrypoint, &content)?.to_string().into_bytes(),
+            configuration(image, entrypoint, &diff_id)?.to_string().into_bytes(),
         );
         let manifest = json!({
             "schemaVersion": 2,
@@ -63,23 +62,24 @@ pub(super) fn write(image: &Image, out: &mut impl Write) -> Result<()> {
         entry["annotations"] =
             json!({ "io.containerd.image.name": name, "org.opencontainers.image.ref.name": tag });
         index.push(entry);
-        list.push(json!({ "Config": config.path(), "RepoTags": [name], "Layers": [layer.path()] }));
-        parts.extend([config, manifest]);
+        docker_manifest
+            .push(json!({ "Config": config.path(), "RepoTags": [name], "Layers": [layer.path()] }));
+        blobs.extend([config, manifest]);
     }
     let index = json!({
         "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": index,
     });
     let mut archive = tar::Builder::new(out);
     file(&mut archive, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#, 0o644)?;
-    for part in [layer].iter().chain(&parts) {
-        file(&mut archive, &part.path(), &part.bytes, 0o644)?;
+    for blob in [layer].iter().chain(&blobs) {
+        file(&mut archive, &blob.path(), &blob.bytes, 0o644)?;
     }
     file(&mut archive, "index.json", index.to_string().as_bytes(), 0o644)?;
-    file(&mut archive, "manifest.json", Value::Array(list).to_string().as_bytes(), 0o644)?;
-    archive.into_inner().map(drop).context(|| "writing an archive".to_owned())
+    file(&mut archive, "manifest.json", Value::Array(docker_manifest).to_string().as_bytes(), 0o644)?;
+    archive.into_inner().map(drop).context(|| "writing an image archive".to_owned())
 }
 
-fn configuration(image: &Image, entrypoint: &[String], layer: &str) -> Result<Value> {
+fn configuration(image: &Image, entrypoint: &[String], diff_id: &str) -> Result<Value> {
     let env = [("PATH", "/bin")].iter().chain(&image.env).map(|(name, value)| format!("{name}={value}"));
     let mut config = json!({ "Entrypoint": entrypoint, "Env": env.collect::<Vec<_>>(), "WorkingDir": "/" });
     if let Some(user) = image.user {
@@ -89,25 +89,25 @@ fn configuration(image: &Image, entrypoint: &[String], layer: &str) -> Result<Va
         "architecture": architecture()?,
         "os": "linux",
         "config": config,
-        "rootfs": { "type": "layers", "diff_ids": [layer] },
+        "rootfs": { "type": "layers", "diff_ids": [diff_id] },
     }))
 }
 
-/// Without a time and a name in its head: the same bytes give the same bytes.
+/// Compresses reproducibly: no time and no name in the header.
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).context(|| "compressing a layer".to_owned())
 }
 
-/// The one layer: the files, other names of programs, and the folders that programs expect.
+/// Builds the only layer: files, symlinks, and the directories that programs expect.
 fn layer(image: &Image) -> Result<Vec<u8>> {
     let mut layer = tar::Builder::new(Vec::new());
-    for (folder, mode) in [("bin/", 0o755), ("etc/", 0o755), ("tmp/", 0o1777)] {
-        entry(&mut layer, folder, EntryType::Directory, &[], mode)?;
+    for (dir, mode) in [("bin/", 0o755), ("etc/", 0o755), ("tmp/", 0o1777)] {
+        entry(&mut layer, dir, EntryType::Directory, &[], mode)?;
     }
-    for one in &image.files {
-        let bytes = fs::read(&one.from).context(|| format!("reading {}", one.from.display()))?;
-        file(&mut layer, &one.to, &bytes, 0o755)?;
+    for source in &image.files {
+        let bytes = fs::read(&source.from).context(|| format!("reading {}", source.from.display()))?;
+        file(&mut layer, &source.to, &bytes, 0o755)?;
     }
     for (name, program) in &image.links {
         let mut header = Header::new_gnu();
@@ -117,7 +117,7 @@ fn layer(image: &Image) -> Result<Vec<u8>> {
         header.set_mtime(0);
         layer
             .append_link(&mut header, format!("bin/{name}"), program)
-            .context(|| format!("adding {name} to an archive"))?;
+            .context(|| format!("adding {name} to an image archive"))?;
     }
     layer.into_inner().context(|| "writing a layer".to_owned())
 }
@@ -138,19 +138,19 @@ fn entry(
     header.set_size(bytes.len() as u64);
     header.set_mode(mode);
     header.set_mtime(0);
-    to.append_data(&mut header, name, bytes).context(|| format!("adding {name} to an archive"))
+    to.append_data(&mut header, name, bytes).context(|| format!("adding {name} to an image archive"))
 }
 
 fn hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// This machine's architecture, in the words of container images.
+/// Returns the architecture of this machine, as named in OCI images.
 fn architecture() -> Result<&'static str> {
     match std::env::consts::ARCH {
         "x86_64" => Ok("amd64"),
         "aarch64" => Ok("arm64"),
-        other => Err(Error::Refused(format!("images for {other} are not known: use x86_64 or aarch64"))),
+        other => Err(Error::Refused(format!("unsupported architecture {other}: expected x86_64 or aarch64"))),
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::cluster::image::File;
 
-    fn image_of(programs: Vec<PathBuf>, is_compressed: bool) -> Vec<u8> {
+    fn archive_of(programs: Vec<PathBuf>, is_compressed: bool) -> Vec<u8> {
         let names =
             vec![("a/b:c".into(), vec!["/bin/it".into()]), ("a/d:c".into(), vec!["/bin/other".into()])];
         let files = programs.into_iter().map(File::program).collect();
@@ -198,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_named_by_its_hash_in_both_lists() {
+    fn archive_is_valid_for_oci_and_docker() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("it");
         fs::write(&program, "the program").unwrap();
         for is_compressed in [false, true] {
-            let archive = image_of(vec![program.clone()], is_compressed);
+            let archive = archive_of(vec![program.clone()], is_compressed);
             let files = entries(&archive);
             let json = |path: &str| serde_json::from_slice::<Value>(&files[path].1).unwrap();
             let blob = |descriptor: &Value| {
@@ -220,8 +220,8 @@ mod tests {
                 assert_eq!(listed["annotations"]["io.containerd.image.name"], *name);
                 let manifest = json(&blob(listed));
                 let (config, layer) = (blob(&manifest["config"]), blob(&manifest["layers"][0]));
-                let of_docker = &json("manifest.json")[number];
-                assert_eq!(of_docker, &json!({ "Config": config, "RepoTags": [name], "Layers": [layer] }));
+                let docker_entry = &json("manifest.json")[number];
+                assert_eq!(docker_entry, &json!({ "Config": config, "RepoTags": [name], "Layers": [layer] }));
                 let config = json(&config);
                 assert_eq!(config["config"]["Entrypoint"], json!([entrypoint]));
                 assert_eq!(config["config"]["Env"], json!(["PATH=/bin", "A=b"]));
@@ -238,8 +238,8 @@ mod tests {
             }
             assert_eq!(
                 archive,
-                image_of(vec![program.clone()], is_compressed),
-                "the same programs give the same bytes"
+                archive_of(vec![program.clone()], is_compressed),
+                "the archive is not reproducible"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Container images from programs of this machine: written here, without Docker and without a registry.
+//! Container images of programs of this machine, written without Docker and without a registry.
 
 mod archive;
 mod libraries;
@@ -12,87 +12,87 @@ use crate::cluster::parts::Part;
 use crate::error::{IoContext, Result};
 use crate::harness::binaries;
 
-/// Other names of our program, by which it is another.
-const NAMES: [(&str, &str); 2] = [("kube-rbac-proxy", "outrigger"), ("seictl", "outrigger")];
+/// Symlinks to our binary, whose name selects its behavior.
+const LINKS: [(&str, &str); 2] = [("kube-rbac-proxy", "outrigger"), ("seictl", "outrigger")];
 
-/// The user and the group of our program: nobody in particular, by number, so that `runAsNonRoot` can be checked.
-const NOBODY: &str = "65532:65532";
+/// Numeric user and group of our binary, so that the kubelet can verify `runAsNonRoot`.
+const NONROOT: &str = "65532:65532";
 
-/// Who writes an archive, so that nobody reads half of one.
-static WRITING: Mutex<()> = Mutex::new(());
+/// Serializes archive writes, so that no partial archive is read.
+static WRITE_LOCK: Mutex<()> = Mutex::new(());
 
-/// An image: names, each with the program that runs by default, files, and other names of programs. It holds nothing else.
+/// An image without a base: names with their entrypoints, files and symlinks.
 #[derive(Clone, Debug)]
 pub struct Image {
     names: Vec<(String, Vec<String>)>,
     files: Vec<File>,
     links: Vec<(&'static str, &'static str)>,
     env: Vec<(&'static str, &'static str)>,
-    /// Who runs, unless a pod says otherwise; without one it is root.
+    /// Default user; root if `None`.
     user: Option<&'static str>,
     is_compressed: bool,
 }
 
-/// A program or a library of an image.
+/// A program or library of an image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct File {
-    /// Where it is there, without the first slash.
+    /// Path in the image, without the leading slash.
     to: String,
-    /// Where it is here.
+    /// Path on this machine.
     from: PathBuf,
 }
 
 impl File {
-    /// A program, in `/bin`.
+    /// Puts a program into `/bin`.
     fn program(from: PathBuf) -> Self {
         Self { to: format!("bin/{}", from.file_name().unwrap_or_default().display()), from }
     }
 }
 
 impl Image {
-    /// Outrigger's image for tests. It also holds the test-bed's small web server and client.
+    /// Returns the Outrigger image for tests, which also contains `testbed-pod`.
     pub fn outrigger() -> Result<Self> {
         let programs = [binaries::path("outrigger")?, binaries::path("testbed-pod")?];
-        Ok(Self { user: Some(NOBODY), ..Self::of_ours(names("dev"), programs, false) })
+        Ok(Self { user: Some(NONROOT), ..Self::from_binaries(names("dev"), programs, false) })
     }
 
-    /// Outrigger's image as it is released: of this program, and of nothing else.
+    /// Returns the Outrigger release image, which contains only this binary.
     #[must_use]
     pub fn released(program: PathBuf) -> Self {
-        Self { user: Some(NOBODY), ..Self::of_ours(names(env!("CARGO_PKG_VERSION")), [program], true) }
+        Self { user: Some(NONROOT), ..Self::from_binaries(names(env!("CARGO_PKG_VERSION")), [program], true) }
     }
 
-    /// The image of a KMS plugin that takes the arguments of Vault's.
+    /// Returns the image of a fake KMS plugin that accepts the arguments of the Vault plugin.
     pub fn kms_plugin() -> Result<Self> {
         let name = "outrigger.dev/testbed-kms-plugin:dev".into();
         let entrypoint = vec!["/bin/testbed-pod".into(), "kms-plugin".into(), "--".into()];
         let programs = [binaries::path("testbed-pod")?];
-        Ok(Self { links: Vec::new(), ..Self::of_ours(vec![(name, entrypoint)], programs, false) })
+        Ok(Self { links: Vec::new(), ..Self::from_binaries(vec![(name, entrypoint)], programs, false) })
     }
 
-    /// The image of the process that holds a pod's namespaces.
+    /// Returns the pause image.
     pub(crate) fn pause() -> Result<Self> {
         let name = "outrigger.dev/testbed-pause:dev".into();
         let entrypoint = vec!["/bin/testbed-pod".into(), "pause".into()];
         let programs = [binaries::path("testbed-pod")?];
-        Ok(Self { links: Vec::new(), ..Self::of_ours(vec![(name, entrypoint)], programs, false) })
+        Ok(Self { links: Vec::new(), ..Self::from_binaries(vec![(name, entrypoint)], programs, false) })
     }
 
-    /// The image of what stands in for the exporter of the chain's metrics: it listens where that does, and exports nothing.
+    /// Returns the image of a fake cosmos-exporter, which listens on its port and exports nothing.
     pub fn cosmos_exporter() -> Result<Self> {
         let name = "outrigger.dev/testbed-cosmos-exporter:dev".into();
         let entrypoint = vec!["/bin/testbed-pod".into(), "exporter".into(), "--".into()];
         let programs = [binaries::path("testbed-pod")?];
-        Ok(Self { links: Vec::new(), ..Self::of_ours(vec![(name, entrypoint)], programs, false) })
+        Ok(Self { links: Vec::new(), ..Self::from_binaries(vec![(name, entrypoint)], programs, false) })
     }
 
-    /// The image of a real seid, under a tag of the caller's: seid and its libraries, and of this machine the shell and the two
-    /// programs that the scripts of node pods use.
+    /// Returns the image of a real seid: seid and its libraries, and the shell and the two programs of this machine that the
+    /// scripts of node pods use.
     pub fn seid(tag: &str) -> Result<Self> {
         let seid = Part::Seid.ensure()?;
         let mut programs = vec![seid.join("bin/seid")];
         programs.extend(["bash", "mkdir", "sleep"].map(|name| PathBuf::from(format!("/bin/{name}"))));
-        let mut files = libraries::of(&programs)?;
+        let mut files = libraries::required_by(&programs)?;
         files.extend(programs.into_iter().map(File::program));
         files.sort();
         files.dedup();
@@ -106,42 +106,42 @@ impl Image {
         })
     }
 
-    fn of_ours(
+    fn from_binaries(
         names: Vec<(String, Vec<String>)>,
         programs: impl IntoIterator<Item = PathBuf>,
         is_compressed: bool,
     ) -> Self {
         let files = programs.into_iter().map(File::program).collect();
-        Self { names, files, links: NAMES.to_vec(), env: Vec::new(), user: None, is_compressed }
+        Self { names, files, links: LINKS.to_vec(), env: Vec::new(), user: None, is_compressed }
     }
 
-    /// The name that pods use, with its tag.
+    /// Returns the first name, with its tag.
     #[must_use]
     pub fn name(&self) -> &str {
         self.names.first().map_or("", |(name, _)| name)
     }
 
-    /// All of its names.
+    /// Returns all names, with their tags.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The image as one file in a folder, written by whoever asks first. A file of that name is of this very build: the folder is
-    /// that of a run.
-    pub(crate) fn archive(&self, folder: &Path) -> Result<PathBuf> {
-        let path = folder.join(format!("{}.tar", self.name().replace(['/', ':'], "_")));
-        let _turn = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns the path of the image archive in a directory, writing it on first use. An existing archive is up to date,
+    /// because the directory belongs to one run.
+    pub(crate) fn archive(&self, dir: &Path) -> Result<PathBuf> {
+        let path = dir.join(format!("{}.tar", self.name().replace(['/', ':'], "_")));
+        let _guard = WRITE_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         if !path.is_file() {
-            let part = path.with_extension("part");
-            self.write(&part)?;
-            fs::rename(&part, &path).context(|| format!("renaming {}", part.display()))?;
+            let partial = path.with_extension("part");
+            self.write(&partial)?;
+            fs::rename(&partial, &path).context(|| format!("renaming {}", partial.display()))?;
         }
         Ok(path)
     }
 
-    /// Writes the image as one file, which every container runtime can load, and returns what it weighs.
+    /// Writes an archive that every container runtime can load and returns its size in bytes.
     pub fn write(&self, path: &Path) -> Result<u64> {
-        let what = || format!("writing the image {} to {}", self.name(), path.display());
+        let what = || format!("writing image {} to {}", self.name(), path.display());
         fs::create_dir_all(path.parent().unwrap_or(path)).context(what)?;
         let mut file = BufWriter::new(fs::File::create(path).context(what)?);
         archive::write(self, &mut file)?;
@@ -151,7 +151,8 @@ impl Image {
     }
 }
 
-/// A manifest that runs kube-rbac-proxy gives it arguments and no command: as an image of its own name it is a drop-in.
+/// The image is also named kube-rbac-proxy, with that entrypoint: a drop-in replacement in manifests, which set arguments
+/// and no command.
 fn names(tag: &str) -> Vec<(String, Vec<String>)> {
     ["outrigger", "kube-rbac-proxy"]
         .into_iter()

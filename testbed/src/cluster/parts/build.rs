@@ -1,4 +1,4 @@
-//! Building one Go module, with a word now and then for who waits.
+//! Builds Go modules and reports progress.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use crate::error::{Error, IoContext, Result};
 use crate::harness::logs;
 use crate::process::tool;
 
-/// How often a running build says that it runs.
-const BETWEEN_WORDS: Duration = Duration::from_secs(30);
+/// Interval of progress messages.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The version that the Kubernetes programs report; without it they say v0.0.0-master.
+/// Version reported by the Kubernetes programs; v0.0.0-master if unset.
 const KUBERNETES_VERSION: &str = "v1.36.3";
 
-/// The module of OpenShift's kinds.
+/// Module with the CRDs of OpenShift.
 const OPENSHIFT_API: &str = "github.com/openshift/api";
 
-/// How a part is built into a folder: everything beside the module's own files that decides what comes out.
+/// Build command of a part. Part of its cache key, together with the files of its module.
 #[derive(Debug)]
 pub(super) struct Recipe {
     args: Vec<String>,
@@ -28,13 +28,13 @@ pub(super) struct Recipe {
 }
 
 impl Recipe {
-    /// One text that differs when the recipe does.
+    /// Returns the text that is hashed into the cache key.
     pub(super) fn text(&self) -> String {
         format!("{self:?}")
     }
 }
 
-/// The recipe of a part. Settings of the person who builds must not change what is built.
+/// Returns the build command of a part. User settings must not affect the result.
 pub(super) fn recipe(part: Part, out: &Path) -> Recipe {
     let output = out.join("bin").join(program(part)).display().to_string();
     let mut flags = String::from("-s -w");
@@ -49,12 +49,12 @@ pub(super) fn recipe(part: Part, out: &Path) -> Recipe {
         }
     }
     if part == Part::Seid {
-        // Its libraries are looked for beside it, in a pod's image as here.
+        // seid finds its libraries relative to its own path, also in images.
         flags.push_str(" -extldflags=-Wl,-rpath,$ORIGIN/../lib");
     }
     let build = ["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o", &output, "."];
     let args = match part {
-        // Only files of the module are wanted.
+        // Only files of the module are needed.
         Part::OpenShift => ["mod", "download", OPENSHIFT_API].map(String::from).to_vec(),
         _ => build.map(String::from).to_vec(),
     };
@@ -73,15 +73,15 @@ fn program(part: Part) -> &'static str {
     }
 }
 
-/// Builds a part into `out`; what the compiler says is in `log`.
+/// Builds a part into `out`; the compiler writes to `log`.
 pub(super) fn build(part: Part, module: &Path, out: &Path, log: &Path) -> Result<()> {
     eprintln!(
         "testbed: building {part} (once; usually {}); its log is {}",
-        part.usual_build(),
+        part.typical_build_time(),
         log.display()
     );
     let begin = Instant::now();
-    go(part, module, &recipe(part, out), log)?;
+    run_go(part, module, &recipe(part, out), log)?;
     if part == Part::Kubernetes {
         for name in Kubernetes::PROGRAMS {
             let link = out.join("bin").join(name);
@@ -103,39 +103,39 @@ pub(super) fn build(part: Part, module: &Path, out: &Path, log: &Path) -> Result
     Ok(())
 }
 
-/// Keeps the CRDs of a dependency: the module cache that holds them may be emptied at any time.
-fn copy_crds(module: &Path, dependency: &str, folder: &str, out: &Path) -> Result<()> {
-    let from = module_folder(module, dependency)?.join(folder);
+/// Copies the CRDs of a dependency, because the module cache may be cleared at any time.
+fn copy_crds(module: &Path, dependency: &str, subdir: &str, out: &Path) -> Result<()> {
+    let from = module_dir(module, dependency)?.join(subdir);
     copy_files(&from, &out.join("crds"), &|name| name.ends_with(".yaml")).map(drop)
 }
 
-/// Keeps seid's libraries beside it, for the same reason, and for images.
+/// Copies the libraries of seid, for the same reason and for images.
 fn copy_libraries(module: &Path, out: &Path) -> Result<()> {
-    let from = module_folder(module, "github.com/sei-protocol/sei-chain")?;
+    let from = module_dir(module, "github.com/sei-protocol/sei-chain")?;
     let ending = format!(".{}.so", std::env::consts::ARCH);
     let copied = copy_files(&from, out, &|name| name.starts_with("libwasmvm") && name.ends_with(&ending))?;
     if copied == 0 {
-        return Err(Error::Refused(format!("{} has no libwasmvm*{ending}", from.display())));
+        return Err(Error::Refused(format!("{} contains no libwasmvm*{ending}", from.display())));
     }
     Ok(())
 }
 
-/// Where the module cache holds a dependency of a module.
-fn module_folder(module: &Path, dependency: &str) -> Result<PathBuf> {
-    let mut ask = Command::new("go");
-    ask.args(["list", "-m", "-f", "{{.Dir}}", dependency]).current_dir(module);
-    Ok(PathBuf::from(tool::output_of(ask)?.trim()))
+/// Returns the directory of a dependency in the module cache.
+fn module_dir(module: &Path, dependency: &str) -> Result<PathBuf> {
+    let mut list = Command::new("go");
+    list.args(["list", "-m", "-f", "{{.Dir}}", dependency]).current_dir(module);
+    Ok(PathBuf::from(tool::output_of(list)?.trim()))
 }
 
-/// Copies the files below a folder whose names are wanted into another, flat; returns how many.
-fn copy_files(from: &Path, out: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<usize> {
+/// Copies all matching files below `from` into `out`, without subdirectories, and returns their number.
+fn copy_files(from: &Path, out: &Path, matches: &dyn Fn(&str) -> bool) -> Result<usize> {
     fs::create_dir_all(out).context(|| format!("creating {}", out.display()))?;
     let mut copied = 0;
     for entry in fs::read_dir(from).context(|| format!("reading {}", from.display()))?.flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         if path.is_dir() {
-            copied += copy_files(&path, out, wanted)?;
-        } else if wanted(&name.to_string_lossy()) {
+            copied += copy_files(&path, out, matches)?;
+        } else if matches(&name.to_string_lossy()) {
             fs::copy(&path, out.join(&name)).context(|| format!("copying {}", path.display()))?;
             copied += 1;
         }
@@ -143,11 +143,11 @@ fn copy_files(from: &Path, out: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<
     Ok(copied)
 }
 
-/// Runs `go` to its end.
-fn go(part: Part, module: &Path, recipe: &Recipe, log: &Path) -> Result<()> {
+/// Runs `go` and prints progress.
+fn run_go(part: Part, module: &Path, recipe: &Recipe, log: &Path) -> Result<()> {
     let output = File::create(log).context(|| format!("opening {}", log.display()))?;
     let errors = output.try_clone().context(|| format!("opening {}", log.display()))?;
-    // Killed with us: a compiler that outlives its parent writes into a folder that somebody else has cleaned.
+    // Killed with this process: otherwise the compiler would write to a directory that another process has cleaned up.
     let mut child = Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "--", "go"])
         .args(&recipe.args)
@@ -157,22 +157,22 @@ fn go(part: Part, module: &Path, recipe: &Recipe, log: &Path) -> Result<()> {
         .stdout(output)
         .stderr(errors)
         .spawn()
-        .context(|| "starting go (is it installed? version 1.26 or newer is needed)".to_owned())?;
+        .context(|| "starting go (Go 1.26 or newer is required)".to_owned())?;
     let begin = Instant::now();
-    let (ended, end) = mpsc::channel::<()>();
-    let talker = std::thread::spawn(move || {
-        while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(BETWEEN_WORDS) {
+    let (done, is_done) = mpsc::channel::<()>();
+    let progress = std::thread::spawn(move || {
+        while let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(PROGRESS_INTERVAL) {
             eprintln!(
                 "testbed: building {part}: {} s so far (usually {})",
                 begin.elapsed().as_secs(),
-                part.usual_build()
+                part.typical_build_time()
             );
         }
     });
     let status = child.wait().context(|| "waiting for go".to_owned())?;
-    drop(ended);
-    // It only prints: a panic of its own has been printed too.
-    let _ = talker.join();
+    drop(done);
+    // The thread only prints; a panic is already printed.
+    let _ = progress.join();
     if status.success() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The cache of built parts: one folder per content of a module, complete or absent.
+//! Cache of built parts: one directory per content of a module, complete or absent.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use super::{Part, build};
 use crate::error::{Error, IoContext, Result};
 use crate::process::tool;
 
-/// Returns the folder of a built part, building it first if need be. Two processes that want the same part do not
-/// disturb each other: one builds, the other waits for it, and a build that was killed leaves nothing that looks whole.
+/// Returns the directory of a built part, building it if necessary. Of concurrent processes, one builds and the others
+/// wait. A killed build leaves no usable result.
 pub(super) fn ensure(part: Part) -> Result<PathBuf> {
-    let cache = folder()?;
+    let cache = cache_dir()?;
     fs::create_dir_all(&cache)
-        .context(|| format!("creating {}; OUTRIGGER_CACHE=DIR names another place", cache.display()))?;
+        .context(|| format!("creating {}; set OUTRIGGER_CACHE to use another directory", cache.display()))?;
     let id = format!("{part}-{}", fingerprint(part)?);
-    let wanted = cache.join(&id);
-    if wanted.is_dir() {
-        return Ok(wanted);
+    let built = cache.join(&id);
+    if built.is_dir() {
+        return Ok(built);
     }
     let lock_path = cache.join(format!("{id}.lock"));
     let lock = File::create(&lock_path).context(|| format!("opening {}", lock_path.display()))?;
@@ -27,7 +27,7 @@ pub(super) fn ensure(part: Part) -> Result<PathBuf> {
         Err(TryLockError::WouldBlock) => {
             eprintln!(
                 "testbed: another process builds {part}; waiting for it (usually {})",
-                part.usual_build()
+                part.typical_build_time()
             );
             lock.lock().context(|| format!("waiting for {}", lock_path.display()))?;
         }
@@ -35,20 +35,20 @@ pub(super) fn ensure(part: Part) -> Result<PathBuf> {
             return Err(Error::Io { what: format!("locking {}", lock_path.display()), source });
         }
     }
-    if wanted.is_dir() {
-        return Ok(wanted);
+    if built.is_dir() {
+        return Ok(built);
     }
     let draft = cache.join(format!("{id}.draft"));
-    // Left by a build that was killed; the lock says that nobody is at it.
+    // Left by a killed build: no other process builds while this one holds the lock.
     let _ = fs::remove_dir_all(&draft);
     fs::create_dir_all(&draft).context(|| format!("creating {}", draft.display()))?;
     build::build(part, &part.module(), &draft, &cache.join(format!("{id}.log")))?;
-    fs::rename(&draft, &wanted).context(|| format!("moving {} into place", draft.display()))?;
-    Ok(wanted)
+    fs::rename(&draft, &built).context(|| format!("renaming {}", draft.display()))?;
+    Ok(built)
 }
 
-/// `OUTRIGGER_CACHE`, or a folder in the user's cache.
-fn folder() -> Result<PathBuf> {
+/// Returns `OUTRIGGER_CACHE`, or a directory in the cache of the user.
+fn cache_dir() -> Result<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("OUTRIGGER_CACHE")
         .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("outrigger")))
@@ -56,7 +56,7 @@ fn folder() -> Result<PathBuf> {
         .ok_or_else(|| Error::Refused("neither OUTRIGGER_CACHE nor HOME is set: set one of them".into()))
 }
 
-/// A hash over everything that decides what the build gives: the module's files, the build's own recipe, the compiler.
+/// Hashes all inputs of a build: files of the module, build command, compiler version.
 fn fingerprint(part: Part) -> Result<String> {
     let mut hash = Sha256::new();
     let module = part.module();
@@ -78,7 +78,7 @@ fn fingerprint(part: Part) -> Result<String> {
     Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Lengths first, so that no two lists of files can look the same.
+/// Hashes the length first, so that different lists of files cannot collide.
 fn add(hash: &mut Sha256, bytes: &[u8]) {
     hash.update((bytes.len() as u64).to_le_bytes());
     hash.update(bytes);

@@ -1,5 +1,5 @@
-//! The real programs that tests run against, built from the Go modules beside this crate: each only when it is asked
-//! for, once per content of its module, into a cache that every clone shares and `cargo clean` does not touch.
+//! Real programs that tests run against, built from the Go modules in this crate on first use. The cache is keyed by the
+//! content of the module, shared by all clones and not affected by `cargo clean`.
 
 mod build;
 mod cache;
@@ -10,29 +10,29 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// A real program of the test-bed.
+/// A real component of the testbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl and etcd, in one binary.
     Kubernetes,
     /// CoreDNS.
     Dns,
-    /// cert-manager's controllers, and its CRDs.
+    /// Controllers and CRDs of cert-manager.
     CertManager,
     /// MinIO.
     S3,
-    /// The chain node.
+    /// seid, the chain node.
     Seid,
-    /// The CRDs of OpenShift's operator resources. There is no program in it.
+    /// CRDs of the operator resources of OpenShift; no program.
     OpenShift,
 }
 
 impl Part {
-    /// Every part.
+    /// All parts.
     pub const ALL: [Self; 6] =
         [Self::Kubernetes, Self::Dns, Self::CertManager, Self::S3, Self::Seid, Self::OpenShift];
 
-    /// Its name: the folder of its module, and what `testbed build` takes.
+    /// Returns its name: the directory of its module and the argument of `testbed build`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,9 +45,9 @@ impl Part {
         }
     }
 
-    /// How long its first build usually takes on two cores, for people who wait.
+    /// Returns the typical duration of its first build on two cores.
     #[must_use]
-    pub fn usual_build(self) -> &'static str {
+    pub fn typical_build_time(self) -> &'static str {
         match self {
             Self::Kubernetes => "5 to 8 minutes",
             Self::Dns => "1 minute",
@@ -58,17 +58,17 @@ impl Part {
         }
     }
 
-    /// The folder of its Go module.
+    /// Returns the directory of its Go module.
     fn module(self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join(self.name())
     }
 
-    /// Returns the folder with its programs, and builds them first where the cache has none for this module's content.
+    /// Returns the directory of the built part, building it if it is not cached.
     pub fn ensure(self) -> Result<PathBuf> {
         cache::ensure(self)
     }
 
-    /// The Kubernetes programs: those of `OUTRIGGER_KUBERNETES_BIN` when it is set, else our own build.
+    /// Returns the Kubernetes programs in `OUTRIGGER_KUBERNETES_BIN` if set, otherwise our own build.
     pub fn kubernetes() -> Result<Kubernetes> {
         match std::env::var_os("OUTRIGGER_KUBERNETES_BIN") {
             Some(dir) => Kubernetes::at(PathBuf::from(dir)),
@@ -89,19 +89,19 @@ impl FromStr for Part {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Self::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|part| part.name()).collect();
-            format!("there is no part {name:?}; the parts are {}", known.join(", "))
+            format!("unknown part {name:?}: expected one of {}", known.join(", "))
         })
     }
 }
 
-/// The programs of one Kubernetes release.
+/// Programs of a Kubernetes release.
 #[derive(Clone, Debug)]
 pub struct Kubernetes {
     bin: PathBuf,
 }
 
 impl Kubernetes {
-    /// The programs a folder must hold.
+    /// Required programs.
     pub const PROGRAMS: [&str; 7] = [
         "etcd",
         "kube-apiserver",
@@ -112,7 +112,7 @@ impl Kubernetes {
         "kubelet",
     ];
 
-    /// Existing programs; every one of them must be there, so that the lack is told here and not in the middle of a test.
+    /// Uses existing programs. Fails here, rather than in the middle of a test, if one is missing.
     fn at(bin: PathBuf) -> Result<Self> {
         let missing: Vec<&str> =
             Self::PROGRAMS.into_iter().filter(|name| !bin.join(name).is_file()).collect();
@@ -120,19 +120,19 @@ impl Kubernetes {
             return Ok(Self { bin });
         }
         Err(Error::Refused(format!(
-            "OUTRIGGER_KUBERNETES_BIN={} has no {}: put them there, or unset the variable to build our own",
+            "OUTRIGGER_KUBERNETES_BIN={} has no {}: add them, or unset the variable to build Kubernetes from source",
             bin.display(),
             missing.join(", "),
         )))
     }
 
-    /// The folder that holds them.
+    /// Returns the directory of the programs.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.bin
     }
 
-    /// Where a program is.
+    /// Returns the path of a program.
     #[must_use]
     pub fn program(&self, name: &str) -> PathBuf {
         self.bin.join(name)
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_lacks_programs_is_refused_by_name() {
+    fn missing_kubernetes_programs_are_named() {
         let dir = tempfile::tempdir().unwrap();
         for name in Kubernetes::PROGRAMS {
             std::fs::write(dir.path().join(name), "").unwrap();
@@ -152,11 +152,11 @@ mod tests {
         Kubernetes::at(dir.path().to_owned()).unwrap();
         std::fs::remove_file(dir.path().join("kubelet")).unwrap();
         let error = Kubernetes::at(dir.path().to_owned()).unwrap_err().to_string();
-        assert!(error.contains("has no kubelet: put them there"), "{error}");
+        assert!(error.contains("has no kubelet: add them"), "{error}");
     }
 
     #[test]
-    fn an_unknown_part_is_answered_with_the_known_ones() {
+    fn unknown_part_error_lists_known_parts() {
         let error = "redis".parse::<Part>().unwrap_err();
         assert!(
             error.contains("\"redis\"")
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_its_module() {
+    fn every_part_has_a_go_module() {
         for part in Part::ALL {
             assert!(part.module().join("go.mod").is_file(), "{part} has no go.mod");
             assert!(part.module().join("go.sum").is_file(), "{part} has no go.sum");

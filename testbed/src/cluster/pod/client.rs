@@ -1,4 +1,4 @@
-//! A web client for tests inside pods. It verifies servers as every real client does.
+//! HTTP client for tests inside pods. Verifies server certificates.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,38 +14,33 @@ use rustls::{ClientConnection, StreamOwned};
 use crate::error::{Error, IoContext, Result};
 use crate::tls;
 
-/// Fetches a URL; anything but 2xx is an error that holds the answer.
-pub(super) fn get(
-    url: &Uri,
-    authority: Option<&Path>,
-    token: Option<&Path>,
-    within: Duration,
-) -> Result<String> {
-    let host = url.host().ok_or_else(|| Error::Refused(format!("{url} names no host")))?.to_owned();
-    let secure = url.scheme_str() == Some("https");
-    let port = url.port_u16().unwrap_or(if secure { 443 } else { 80 });
-    let stream = connect(&host, port, within).context(|| format!("connecting to {host}:{port}"))?;
+/// Fetches a URL; a status other than 2xx is an error that contains the response.
+pub(super) fn get(url: &Uri, ca: Option<&Path>, token: Option<&Path>, timeout: Duration) -> Result<String> {
+    let host = url.host().ok_or_else(|| Error::Refused(format!("invalid URL {url}: no host")))?.to_owned();
+    let is_https = url.scheme_str() == Some("https");
+    let port = url.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+    let stream = connect(&host, port, timeout).context(|| format!("connecting to {host}:{port}"))?;
     let request = request(url, &host, token)?;
-    let answer = if secure {
-        let authority = authority.ok_or_else(|| Error::Refused("https needs --authority FILE".into()))?;
-        let pem = read(authority)?;
+    let response = if is_https {
+        let ca = ca.ok_or_else(|| Error::Refused("https requires --authority FILE".into()))?;
+        let pem = read(ca)?;
         let name = ServerName::try_from(host.clone())
-            .map_err(|error| Error::Refused(format!("{host} cannot be verified: {error}")))?;
+            .map_err(|error| Error::Refused(format!("invalid server name {host}: {error}")))?;
         let session = ClientConnection::new(Arc::new(tls::client(&pem, None)?), name)?;
         exchange(StreamOwned::new(session, stream), &request)
     } else {
         exchange(stream, &request)
     };
-    body_of(&answer.context(|| format!("asking {url}"))?, url)
+    parse_body(&response.context(|| format!("requesting {url}"))?, url)
 }
 
-fn connect(host: &str, port: u16, within: Duration) -> std::io::Result<TcpStream> {
-    let mut last = std::io::Error::other("the name has no address");
+fn connect(host: &str, port: u16, timeout: Duration) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::other("no address found");
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, within) {
+        match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(within))?;
-                stream.set_write_timeout(Some(within))?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 return Ok(stream);
             }
             Err(error) => last = error,
@@ -56,7 +51,7 @@ fn connect(host: &str, port: u16, within: Duration) -> std::io::Result<TcpStream
 
 fn request(url: &Uri, host: &str, token: Option<&Path>) -> Result<String> {
     let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    // HTTP/1.0, so that the answer ends with the connection and is never chunked.
+    // HTTP/1.0: the response ends with the connection and is never chunked.
     let mut request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json, */*\r\n");
     if let Some(token) = token {
         request.push_str(&format!("Authorization: Bearer {}\r\n", read(token)?.trim()));
@@ -68,19 +63,19 @@ fn request(url: &Uri, host: &str, token: Option<&Path>) -> Result<String> {
 fn exchange(mut stream: impl Read + Write, request: &str) -> std::io::Result<String> {
     stream.write_all(request.as_bytes())?;
     stream.flush()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response)?;
+    Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
-fn body_of(answer: &str, url: &Uri) -> Result<String> {
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+fn parse_body(response: &str, url: &Uri) -> Result<String> {
+    let (head, body) = response.split_once("\r\n\r\n").unwrap_or((response, ""));
     let status = head.lines().next().unwrap_or_default();
     let code = status.split_whitespace().nth(1).unwrap_or_default();
     if code.starts_with('2') {
         return Ok(body.to_owned());
     }
-    Err(Error::Refused(format!("{url} answers {status:?}: {}", body.trim())))
+    Err(Error::Refused(format!("{url} returned {status:?}: {}", body.trim())))
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -92,19 +87,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_its_body_or_an_error_with_it() {
+    fn body_is_returned_or_part_of_the_error() {
         let url = "http://a/b".parse().unwrap();
         assert_eq!(
-            body_of("HTTP/1.0 200 OK\r\nA: b\r\n\r\nhello\r\n\r\nagain", &url).unwrap(),
+            parse_body("HTTP/1.0 200 OK\r\nA: b\r\n\r\nhello\r\n\r\nagain", &url).unwrap(),
             "hello\r\n\r\nagain"
         );
-        let error = body_of("HTTP/1.0 403 Forbidden\r\n\r\nnot you", &url).unwrap_err().to_string();
-        assert_eq!(error, "http://a/b answers \"HTTP/1.0 403 Forbidden\": not you");
-        assert!(body_of("", &url).is_err());
+        let error = parse_body("HTTP/1.0 403 Forbidden\r\n\r\nnot you", &url).unwrap_err().to_string();
+        assert_eq!(error, "http://a/b returned \"HTTP/1.0 403 Forbidden\": not you");
+        assert!(parse_body("", &url).is_err());
     }
 
     #[test]
-    fn a_request_carries_the_token_of_a_file() {
+    fn request_sends_the_token_from_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let token = dir.path().join("token");
         fs::write(&token, "secret\n").unwrap();

@@ -1,5 +1,5 @@
-//! The first process of a node: it makes the node's own mounts, says so, and reaps. Everything below happens in the
-//! mount namespace it was started in, so nothing of it is seen outside, and all of it goes when the process does.
+//! Init process of a node: creates the mounts, signals readiness and reaps orphans. It runs in the mount namespace of the
+//! node, so its mounts are not visible outside and disappear with the process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_
 use super::reaper;
 use crate::error::{IoContext, Result};
 
-/// Places compiled into the container runtime and the kubelet, which nodes on one machine would share.
+/// Paths compiled into containerd and the kubelet, which nodes on one machine would otherwise share.
 const RUN: &str = "/run";
 const LOG: &str = "/var/log";
 const CNI_STATE: &str = "/var/lib/cni";
 
-/// Who is asked for names. Not whom the machine asks: those are nobody that a test may ask, and whoever asks them for the registry
-/// of an image waits for a minute.
+/// Replaced, because tests must not query the DNS servers of the machine, and resolving an image registry there takes a
+/// minute to fail.
 const RESOLVER: &str = "/etc/resolv.conf";
 
-/// Kernel settings that the kubelet changes, and that are the whole machine's: it gets files in their place.
+/// Machine-wide kernel settings that the kubelet writes: replaced by files.
 pub(crate) const KERNEL_SETTINGS: [&str; 6] = [
     "/proc/sys/kernel/keys/root_maxbytes",
     "/proc/sys/kernel/keys/root_maxkeys",
@@ -29,35 +29,35 @@ pub(crate) const KERNEL_SETTINGS: [&str; 6] = [
     "/proc/sys/vm/panic_on_oom",
 ];
 
-/// What a node's first process sets up.
+/// Flags of the init process of a node.
 #[derive(Args)]
-pub(super) struct Box {
-    /// The node's host name.
+pub(super) struct InitArgs {
+    /// Host name of the node.
     #[arg(long)]
     hostname: String,
-    /// A folder for what must outlive a restart of the node's programs.
+    /// Directory for state that survives restarts of programs on the node.
     #[arg(long)]
     state: PathBuf,
-    /// The folder that becomes /var/log.
+    /// Directory to mount as /var/log.
     #[arg(long)]
     logs: PathBuf,
-    /// The file that becomes /etc/resolv.conf.
+    /// File to mount as /etc/resolv.conf.
     #[arg(long)]
     resolver: PathBuf,
-    /// A file that is written when everything is in place.
+    /// File to create when all mounts are done.
     #[arg(long)]
     ready: PathBuf,
 }
 
-pub(super) fn run(node: &Box) -> Result<()> {
+pub(super) fn run(node: &InitArgs) -> Result<()> {
     rustix::system::sethostname(node.hostname.as_bytes())
         .map_err(std::io::Error::from)
-        .context(|| format!("setting the host name {}", node.hostname))?;
-    // As on a real machine: a volume that a container mounts for others is seen by the kubelet. The namespace was made
-    // private before, so this group has no member outside.
+        .context(|| format!("setting host name {}", node.hostname))?;
+    // As on a real node, mounts of containers propagate to the kubelet. The namespace was private before, so nothing
+    // propagates outside.
     mount_change("/", MountPropagationFlags::SHARED | MountPropagationFlags::REC)
         .map_err(std::io::Error::from)
-        .context(|| "sharing the mounts of the node".to_owned())?;
+        .context(|| "making mounts of the node shared".to_owned())?;
     shadow_kernel_settings(&node.state)?;
     let cni = node.state.join("cni-state");
     bind(&cni, Path::new(CNI_STATE))?;
@@ -71,8 +71,8 @@ pub(super) fn run(node: &Box) -> Result<()> {
 }
 
 fn bind(from: &Path, to: &Path) -> Result<()> {
-    for folder in [from, to] {
-        fs::create_dir_all(folder).context(|| format!("creating {}", folder.display()))?;
+    for dir in [from, to] {
+        fs::create_dir_all(dir).context(|| format!("creating {}", dir.display()))?;
     }
     bind_existing(from, to)
 }

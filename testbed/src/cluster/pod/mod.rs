@@ -1,5 +1,5 @@
-//! The program that the test-bed's own images hold: the process that keeps a pod's namespaces, a small web server and
-//! its client, a KMS plugin; and the first process of a node.
+//! `testbed-pod`, the program in the images of the testbed: pause process, HTTP server and client, fake KMS plugin. Also
+//! the init process of nodes.
 
 mod client;
 mod init;
@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 
 use crate::error::{Error, Result};
 
-/// What runs inside pods and nodes of the test-bed.
+/// Program that runs in pods and nodes of the testbed.
 #[derive(Parser)]
 #[command(name = "testbed-pod", version)]
 pub struct Args {
@@ -27,48 +27,48 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Be the first process of a node: make its mounts, then reap what its programs leave.
-    Init(init::Box),
+    /// Run as the init process of a node: create its mounts and reap orphans.
+    Init(init::InitArgs),
     /// Hold the namespaces of a pod.
     Pause,
-    /// Answer HTTP: `/healthz` with 200, everything else with a line that names this pod.
+    /// Serve HTTP: 200 on `/healthz`, a line with the name of this pod on other paths.
     Serve {
-        /// The port to listen on.
+        /// Port to listen on.
         #[arg(long)]
         port: u16,
-        /// What the line begins with.
+        /// Start of the line.
         #[arg(long, default_value = "hello from")]
         message: String,
     },
-    /// Stand in for the exporter of the chain's metrics, started as it is: listen, and export nothing.
+    /// Run as a fake cosmos-exporter: listen and export nothing.
     Exporter {
-        /// The arguments of the exporter.
+        /// Arguments of cosmos-exporter.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Be a KMS v2 plugin, as one of Vault is started.
+    /// Run as a fake KMS v2 plugin with the interface of the Vault plugin.
     KmsPlugin {
-        /// The arguments of Vault's.
+        /// Arguments of the Vault plugin.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Fetch a URL and print what comes; anything but 2xx is a failure.
+    /// Fetch a URL and print the body; fails unless the status is 2xx.
     Get {
-        /// The address: http or https.
+        /// http or https URL.
         url: http::Uri,
-        /// Whom to trust, in PEM; needed for https.
-        #[arg(long)]
-        authority: Option<PathBuf>,
-        /// A file with a bearer token to send.
+        /// CA certificates in PEM; required for https.
+        #[arg(long = "authority", value_name = "FILE")]
+        ca: Option<PathBuf>,
+        /// File with a bearer token.
         #[arg(long)]
         token: Option<PathBuf>,
-        /// How long it may take, in seconds.
-        #[arg(long, default_value = "10", value_parser = seconds)]
-        within: Duration,
+        /// Timeout in seconds.
+        #[arg(long = "within", default_value = "10", value_parser = seconds)]
+        timeout: Duration,
     },
 }
 
-/// Does what the command line asks for.
+/// Runs the subcommand.
 pub fn run(Args { command }: Args) -> Result<()> {
     match command {
         Command::Init(node) => init::run(&node),
@@ -76,19 +76,19 @@ pub fn run(Args { command }: Args) -> Result<()> {
         Command::Serve { port, message } => server::run(port, &message),
         Command::Exporter { args } => server::run(listen_port(&args)?, "no metrics from"),
         Command::KmsPlugin { args } => kms_plugin::run(&args),
-        Command::Get { url, authority, token, within } => {
-            let body = client::get(&url, authority.as_deref(), token.as_deref(), within)?;
+        Command::Get { url, ca, token, timeout } => {
+            let body = client::get(&url, ca.as_deref(), token.as_deref(), timeout)?;
             println!("{}", body.trim_end());
             Ok(())
         }
     }
 }
 
-/// The port in `--listen-address=HOST:PORT`.
+/// Returns the port in `--listen-address=HOST:PORT`.
 fn listen_port(args: &[String]) -> Result<u16> {
     let address = args.iter().find_map(|arg| arg.strip_prefix("--listen-address="));
     let port = address.and_then(|address| address.rsplit(':').next()?.parse().ok());
-    port.ok_or_else(|| Error::Refused(format!("--listen-address=HOST:PORT is missing in {args:?}")))
+    port.ok_or_else(|| Error::Refused(format!("missing --listen-address=HOST:PORT in {args:?}")))
 }
 
 fn seconds(text: &str) -> std::result::Result<Duration, std::num::ParseIntError> {

@@ -1,5 +1,5 @@
-//! The first process of a pod or a node inherits every process whose parent has ended. Unless it waits for them they
-//! stay as zombies, and a node that lives long runs out of process ids.
+//! The first process of a pod or node inherits orphaned processes. It must wait for them, otherwise they stay as zombies
+//! and use up process IDs.
 
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, wait};
@@ -8,11 +8,11 @@ use signal_hook::iterator::Signals;
 
 use crate::error::{IoContext, Result};
 
-/// Reaps until told to end.
+/// Reaps children until SIGTERM or SIGINT.
 pub(super) fn run() -> Result<()> {
     let mut signals =
         Signals::new([SIGCHLD, SIGINT, SIGTERM]).context(|| "listening for signals".to_owned())?;
-    // Children that ended before we listened sent their signal to nobody.
+    // Signals of children that exited earlier were lost.
     reap()?;
     for signal in signals.forever() {
         if signal != SIGCHLD {
@@ -23,7 +23,7 @@ pub(super) fn run() -> Result<()> {
     Ok(())
 }
 
-/// One signal can stand for many ended children.
+/// Reaps all exited children: one signal can stand for several.
 fn reap() -> Result<()> {
     loop {
         match wait(WaitOptions::NOHANG) {

@@ -1,4 +1,4 @@
-//! A web server of one answer, to be reached by probes and neighbours.
+//! HTTP server with a constant response, for probes and other pods.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,40 +9,40 @@ use signal_hook::iterator::Signals;
 
 use crate::error::{IoContext, Result};
 
-/// A client that sends nothing must not hold a thread for ever.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Keeps silent clients from occupying threads forever.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves until told to end. The first process of a container gets no default handling of signals: without this it
-/// would be killed only after the pod's whole grace period.
+/// Serves until SIGTERM or SIGINT. The first process of a container has no default signal handlers: without these
+/// handlers it would run until the end of the grace period.
 pub(super) fn run(port: u16, message: &str) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context(|| "listening for signals".to_owned())?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
         .context(|| format!("listening on port {port} (--port)"))?;
-    let answer = format!("{message} {}", hostname());
-    println!("serving on port {port}: {answer}");
+    let response = format!("{message} {}", hostname());
+    println!("serving on port {port}: {response}");
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let answer = answer.clone();
+            let response = response.clone();
             std::thread::spawn(move || {
-                if let Err(error) = serve(&stream, &answer) {
-                    eprintln!("a client went away: {error}");
+                if let Err(error) = serve(&stream, &response) {
+                    eprintln!("serving a client failed: {error}");
                 }
             });
         }
     });
     if let Some(signal) = signals.forever().next() {
-        println!("ended by signal {signal}");
+        println!("exiting on signal {signal}");
     }
     Ok(())
 }
 
-fn serve(stream: &TcpStream, answer: &str) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn serve(stream: &TcpStream, response: &str) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut lines = BufReader::new(stream).lines();
     let request = lines.next().transpose()?.unwrap_or_default();
     while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
-    let body = if request.contains(" /healthz ") { "ok" } else { answer };
+    let body = if request.contains(" /healthz ") { "ok" } else { response };
     let mut stream = stream;
     write!(
         stream,
