@@ -236,14 +236,14 @@ async fn demo_completes_and_leaves_nothing(_: Context) -> TestResult {
     let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{output_text}");
     for seen in [
-        "validator is Running and has blocks",
-        "full-node is Running and has blocks",
+        "validator is Running and produces blocks",
+        "full-node is Running and follows the chain",
         "with 1 pod cycle",
-        "Named after",
-        "Mended after",
+        "status reports the failure after",
+        "full-node is Running again",
         "KMSPluginsDegraded is True",
-        "Mended, and False again",
-        "Everything was stopped and removed.",
+        "KMSPluginsDegraded is False again",
+        "cluster is stopped and removed",
     ] {
         assert!(output_text.contains(seen), "{seen:?} missing in {output_text}");
     }

@@ -1,4 +1,4 @@
-//! The programs that are measured.
+//! Binaries under test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,48 +7,45 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, IoContext, Result};
 
-/// Our binary of the release profile, which is built beside the profile of this program. Figures of another build would be those
-/// of a program that nobody runs.
-pub fn released() -> Result<PathBuf> {
-    let running = std::env::current_exe().context(|| "finding our own program".into())?;
-    let found =
-        running.ancestors().map(|folder| folder.join("release/outrigger")).find(|path| path.is_file());
+/// Returns our binary of the release profile, in the target directory of this program. Other profiles would give misleading
+/// results.
+pub fn release_binary() -> Result<PathBuf> {
+    let running = std::env::current_exe().context(|| "finding the path of this program".into())?;
+    let found = running.ancestors().map(|dir| dir.join("release/outrigger")).find(|path| path.is_file());
     found.ok_or_else(|| {
-        Error::Refused(
-            "outrigger is not built as it is released: cargo build --release --package outrigger".into(),
-        )
+        Error::Refused("release binary not found: run cargo build --release --package outrigger".into())
     })
 }
 
-/// A program that is measured.
+/// A binary under test.
 #[derive(Debug)]
 pub struct Build {
-    /// Whose it is: `ours`, `peer`, or whose else.
+    /// `ours`, `peer`, or the name of another implementation.
     pub name: &'static str,
-    /// Its version, or what else tells one build from another.
+    /// Version or digest.
     pub version: String,
-    /// Where it is.
+    /// Path.
     pub program: PathBuf,
 }
 
 impl Build {
-    /// Ours, as it is released.
+    /// Returns our release binary.
     pub fn ours() -> Result<Self> {
-        let program = released()?;
+        let program = release_binary()?;
         Ok(Self { name: "ours", version: version(&program)?, program })
     }
 
-    /// The one that a variable names; if it names none, that it could name such is said.
-    pub fn peer(variable: &str, such: &str) -> Result<Option<Self>> {
+    /// Returns the binary named by an environment variable; prints a hint if it is not set.
+    pub fn peer(variable: &str, description: &str) -> Result<Option<Self>> {
         let Some(program) = std::env::var_os(variable).map(PathBuf::from) else {
-            println!("No peer: set {variable} to {such} to see its figures beside ours.");
+            println!("No peer: set {variable} to {description} to compare it with ours.");
             return Ok(None);
         };
         Ok(Some(Self { name: "peer", version: digest(&program)?, program }))
     }
 }
 
-/// What a program of ours says of itself, and what tells this build from others.
+/// Returns the output of `--version` and the digest.
 fn version(program: &Path) -> Result<String> {
     let output = Command::new(program)
         .arg("--version")
@@ -57,7 +54,7 @@ fn version(program: &Path) -> Result<String> {
     Ok(format!("{} {}", String::from_utf8_lossy(&output.stdout).trim(), digest(program)?))
 }
 
-/// What tells one build from another.
+/// Returns a short digest of the binary.
 fn digest(program: &Path) -> Result<String> {
     let bytes = std::fs::read(program).context(|| format!("reading {}", program.display()))?;
     let digest: String = Sha256::digest(bytes)[..6].iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! Figures: the median of all rounds and their range, one line each, and the same as JSON.
+//! Benchmark results: median and range of all rounds, printed as lines and written as JSON.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::Build;
 use crate::error::{IoContext, Result};
 
-/// Where figures are kept: below the build folder.
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench");
+/// Output directory, below the target directory.
+const OUTPUT_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench");
 
-/// What figures depend on besides the programs.
+/// Environment of a benchmark run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Circumstances {
     ours: String,
@@ -21,13 +21,13 @@ pub struct Circumstances {
     processors: usize,
     load_before: String,
     load_after: String,
-    /// How much was measured.
+    /// Sizes of the workload.
     #[serde(flatten)]
     sizes: BTreeMap<&'static str, usize>,
 }
 
 impl Circumstances {
-    /// As they are before the first round.
+    /// Records the environment before the first round.
     pub fn of(
         ours: &Build,
         peer: Option<&Build>,
@@ -45,26 +45,26 @@ impl Circumstances {
     }
 }
 
-/// One figure. Less is better, unless it says otherwise.
+/// A benchmark result. Lower is better by default.
 #[derive(Debug, Serialize)]
 pub struct Figure {
     name: String,
     unit: &'static str,
     ours: f64,
     peer: Option<f64>,
-    /// Ours for one of the peer's.
+    /// Ours divided by peer.
     ratio: Option<f64>,
     better: &'static str,
-    /// At most this is wanted of ours; at least, where more is better.
+    /// Upper bound for ours, or lower bound if higher is better.
     goal: Option<f64>,
-    /// The same for the ratio.
+    /// Bound for the ratio.
     goal_of_ratio: Option<f64>,
     ours_range: [f64; 2],
     peer_range: Option<[f64; 2]>,
 }
 
 impl Figure {
-    /// The median of what was measured in each round.
+    /// Creates a result from the values of all rounds.
     pub fn of(
         name: impl Into<String>,
         unit: &'static str,
@@ -87,28 +87,28 @@ impl Figure {
         }
     }
 
-    /// At most this is wanted; at least, where more is better.
+    /// Sets the upper bound for ours, or the lower bound if higher is better.
     #[must_use]
     pub fn goal(mut self, goal: impl Into<Option<f64>>) -> Self {
         self.goal = goal.into();
         self
     }
 
-    /// At most this is wanted of ours for one of the peer's; at least, where more is better.
+    /// Sets the upper bound for the ratio, or the lower bound if higher is better.
     #[must_use]
     pub fn goal_of_ratio(mut self, goal: impl Into<Option<f64>>) -> Self {
         self.goal_of_ratio = goal.into();
         self
     }
 
-    /// More is better.
+    /// Higher is better.
     #[must_use]
     pub fn higher(mut self) -> Self {
         self.better = "higher";
         self
     }
 
-    /// Neither more nor less is better: it tells what the others are figures of.
+    /// Informational: neither higher nor lower is better.
     #[must_use]
     pub fn either(mut self) -> Self {
         self.better = "either";
@@ -116,51 +116,56 @@ impl Figure {
     }
 
     fn line(&self) -> String {
-        let one = |value: f64, [least, most]: [f64; 2]| {
-            format!("{} ({} to {})", shown(value), shown(least), shown(most))
+        let with_range = |value: f64, [least, most]: [f64; 2]| {
+            format!("{} ({} to {})", format_value(value), format_value(least), format_value(most))
         };
         let peer = match (self.peer, self.peer_range) {
-            (Some(peer), Some(range)) => format!(", peer {}", one(peer, range)),
+            (Some(peer), Some(range)) => format!(", peer {}", with_range(peer, range)),
             _ => String::new(),
         };
         let ratio = self.ratio.map_or_else(String::new, |ratio| {
-            format!(", ratio {ratio:.2}{}", self.judged(ratio, self.goal_of_ratio))
+            format!(", ratio {ratio:.2}{}", self.goal_text(ratio, self.goal_of_ratio))
         });
-        let goal = self.judged(self.ours, self.goal);
-        format!("{} [{}]: ours {}{peer}{ratio}{goal}", self.name, self.unit, one(self.ours, self.ours_range))
+        let goal = self.goal_text(self.ours, self.goal);
+        format!(
+            "{} [{}]: ours {}{peer}{ratio}{goal}",
+            self.name,
+            self.unit,
+            with_range(self.ours, self.ours_range)
+        )
     }
 
-    fn judged(&self, value: f64, goal: Option<f64>) -> String {
+    fn goal_text(&self, value: f64, goal: Option<f64>) -> String {
         let Some(goal) = goal else { return String::new() };
         let met = if self.better == "higher" { value >= goal } else { value <= goal };
         format!(", goal {goal}: {}", if met { "met" } else { "MISSED" })
     }
 }
 
-/// Prints every figure below a headline, and writes them to `target/bench/NAME.json`.
+/// Prints all results below a headline and writes them to `target/bench/NAME.json`.
 pub fn finish(name: &str, headline: &str, figures: &[Figure], mut under: Circumstances) -> Result<()> {
     #[derive(Serialize)]
-    struct Kept<'a> {
+    struct Entry<'a> {
         #[serde(flatten)]
         figure: &'a Figure,
         under: &'a Circumstances,
     }
     under.load_after = load()?;
     println!(
-        "\n{headline}; {}, kernel {}, {} processors, load {} before and {} after",
+        "\n{headline}; {}, kernel {}, {} CPUs, load {} before and {} after",
         under.ours, under.kernel, under.processors, under.load_before, under.load_after
     );
     for figure in figures {
         println!("{}", figure.line());
     }
-    let kept: Vec<Kept<'_>> = figures.iter().map(|figure| Kept { figure, under: &under }).collect();
-    let file = Path::new(FOLDER).join(format!("{name}.json"));
-    std::fs::create_dir_all(FOLDER)
-        .and_then(|()| std::fs::write(&file, serde_json::to_string_pretty(&kept)?))
+    let entries: Vec<Entry<'_>> = figures.iter().map(|figure| Entry { figure, under: &under }).collect();
+    let file = Path::new(OUTPUT_DIR).join(format!("{name}.json"));
+    std::fs::create_dir_all(OUTPUT_DIR)
+        .and_then(|()| std::fs::write(&file, serde_json::to_string_pretty(&entries)?))
         .context(|| format!("writing {}", file.display()))
 }
 
-/// The value that so many of the times do not exceed, in milliseconds.
+/// Returns the quantile `share` of the times, in milliseconds.
 #[must_use]
 pub fn quantile(times: &[Duration], share: f64) -> f64 {
     let mut times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1_000.0).collect();
@@ -169,13 +174,13 @@ pub fn quantile(times: &[Duration], share: f64) -> f64 {
     times.get(rank.max(1) - 1).copied().unwrap_or_default()
 }
 
-/// Counts here are far below what a float holds exactly.
+/// Converts a count; counts here are far below 2^53, so this is exact.
 #[must_use]
 pub fn float(count: usize) -> f64 {
     count as f64
 }
 
-/// The median and the range.
+/// Returns median and range.
 fn median(values: impl IntoIterator<Item = f64>) -> Option<(f64, [f64; 2])> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -183,8 +188,8 @@ fn median(values: impl IntoIterator<Item = f64>) -> Option<(f64, [f64; 2])> {
     Some((values[values.len() / 2], [least, most]))
 }
 
-/// One digit after the point; small ones have two.
-fn shown(value: f64) -> String {
+/// Formats with one decimal, or two below 1.
+fn format_value(value: f64) -> String {
     if value != 0.0 && value.abs() < 1.0 { format!("{value:.2}") } else { format!("{value:.1}") }
 }
 
@@ -202,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_is_the_median_with_its_range_beside_the_peers() {
+    fn figure_shows_median_range_peer_and_goals() {
         let figure = Figure::of("memory", "MB", [9.0, 7.0, 8.0], [40.0, 16.0, 15.0]).goal(7.5);
         assert_eq!(
             figure.line(),
@@ -218,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_is_one_of_the_times() {
+    fn quantile_is_one_of_the_values() {
         let times: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
         assert_eq!([0.5, 0.99, 1.0].map(|share| quantile(&times, share)), [100.0, 198.0, 200.0]);
         assert_eq!(quantile(&[], 0.99), 0.0);

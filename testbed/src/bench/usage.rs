@@ -1,4 +1,4 @@
-//! What a process has used, as the kernel counts it.
+//! Resource usage of processes, from /proc.
 
 use std::fs;
 use std::time::Duration;
@@ -6,30 +6,30 @@ use std::time::Duration;
 use crate::error::Error;
 use rustix::param::clock_ticks_per_second;
 
-/// Time on processors so far, of all threads, those that have ended too.
+/// Returns the CPU time of all threads, including exited ones.
 pub fn cpu(pid: u32) -> Result<Duration, Error> {
     let stat = read(pid, "stat")?;
-    // The name, in parentheses, may hold spaces. The times of user and kernel are the 14th and 15th field; the third follows the name.
+    // The name in parentheses may contain spaces and is followed by the third field; utime and stime are the 14th and 15th.
     let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().skip(11);
     let mut ticks = || fields.next().and_then(|field| field.parse::<u64>().ok());
     let (Some(user), Some(kernel)) = (ticks(), ticks()) else {
-        return Err(Error::Refused(format!("/proc/{pid}/stat reads {stat:?}")));
+        return Err(Error::Refused(format!("malformed /proc/{pid}/stat: {stat:?}")));
     };
     Ok(Duration::from_millis((user + kernel) * 1_000 / clock_ticks_per_second()))
 }
 
-/// Resident memory (VmRSS), in megabytes of a million bytes.
+/// Returns resident memory (VmRSS) in MB (10^6 bytes).
 pub fn memory(pid: u32) -> Result<f64, Error> {
     Ok(kibibytes(pid)? as f64 * 1_024.0 / 1_000_000.0)
 }
 
-/// Resident memory (VmRSS), in KiB, as the kernel says it.
+/// Returns resident memory (VmRSS) in KiB.
 pub fn kibibytes(pid: u32) -> Result<u64, Error> {
     let status = read(pid, "status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kibibytes =
         line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|text| text.trim().parse().ok());
-    kibibytes.ok_or_else(|| Error::Refused(format!("/proc/{pid}/status tells no VmRSS")))
+    kibibytes.ok_or_else(|| Error::Refused(format!("no VmRSS in /proc/{pid}/status")))
 }
 
 fn read(pid: u32, file: &str) -> Result<String, Error> {

@@ -1,4 +1,4 @@
-//! Runs inside the test-bed's pods, and as the first process of its nodes.
+//! Program in the pods of the testbed, and init process of its nodes.
 
 use std::process::ExitCode;
 

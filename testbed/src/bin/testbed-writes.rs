@@ -1,4 +1,4 @@
-//! Watches a process, and kills it before one of its writes.
+//! Traces a process and kills it before one of its writes.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Health of KMS plugins as it is seen in a cluster: the kind, the object that reports stand on, and the aggregator as a process.
+//! KMSHealth in a cluster: its CRD, the object with the reports, and the aggregator process.
 
 use std::time::Duration;
 
@@ -14,33 +14,33 @@ use crate::harness::binaries;
 use crate::harness::wait;
 use crate::process::{Process, Program};
 
-/// How long it may take until something is known, on a busy machine; it takes a few seconds.
-const SOON: Duration = Duration::from_secs(120);
+/// Timeout for a condition on a busy machine; usually a few seconds.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Time between two reports: stale after four seconds, removed after eight.
+/// Report interval: reports are stale after four seconds and removed after eight.
 pub const INTERVAL: &str = "1s";
 
-/// The name of the object that reports stand on.
+/// Name of the KMSHealth object.
 pub const NAME: &str = "cluster";
 
-/// The definition of the kind.
-const KIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/outrigger.dev_kmshealths.yaml");
+/// CRD file.
+const CRD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/outrigger.dev_kmshealths.yaml");
 
-/// Objects of the kind.
+/// Returns the API of KMSHealth objects.
 #[must_use]
 pub fn objects(client: &Client) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk("outrigger.dev", "v1alpha1", "KMSHealth");
     Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&gvk, "kmshealths"))
 }
 
-/// Defines the kind.
+/// Installs the CRD and waits until it is established.
 pub fn define(plane: &ControlPlane) -> Result<()> {
-    kubectl::run(plane, &["apply", "--server-side", "--filename", KIND], None)?;
-    let known = ["wait", "--for=condition=Established", "--timeout=60s", "--filename", KIND];
-    kubectl::run(plane, &known, None).map(drop)
+    kubectl::run(plane, &["apply", "--server-side", "--filename", CRD], None)?;
+    let established = ["wait", "--for=condition=Established", "--timeout=60s", "--filename", CRD];
+    kubectl::run(plane, &established, None).map(drop)
 }
 
-/// Says who is expected to report.
+/// Applies the KMSHealth object with these expected nodes.
 pub async fn expect(api: &Api<DynamicObject>, nodes: &[&str]) -> Result<()> {
     let object = json!({
         "apiVersion": "outrigger.dev/v1alpha1", "kind": "KMSHealth", "metadata": { "name": NAME },
@@ -50,15 +50,15 @@ pub async fn expect(api: &Api<DynamicObject>, nodes: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A role of our binary that may do everything.
+/// Returns a subcommand of our binary with administrator credentials.
 pub fn role(plane: &ControlPlane, name: &str) -> Result<Program> {
-    let folder = plane.site().dir().join(name);
-    std::fs::create_dir_all(&folder).context(|| format!("creating {}", folder.display()))?;
-    let kubeconfig = plane.user(name, Some("system:masters"))?.write_kubeconfig(&folder)?;
+    let dir = plane.site().dir().join(name);
+    std::fs::create_dir_all(&dir).context(|| format!("creating {}", dir.display()))?;
+    let kubeconfig = plane.user(name, Some("system:masters"))?.write_kubeconfig(&dir)?;
     Ok(Program::new(name, binaries::path("outrigger")?).arg(name).flag("kubeconfig", kubeconfig))
 }
 
-/// Starts the aggregator.
+/// Starts the aggregator process.
 pub fn aggregator(plane: &ControlPlane) -> Result<Process> {
     role(plane, "kms-aggregator")?
         .flag("targets", "kmshealth")
@@ -68,16 +68,16 @@ pub fn aggregator(plane: &ControlPlane) -> Result<Process> {
         .start(plane.site())
 }
 
-/// Waits until `KMSPluginsDegraded` has a status and a reason, and returns its message.
+/// Waits until the condition `KMSPluginsDegraded` has this status and reason and returns its message.
 pub async fn until_degraded(api: &Api<DynamicObject>, status: &str, reason: &str) -> Result<String> {
-    wait::until(format!("KMSPluginsDegraded={status} for {reason}"), SOON, || async {
+    wait::until(format!("KMSPluginsDegraded={status} with reason {reason}"), TIMEOUT, || async {
         let object = api.get(NAME).await?;
         let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        match conditions.iter().find(|one| one["type"] == "KMSPluginsDegraded") {
-            Some(one) if one["status"] == status && one["reason"] == reason => {
-                Ok(one["message"].as_str().unwrap_or_default().to_owned())
+        match conditions.iter().find(|condition| condition["type"] == "KMSPluginsDegraded") {
+            Some(condition) if condition["status"] == status && condition["reason"] == reason => {
+                Ok(condition["message"].as_str().unwrap_or_default().to_owned())
             }
-            other => Err(Error::Refused(format!("it is {other:?}"))),
+            other => Err(Error::Refused(format!("condition is {other:?}"))),
         }
     })
     .await

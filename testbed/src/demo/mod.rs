@@ -1,4 +1,4 @@
-//! A cluster as users of the operator have one, with real seid, and the handles that the demo and the end-to-end suites use on it.
+//! A cluster like that of a user of the operator, with real seid, and the clients that the demo and the end-to-end suites use.
 
 pub mod caller;
 pub mod kms_health;

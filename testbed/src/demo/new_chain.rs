@@ -1,4 +1,4 @@
-//! A chain of one validator that has not begun: what somebody who begins one has in hand.
+//! Keys and genesis of a new chain with one validator.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -16,11 +16,11 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 
-/// What the validator's account holds, and how much of it is its stake.
+/// Balance of the validator account, and the part of it that is staked.
 const BALANCE: &str = "1000000000000000000000usei";
 const STAKE: &str = "10000000usei";
 
-/// A chain of one validator that has not begun.
+/// A new chain with one validator.
 #[derive(Debug)]
 pub struct NewChain {
     id: String,
@@ -30,45 +30,45 @@ pub struct NewChain {
 }
 
 impl NewChain {
-    /// Makes the keys of the validator, and the genesis of the chain.
-    pub fn of_one(id: &str, validator: &str) -> Result<Self> {
+    /// Creates the keys of the validator and the genesis of the chain.
+    pub fn single_validator(id: &str, validator: &str) -> Result<Self> {
         let node_key = NodeKey::from_seed(&random()?);
         let signing_key = ConsensusKey::from_seed(&random()?);
-        let account = AccountKey::from_bytes(&random()?).map_err(refused)?;
+        let account = AccountKey::from_bytes(&random()?).map_err(chain_error)?;
         let declaration = GentxParams {
             chain_id: id,
             moniker: validator,
             node_id: &node_key.id(),
             address: "192.0.2.1",
             consensus_key: signing_key.public(),
-            stake: &Coin::parse(STAKE).map_err(refused)?,
+            stake: &Coin::parse(STAKE).map_err(chain_error)?,
             gas_limit: 0,
         };
-        let gentx = Gentx::sign(&declaration, &account).map_err(refused)?.file();
+        let gentx = Gentx::sign(&declaration, &account).map_err(chain_error)?.file();
         let ceremony = Ceremony {
-            base: Genesis::new(id, Timestamp::now()).map_err(refused)?,
+            base: Genesis::new(id, Timestamp::now()).map_err(chain_error)?,
             participants: &[Participant { name: validator, gentx: gentx.as_bytes() }],
-            balance: &Coins::parse(BALANCE).map_err(refused)?,
+            balance: &Coins::parse(BALANCE).map_err(chain_error)?,
             accounts: &[],
             overrides: &BTreeMap::new(),
         };
-        let genesis = assemble(ceremony).map_err(refused)?.file;
+        let genesis = assemble(ceremony).map_err(chain_error)?.file;
         Ok(Self { id: id.into(), genesis, node_key: node_key.file(), signing_key: signing_key.file() })
     }
 
-    /// The chain's name.
+    /// Returns the chain ID.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The genesis file.
+    /// Returns the genesis file.
     #[must_use]
     pub fn genesis(&self) -> &str {
         &self.genesis
     }
 
-    /// Manifests of the Secrets with the validator's keys: `VALIDATOR-signing-key` and `VALIDATOR-node-key`.
+    /// Returns manifests of the Secrets `VALIDATOR-signing-key` and `VALIDATOR-node-key`.
     #[must_use]
     pub fn secrets(&self, namespace: &str, validator: &str) -> String {
         let secret = |name: &str, key: &str, content: &Secret| {
@@ -89,10 +89,10 @@ fn random() -> Result<Zeroizing<[u8; 32]>> {
     let mut bytes = Zeroizing::new([0; 32]);
     match aws_lc_rs::rand::fill(bytes.as_mut_slice()) {
         Ok(()) => Ok(bytes),
-        Err(_) => Err(Error::Refused("the system gives no random bytes".into())),
+        Err(_) => Err(Error::Refused("random number generator failed".into())),
     }
 }
 
-fn refused(error: impl Display) -> Error {
-    Error::Refused(format!("making a chain: {error}"))
+fn chain_error(error: impl Display) -> Error {
+    Error::Refused(format!("creating a chain: {error}"))
 }

@@ -1,5 +1,5 @@
-//! A cluster as users of the operator have one: machines for nodes of chains with volumes and a real seid, a store of objects,
-//! cert-manager, and a chain that waits for its validator. What is installed on it are the files of `examples`.
+//! A cluster like that of a user of the operator: a node pool with volumes and a real seid image, S3, cert-manager, and the
+//! genesis of a chain. Manifests are the files in `examples`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,51 +21,51 @@ use crate::cluster::storage;
 use crate::demo::new_chain::NewChain;
 use crate::error::{Error, Result};
 
-/// The namespace of the nodes in `examples`.
+/// Namespace of the nodes in `examples`.
 pub const NAMESPACE: &str = "sei";
 
-/// The chain of the nodes in `examples`.
+/// Chain ID of the nodes in `examples`.
 pub const CHAIN: &str = "example-1";
 
-/// Its validator.
+/// Validator of the chain.
 pub const VALIDATOR: &str = "validator";
 
-/// A node that follows it.
+/// Full node of the chain.
 pub const FULL_NODE: &str = "full-node";
 
-/// A node that makes snapshots of it.
+/// Node that uploads snapshots.
 pub const PUBLISHER: &str = "publisher";
 
-/// A node that begins with one of them.
+/// Node that is restored from a snapshot.
 pub const RESTORED: &str = "restored";
 
-/// The namespace and the name of the operator's account, installed as `examples` does it.
+/// Namespace and name of the ServiceAccount of the operator in `examples`.
 pub const OPERATOR: (&str, &str) = ("outrigger-system", "outrigger-operator");
 
-/// Who the operator is to the API server.
+/// User name of the operator.
 pub const OPERATOR_USER: &str = "system:serviceaccount:outrigger-system:outrigger-operator";
 
-/// The bucket of genesis files, as the example of a platform names it.
+/// Bucket of genesis files in `examples/platform`.
 pub const GENESIS_BUCKET: &str = "sei-genesis";
 
-/// The bucket of snapshots.
+/// Bucket of snapshots.
 pub const SNAPSHOT_BUCKET: &str = "sei-snapshots";
 
-/// The machines for nodes, as the example of a platform names them.
+/// Node pool in `examples/platform`.
 const POOL: Pool = Pool { name: "sei-node", label: scheduling::NODE_POOL, taint: "sei.io/workload" };
 
-/// How many machines are in the pool, and how many volumes each has.
-const MACHINES: usize = 2;
-const VOLUMES: usize = 4;
+/// Number of nodes in the pool, and of volumes on each.
+const POOL_NODES: usize = 2;
+const VOLUMES_PER_NODE: usize = 4;
 
-/// The image of seid.
+/// Image of seid.
 pub const SEID: &str = "outrigger.dev/testbed-seid:dev";
 
-/// The same by another name, for edits.
+/// Another name of the same image, for edits.
 pub const SEID_AGAIN: &str = "outrigger.dev/testbed-seid:again";
 
-/// Images that files of `examples` name, and those that stand in for them here.
-const STAND_INS: [(&str, &str); 4] = [
+/// Images in `examples`, and their replacements in the testbed.
+const LOCAL_IMAGES: [(&str, &str); 4] = [
     (concat!("outrigger.dev/outrigger:", env!("CARGO_PKG_VERSION")), "outrigger.dev/outrigger:dev"),
     (
         concat!("outrigger.dev/kube-rbac-proxy:", env!("CARGO_PKG_VERSION")),
@@ -75,10 +75,10 @@ const STAND_INS: [(&str, &str); 4] = [
     ("images.example/seid:v6.3.0", SEID),
 ];
 
-/// A running platform; it ends when dropped.
+/// A running platform; stopped on drop.
 #[derive(Debug)]
 pub struct Platform {
-    // Dropped in this order: who depends on the next ends first.
+    // Drop order: each field depends on the ones after it.
     cert_manager: CertManager,
     s3: S3,
     chain: NewChain,
@@ -86,17 +86,17 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Starts a platform on a site, and returns when everything of it is ready. Nothing is installed on it yet.
+    /// Starts a platform on a site and returns when it is ready. The operator is not installed.
     pub async fn on(site: &Arc<Site>) -> Result<Self> {
-        Self::of(ControlPlane::on(site).controllers().scheduler().start().await?).await
+        Self::with_control_plane(ControlPlane::on(site).controllers().scheduler().start().await?).await
     }
 
-    /// Starts everything else of a platform beside a control plane with controllers and a scheduler.
-    pub async fn of(plane: ControlPlane) -> Result<Self> {
+    /// Starts a platform on a running control plane, which must have controllers and a scheduler.
+    pub async fn with_control_plane(plane: ControlPlane) -> Result<Self> {
         let site = plane.site().clone();
         let images = [Image::outrigger()?, Image::cosmos_exporter()?, Image::seid("dev")?];
         let [ours, exporter, seid] = &images;
-        let machines = (0..MACHINES).map(|_| {
+        let pool = (0..POOL_NODES).map(|_| {
             let node = Node::on(&plane).pool(POOL).image(ours).image(exporter);
             node.image_as(seid, SEID_AGAIN).start()
         });
@@ -105,66 +105,66 @@ impl Platform {
             CertManager::on(&plane),
             S3::on(&site),
             Node::on(&plane).image(ours).start(),
-            futures_util::future::try_join_all(machines),
+            futures_util::future::try_join_all(pool),
         )?;
-        storage::provide(&plane, &pool, VOLUMES).await?;
+        storage::provide(&plane, &pool, VOLUMES_PER_NODE).await?;
         for bucket in [GENESIS_BUCKET, SNAPSHOT_BUCKET] {
             s3.bucket(bucket)?;
         }
-        let chain = NewChain::of_one(CHAIN, VALIDATOR)?;
+        let chain = NewChain::single_validator(CHAIN, VALIDATOR)?;
         s3.put(GENESIS_BUCKET, &format!("{CHAIN}/genesis.json"), chain.genesis().to_owned()).await?;
         let nodes = std::iter::once(other).chain(pool).collect();
-        Ok(Self { cert_manager, s3, chain, cluster: Cluster::of(plane, dns, nodes) })
+        Ok(Self { cert_manager, s3, chain, cluster: Cluster::from_parts(plane, dns, nodes) })
     }
 
-    /// Its cluster.
+    /// Returns the cluster.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Its control plane.
+    /// Returns the control plane.
     #[must_use]
     pub fn plane(&self) -> &ControlPlane {
         self.cluster.plane()
     }
 
-    /// Its store of objects.
+    /// Returns the S3 server.
     #[must_use]
     pub fn s3(&self) -> &S3 {
         &self.s3
     }
 
-    /// Installs the operator and the namespace for nodes, or finds that they are.
+    /// Installs the operator and the namespace of the nodes; idempotent.
     pub fn install(&self) -> Result<()> {
         self.apply_folder("one-machine")?;
-        // Until then nobody can say SeiNode.
-        let known = ["wait", "--for=condition=Established", "--timeout=60s", "crd", "seinodes.sei.io"];
-        kubectl::run(self.plane(), &known, None)?;
+        // SeiNodes can be applied only after that.
+        let established = ["wait", "--for=condition=Established", "--timeout=60s", "crd", "seinodes.sei.io"];
+        kubectl::run(self.plane(), &established, None)?;
         self.apply_folder("nodes")?;
         kubectl::apply(self.plane(), &self.object_store())?;
         kubectl::apply(self.plane(), &self.chain.secrets(NAMESPACE, VALIDATOR))
     }
 
-    /// Applies a kustomization of `examples`.
+    /// Applies a kustomization in `examples`.
     pub fn apply_folder(&self, name: &str) -> Result<()> {
         let manifests = kubectl::run(self.plane(), &["kustomize", &example(name)], None)?;
         kubectl::apply(self.plane(), &with_stand_ins(&manifests))
     }
 
-    /// Applies a file of `examples`.
+    /// Applies a file in `examples`.
     pub fn apply_file(&self, name: &str) -> Result<()> {
         kubectl::apply(self.plane(), &manifest(name)?)
     }
 
-    /// Fails when anything of it has ended by itself.
+    /// Fails if a process of the platform has exited.
     pub fn check_alive(&self) -> Result<()> {
         self.cert_manager.check_alive()?;
         self.s3.check_alive()?;
         self.cluster.check_alive()
     }
 
-    /// The server of objects under a name of the cluster, and who may use it.
+    /// Returns manifests of a Service for the S3 server and of its credentials.
     fn object_store(&self) -> String {
         let (namespace, name) = ("object-store", "s3");
         let metadata = json!({ "name": name, "namespace": namespace });
@@ -187,7 +187,7 @@ impl Platform {
     }
 }
 
-/// The Secret by which the nodes of a namespace may use the store of objects.
+/// Returns the Secret with S3 credentials for the nodes of a namespace.
 #[must_use]
 pub fn object_store_credentials(namespace: &str) -> Value {
     json!({
@@ -199,7 +199,7 @@ pub fn object_store_credentials(namespace: &str) -> Value {
     })
 }
 
-/// The settings of the operator in `examples`, each with its variable.
+/// Returns the environment variables of the operator in `examples`, with their values.
 pub fn settings() -> Result<Vec<(String, String)>> {
     let mut settings = BTreeMap::new();
     for file in ["../deploy/operator/settings.env", "platform/platform.env", "one-machine/one-machine.env"] {
@@ -211,13 +211,13 @@ pub fn settings() -> Result<Vec<(String, String)>> {
     Ok(settings.into_iter().collect())
 }
 
-/// Text with the images that are here in the places of those that `examples` name.
+/// Replaces the images in `examples` by those of the testbed.
 #[must_use]
 pub fn with_stand_ins(text: &str) -> String {
-    STAND_INS.iter().fold(text.to_owned(), |text, (theirs, here)| text.replace(theirs, here))
+    LOCAL_IMAGES.iter().fold(text.to_owned(), |text, (published, local)| text.replace(published, local))
 }
 
-/// A file of `examples`, with images that are here.
+/// Returns a file in `examples`, with the images of the testbed.
 pub fn manifest(name: &str) -> Result<String> {
     let path = example(name);
     let read = std::fs::read_to_string(&path);

@@ -1,4 +1,4 @@
-//! The nodes on a platform as people see them: edited with kubectl, told of in their status, asked through their seid.
+//! SeiNodes on a platform as users see them: edited with kubectl, observed by status and by the RPC of seid.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::error::{Error, Result};
 use crate::harness::wait;
 use crate::harness::wire::{Trust, Wire};
 
-/// How long things of pods may take, on a busy machine.
+/// Timeout for pod startup on a busy machine.
 pub const SOON: Duration = Duration::from_secs(300);
 
-/// The nodes of a namespace.
+/// SeiNodes of a namespace.
 #[derive(Clone)]
 pub struct SeiNodes<'a> {
     platform: &'a Platform,
@@ -34,30 +34,30 @@ pub struct SeiNodes<'a> {
 }
 
 impl<'a> SeiNodes<'a> {
-    /// Those of the namespace in `examples`.
+    /// Returns the nodes of the namespace in `examples`.
     pub async fn on(platform: &'a Platform) -> Result<Self> {
         Ok(Self { platform, client: platform.plane().client().await?, namespace: platform::NAMESPACE })
     }
 
-    /// Those of another namespace.
+    /// Returns the nodes of another namespace.
     #[must_use]
     pub fn of_namespace(self, namespace: &'static str) -> Self {
         Self { namespace, ..self }
     }
 
-    /// What they stand on.
+    /// Returns the platform.
     #[must_use]
     pub fn platform(&self) -> &'a Platform {
         self.platform
     }
 
-    /// Its control plane.
+    /// Returns the control plane.
     #[must_use]
     pub fn plane(&self) -> &'a ControlPlane {
         self.platform.plane()
     }
 
-    /// A kind of objects in their namespace.
+    /// Returns the API of a kind in their namespace.
     #[must_use]
     pub fn api<K>(&self) -> Api<K>
     where
@@ -66,18 +66,18 @@ impl<'a> SeiNodes<'a> {
         Api::namespaced(self.client.clone(), self.namespace)
     }
 
-    /// Waits until a node is as wanted.
+    /// Waits until a node satisfies a condition and returns it.
     pub async fn until(
         &self,
         name: &str,
         what: &str,
-        wanted: impl Fn(&SeiNode, &SeiNodeStatus) -> bool,
+        condition: impl Fn(&SeiNode, &SeiNodeStatus) -> bool,
     ) -> Result<SeiNode> {
         let nodes = self.api::<SeiNode>();
         wait::until(format!("{name}: {what}"), SOON, || async {
             let node = nodes.get(name).await.map_err(|error| error.to_string())?;
             let status = node.status.clone().unwrap_or_default();
-            if wanted(&node, &status) {
+            if condition(&node, &status) {
                 return Ok(node);
             }
             Err(serde_json::to_string(&status).unwrap_or_default())
@@ -85,7 +85,7 @@ impl<'a> SeiNodes<'a> {
         .await
     }
 
-    /// Edits a node, as kubectl edit does.
+    /// Patches the spec of a node with kubectl.
     pub fn edit(&self, name: &str, spec: &Value) -> Result<()> {
         let patch = json!({ "spec": spec }).to_string();
         let args =
@@ -93,64 +93,65 @@ impl<'a> SeiNodes<'a> {
         kubectl::run(self.plane(), &args, None).map(drop)
     }
 
-    /// The pod of a node.
+    /// Returns the pod of a node.
     pub async fn pod(&self, node: &str) -> Result<Pod> {
         Ok(self.api::<Pod>().get(&object::pod(node)).await?)
     }
 
-    /// The address of a node's pod.
+    /// Returns the IP address of the pod of a node.
     pub async fn address(&self, node: &str) -> Result<IpAddr> {
         let address = self.pod(node).await?.status.and_then(|status| status.pod_ip?.parse().ok());
-        address.ok_or_else(|| Error::Refused(format!("the pod of {node} has no address")))
+        address.ok_or_else(|| Error::Refused(format!("pod of {node} has no IP address")))
     }
 
-    /// Whether the proxy of a node serves this certificate, given as PEM.
+    /// Returns true if the proxy of a node serves this certificate, given as PEM.
     pub async fn serves(&self, node: &str, certificate: &[u8]) -> Result<bool> {
         let proxy = SocketAddr::new(self.address(node).await?, port::PROXY as u16);
-        let trust = Trust::anybody();
-        Wire::encrypted(proxy, trust.config()?).await?;
-        let wanted = CertificateDer::from_pem_slice(certificate)
-            .map_err(|error| Error::Refused(format!("that is no certificate: {error}")))?;
-        Ok(trust.presented().certificate().as_deref() == Some(wanted.as_ref()))
+        let tls = Trust::anybody();
+        Wire::encrypted(proxy, tls.config()?).await?;
+        let expected = CertificateDer::from_pem_slice(certificate)
+            .map_err(|error| Error::Refused(format!("invalid certificate: {error}")))?;
+        Ok(tls.presented().certificate().as_deref() == Some(expected.as_ref()))
     }
 
-    /// The seid of a node.
+    /// Returns the RPC client of a node.
     pub async fn rpc(&self, node: &str) -> Result<Rpc> {
         self.address(node).await.map(Rpc::at)
     }
 
-    /// How many pods of a node the operator has deleted. Who asks has seen what followed: the log has it by then.
+    /// Returns how often the operator deleted the pod of a node. Complete only after an effect of the deletion was observed,
+    /// because requests are logged with a delay.
     pub fn pod_deletions(&self, node: &str) -> Result<usize> {
         let pod = object::pod(node);
-        let deleted = |one: &AuditedRequest| {
-            // The kubelet deletes pods too, those that have ended.
-            one.user == platform::OPERATOR_USER
-                && (one.verb.as_str(), one.resource.as_str()) == ("delete", "pods")
-                && (one.name.as_str(), one.namespace.as_str()) == (pod.as_str(), self.namespace)
-                && one.code < 300
+        let is_deletion = |request: &AuditedRequest| {
+            // The kubelet deletes pods as well, after they terminate.
+            request.user == platform::OPERATOR_USER
+                && (request.verb.as_str(), request.resource.as_str()) == ("delete", "pods")
+                && (request.name.as_str(), request.namespace.as_str()) == (pod.as_str(), self.namespace)
+                && request.code < 300
         };
-        Ok(self.plane().audit().requests(deleted)?.len())
+        Ok(self.plane().audit().requests(is_deletion)?.len())
     }
 
-    /// Waits until the newest block of a node is at least so high, and returns how high it is.
+    /// Waits until a node has a block of height `least` and returns its latest height.
     pub async fn height(&self, node: &str, least: u64) -> Result<u64> {
         wait::until(format!("block {least} of {node}"), SOON, || async {
             match self.rpc(node).await?.height().await? {
                 height if height >= least => Ok(height),
-                height => Err(Error::Refused(format!("it is at {height}"))),
+                height => Err(Error::Refused(format!("latest block is {height}"))),
             }
         })
         .await
     }
 
-    /// Waits until a node makes or follows blocks: five more than when it was asked first.
+    /// Waits until a node has five new blocks and returns its height.
     pub async fn grows(&self, node: &str) -> Result<u64> {
         let height = self.height(node, 1).await?;
         self.height(node, height + 5).await
     }
 }
 
-/// Whether a node runs as its newest spec says.
+/// Returns true if a node is Running, Ready and its latest generation is reconciled.
 #[must_use]
 pub fn is_ready(node: &SeiNode, status: &SeiNodeStatus) -> bool {
     status.phase == Some(SeiNodePhase::Running)
@@ -158,7 +159,7 @@ pub fn is_ready(node: &SeiNode, status: &SeiNodeStatus) -> bool {
         && condition(status, "Ready").0 == "True"
 }
 
-/// Status and reason of a condition.
+/// Returns status and reason of a condition.
 #[must_use]
 pub fn condition<'a>(status: &'a SeiNodeStatus, name: &str) -> (&'a str, &'a str) {
     let found = status.conditions.iter().find(|condition| condition.type_ == name);

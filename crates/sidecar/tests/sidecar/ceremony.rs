@@ -272,17 +272,10 @@ pub async fn ceremony_rejects_invalid_params(cx: Context) -> TestResult {
             assemble(json!([{"name": "val-0"}, {"name": "val-9"}]), json!({})),
             "nodes val-0 and val-9 have the same delegator",
         ),
-<<<<<<< ours
-        (assemble(single.clone(), account("sei1nobody", &Value::Null)), "sei1nobody"),
-        (assemble(single.clone(), account(stranger, &end)), "vesting.endTime must be after the genesis time"),
-        (assemble(single.clone(), json!({"overrides": {"nothing.a": 1}})), "has no module \"nothing\""),
-        (assemble(single.clone(), json!({"overrides": {"staking.params.max_validators": 0}})), "1"),
-=======
         (assemble(one.clone(), account("sei1nobody", &Value::Null)), "sei1nobody"),
-        (assemble(one.clone(), account(stranger, &end)), "vesting.endTime must be after the chain begins"),
+        (assemble(one.clone(), account(stranger, &end)), "vesting.endTime must be after the genesis time"),
         (assemble(one.clone(), json!({"overrides": {"nothing.a": 1}})), "has no module \"nothing\""),
         (assemble(one.clone(), json!({"overrides": {"staking.params.max_validators": 0}})), "1"),
->>>>>>> theirs
     ] {
         assert_fails(&sidecar, "assemble-and-upload-genesis", &params, expected).await?;
         assert!(!fixture.objects.join("test-1/genesis.json").exists(), "{params}");

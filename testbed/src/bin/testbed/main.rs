@@ -74,7 +74,7 @@ fn run(command: Command) -> Result<()> {
             }
         }
         Command::Image { file } => image::write(&file)?,
-        Command::Demo { quick, exit } => demo::run_demo(demo::Ways { quick, exit })?,
+        Command::Demo { quick, exit } => demo::run_demo(demo::Options { quick, exit })?,
         Command::Suites { concurrency } => suites::run_suites(concurrency.max(1))?,
         Command::Clean => {
             for number in site::sweep_abandoned()? {

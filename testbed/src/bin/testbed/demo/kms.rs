@@ -1,4 +1,4 @@
-//! A control plane that encrypts its Secrets by a plugin, which breaks and recovers.
+//! Health of the KMS plugin of the control plane, which fails and recovers.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,34 +12,34 @@ use testbed::process::Process;
 
 use super::narrator::Narrator;
 
-/// A reporter beside the API server, and the aggregator that turns reports into conditions. They end when dropped.
-pub(super) struct Watch<'a> {
+/// Reporter and aggregator of KMS health; stopped on drop.
+pub(super) struct KmsDemo<'a> {
     narrator: &'a Narrator,
     plane: &'a ControlPlane,
     health: Api<DynamicObject>,
     _processes: [Process; 2],
 }
 
-impl<'a> Watch<'a> {
+impl<'a> KmsDemo<'a> {
     pub(super) async fn start(
         narrator: &'a Narrator,
         plane: &'a ControlPlane,
         plugin: &KmsPlugin,
     ) -> Result<Self> {
-        narrator.chapter(
-            "Keys of the control plane",
-            "Every Secret of this cluster was encrypted by a KMS plugin. A reporter beside the API server asks the plugin as the API \
-             server does; the aggregator says in one condition whether somebody must act.",
+        narrator.section(
+            "KMS plugin health",
+            "A KMS plugin encrypts the Secrets of this cluster. A reporter next to the API server probes the plugin like the API \
+             server does; the aggregator reports the health of all plugins in one condition.",
         );
-        narrator.say("kubectl apply --server-side -f deploy/crds/outrigger.dev_kmshealths.yaml");
+        narrator.event("kubectl apply --server-side -f deploy/crds/outrigger.dev_kmshealths.yaml");
         kms_health::define(plane)?;
         let health = kms_health::objects(&plane.client().await?);
         kms_health::expect(&health, &["control-plane"]).await?;
         let aggregator = kms_health::aggregator(plane)?;
-        let folder = plugin.socket().parent().map(PathBuf::from).unwrap_or_default();
+        let socket_dir = plugin.socket().parent().map(PathBuf::from).unwrap_or_default();
         let reporter = kms_health::role(plane, "kms-reporter")?
             .flag("kms-sockets", format!("unix://{}", plugin.socket().display()))
-            .flag("socket-dir", folder)
+            .flag("socket-dir", socket_dir)
             .flag("node-name", "control-plane")
             .flag("interval", INTERVAL)
             .flag("read-timeout", "500ms")
@@ -48,25 +48,30 @@ impl<'a> Watch<'a> {
             .flag("target-name", NAME)
             .flag("publish", "kmshealth")
             .start(plane.site())?;
-        let watch = Self { narrator, plane, health, _processes: [aggregator, reporter] };
-        until_degraded(&watch.health, "False", "AsExpected").await?;
-        narrator.say("KMSPluginsDegraded is False: the plugin is well.");
-        Ok(watch)
+        let demo = Self { narrator, plane, health, _processes: [aggregator, reporter] };
+        until_degraded(&demo.health, "False", "AsExpected").await?;
+        narrator.event("KMSPluginsDegraded is False: the plugin is healthy");
+        Ok(demo)
     }
 
-    /// The plugin breaks and is mended.
-    pub(super) async fn break_and_mend(&self, plugin: &KmsPlugin) -> Result<()> {
-        self.narrator.say("The plugin says that it is sealed.");
+    /// Makes the plugin fail and recover.
+    pub(super) async fn fail_and_recover(&self, plugin: &KmsPlugin) -> Result<()> {
+        self.narrator.event("the plugin reports \"sealed\"");
         let begin = Instant::now();
         plugin.script(|script| script.healthz = b"sealed".to_vec());
-        let said = until_degraded(&self.health, "True", "PluginUnhealthy").await?;
-        self.narrator
-            .say(format!("KMSPluginsDegraded is True after {:.1} s: {said}", begin.elapsed().as_secs_f64()));
+        let message = until_degraded(&self.health, "True", "PluginUnhealthy").await?;
+        self.narrator.event(format!(
+            "KMSPluginsDegraded is True after {:.1} s: {message}",
+            begin.elapsed().as_secs_f64()
+        ));
         self.show()?;
         plugin.heal()?;
         let begin = Instant::now();
         until_degraded(&self.health, "False", "AsExpected").await?;
-        self.narrator.say(format!("Mended, and False again after {:.1} s.", begin.elapsed().as_secs_f64()));
+        self.narrator.event(format!(
+            "KMSPluginsDegraded is False again, {:.1} s after the plugin recovered",
+            begin.elapsed().as_secs_f64()
+        ));
         self.show()
     }
 

@@ -1,4 +1,4 @@
-//! `testbed demo`: the product on a real cluster on this machine, shown with kubectl.
+//! `testbed demo`: runs the product on a real local cluster and shows it with kubectl.
 
 mod kms;
 mod narrator;
@@ -20,30 +20,30 @@ use testbed::harness::wait;
 use testbed::process::signals;
 use testbed::{Error, Part, Result, Site};
 
-use self::kms::Watch;
+use self::kms::KmsDemo;
 use self::narrator::Narrator;
-use self::nodes::Nodes;
+use self::nodes::NodeDemo;
 
-/// The namespace and the name of the operator, as the manifests have them.
+/// Namespace and name of the Deployment of the operator.
 const OPERATOR: (&str, &str) = ("outrigger-system", "outrigger-operator");
 
-/// How long the operator may take to be ready; it takes some seconds.
+/// Timeout for the operator to become available; usually a few seconds.
 const READY_WITHIN: Duration = Duration::from_secs(180);
 
-/// How much is shown, and how it ends.
+/// Options of the demo.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ways {
-    /// Only until the operator is up.
+pub(crate) struct Options {
+    /// Stop after the operator is installed.
     pub(crate) quick: bool,
-    /// End when everything is shown.
+    /// Exit at the end.
     pub(crate) exit: bool,
 }
 
-/// Runs the demo; it ends by itself when asked to or when nobody is there to end it.
-pub(crate) fn run_demo(ways: Ways) -> Result<()> {
+/// Runs the demo. With `exit`, or without a terminal, it exits at the end; otherwise it waits for Ctrl-C.
+pub(crate) fn run_demo(options: Options) -> Result<()> {
     let waiting = Arc::new(AtomicBool::new(false));
     let is_waiting = waiting.clone();
-    // Ctrl-C is how the demo is meant to end, once everything is shown; before that it is an interruption.
+    // Ctrl-C is the regular end of the demo once it waits; before that it is an interruption.
     signals::remove_on_signal(
         move |signal| if is_waiting.load(Ordering::SeqCst) { 0 } else { 128 + signal },
     )?;
@@ -51,78 +51,80 @@ pub(crate) fn run_demo(ways: Ways) -> Result<()> {
         .enable_all()
         .build()
         .map_err(|source| Error::Io { what: "starting a runtime".into(), source })?;
-    // Not part of the story, and not of its times: built once per machine.
+    // Built once per machine, so not part of the measured times.
     Part::kubernetes()?;
     for part in [Part::Dns, Part::CertManager, Part::S3, Part::Seid] {
         part.ensure()?;
     }
     let narrator = Narrator::new();
-    runtime.block_on(show(&narrator, ways, &waiting))?;
-    narrator.say("Everything was stopped and removed.");
+    runtime.block_on(show(&narrator, options, &waiting))?;
+    narrator.event("cluster is stopped and removed");
     Ok(())
 }
 
-async fn show(narrator: &Narrator, ways: Ways, waiting: &AtomicBool) -> Result<()> {
+async fn show(narrator: &Narrator, options: Options, waiting: &AtomicBool) -> Result<()> {
     let site = Site::claim(logs::folder("demo", "cluster"))?;
-    let folder = site.dir().join("kmsplugin");
-    std::fs::create_dir_all(&folder)
-        .map_err(|source| Error::Io { what: format!("creating {}", folder.display()), source })?;
-    let plugin = KmsPlugin::start("kms-1", &folder)?;
+    let socket_dir = site.dir().join("kmsplugin");
+    std::fs::create_dir_all(&socket_dir)
+        .map_err(|source| Error::Io { what: format!("creating {}", socket_dir.display()), source })?;
+    let plugin = KmsPlugin::start("kms-1", &socket_dir)?;
     let platform = start(narrator, &site, &plugin).await?;
     install(narrator, &platform).await?;
-    if !ways.quick {
-        let nodes = Nodes::of(narrator, &platform).await?;
-        nodes.begin().await?;
+    if !options.quick {
+        let nodes = NodeDemo::new(narrator, &platform).await?;
+        nodes.create().await?;
         nodes.edit().await?;
-        nodes.break_and_mend().await?;
-        let watch = Watch::start(narrator, platform.plane(), &plugin).await?;
-        watch.break_and_mend(&plugin).await?;
+        nodes.fail_and_recover().await?;
+        let kms = KmsDemo::start(narrator, platform.plane(), &plugin).await?;
+        kms.fail_and_recover(&plugin).await?;
     }
     platform.check_alive()?;
-    narrator.say(format!("That was all, in {:.0} s.", narrator.took().as_secs_f64()));
-    if ways.exit || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        narrator.say("Nobody is there to look around, or EXIT=1 was given: ending.");
+    narrator.event(format!("demo completed in {:.0} s", narrator.elapsed().as_secs_f64()));
+    if options.exit || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        narrator.event("exiting (--exit, or no terminal)");
     } else {
-        // Before the invitation: who reads it may press the keys at once.
+        // Set before the instructions are printed: the user may press Ctrl-C at once.
         waiting.store(true, Ordering::SeqCst);
-        invite(platform.plane(), &site)?;
-        // The signal's thread removes everything and ends the process.
+        print_instructions(platform.plane(), &site)?;
+        // The signal thread cleans up and exits the process.
         std::future::pending::<()>().await;
     }
     Ok(())
 }
 
 async fn start(narrator: &Narrator, site: &Arc<Site>, plugin: &KmsPlugin) -> Result<Platform> {
-    narrator.chapter(
-        "A cluster",
-        "etcd and kube-apiserver, which encrypts Secrets by a KMS plugin; then nodes with containerd and kubelet, DNS, cert-manager and \
-         an S3 server. All of it is real, and in networks of its own on this machine.",
+    narrator.section(
+        "Cluster",
+        "etcd and kube-apiserver with KMS encryption of Secrets, nodes with containerd and kubelet, DNS, cert-manager and S3. \
+         All components are real and run in separate networks on this machine.",
     );
     let plane =
         ControlPlane::on(site).controllers().scheduler().encrypted_by(plugin.provider()).start().await?;
-    narrator.say(format!(
-        "The control plane serves at {} ({:.1} s from start to ready).",
+    narrator.event(format!(
+        "control plane is ready at {} ({:.1} s)",
         plane.url(),
         plane.started_in().as_secs_f64()
     ));
-    let platform = Platform::of(plane).await?;
+    let platform = Platform::with_control_plane(plane).await?;
     for node in platform.cluster().nodes() {
-        narrator.say(format!("{} is ready ({:.1} s).", node.name(), node.started_in().as_secs_f64()));
+        narrator.event(format!("{} is Ready ({:.1} s)", node.name(), node.started_in().as_secs_f64()));
     }
     narrator.show(platform.plane(), &["get", "nodes"])?;
     Ok(platform)
 }
 
 async fn install(narrator: &Narrator, platform: &Platform) -> Result<()> {
-    narrator.chapter(
-        "The operator",
-        "Two of it, of which one leads, with no more rights than they use, in a namespace of the strictest standard for pods.",
+    narrator.section(
+        "Operator",
+        "Two replicas with leader election and least-privilege RBAC, in a namespace with the restricted Pod Security Standard.",
     );
-    narrator.say("kubectl apply --server-side -k examples/one-machine, and -k examples/nodes");
+    narrator.event(
+        "kubectl apply --server-side -k examples/one-machine; kubectl apply --server-side -k examples/nodes",
+    );
     platform.install()?;
     let (namespace, name) = OPERATOR;
     let deployments: Api<Deployment> = Api::namespaced(platform.plane().client().await?, namespace);
-    wait::until("both operators to be ready", READY_WITHIN, || async {
+    wait::until("both replicas of the operator to become available", READY_WITHIN, || async {
         let status = deployments.get(name).await?.status.unwrap_or_default();
         match status.available_replicas {
             Some(2) => Ok(()),
@@ -130,22 +132,22 @@ async fn install(narrator: &Narrator, platform: &Platform) -> Result<()> {
         }
     })
     .await?;
-    narrator.say("Both are ready.");
+    narrator.event("operator is available (2/2 replicas)");
     narrator.show(platform.plane(), &["get", "deployment,pods", "--namespace", namespace, "--output", "wide"])
 }
 
-/// Tells how to use the cluster from another terminal.
-fn invite(plane: &ControlPlane, site: &Site) -> Result<()> {
+/// Prints how to use the cluster from another terminal.
+fn print_instructions(plane: &ControlPlane, site: &Site) -> Result<()> {
     let kubeconfig = plane.admin().write_kubeconfig(site.dir())?;
     println!();
-    println!("Look around from another terminal:");
+    println!("Use the cluster from another terminal:");
     println!("  export KUBECONFIG={}", kubeconfig.display());
     println!("  alias kubectl={}", plane.kubernetes().program("kubectl").display());
     println!("  kubectl get pods -A -o wide");
     println!("  kubectl get seinodes -n {NAMESPACE} -w");
     println!("  kubectl describe seinode full-node -n {NAMESPACE}");
     println!("  kubectl logs -n {} deployment/{} -f", OPERATOR.0, OPERATOR.1);
-    println!("Logs of every process are in {}.", canonical(site.logs()));
+    println!("Logs of all processes: {}", canonical(site.logs()));
     println!("Press Ctrl-C to stop and remove everything.");
     Ok(())
 }

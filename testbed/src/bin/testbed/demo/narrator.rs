@@ -1,4 +1,4 @@
-//! Tells what happens, and shows it with kubectl.
+//! Output of the demo: sections, events, kubectl commands.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use testbed::Result;
 use testbed::cluster::control_plane::ControlPlane;
 use testbed::cluster::kubectl;
 
-/// Lines of one command that are shown; the rest is counted.
-const MOST_LINES: usize = 16;
+/// Maximum number of output lines per command.
+const MAX_LINES: usize = 16;
 
-/// Tells what happens, with the time since the start.
+/// Prints events with the time since the start.
 pub(super) struct Narrator {
     begin: Instant,
 }
@@ -19,43 +19,43 @@ impl Narrator {
         Self { begin: Instant::now() }
     }
 
-    /// A part of the story: what it shows, and why that matters.
-    pub(super) fn chapter(&self, title: &str, why: &str) {
-        println!("\n== {title}\n   {why}");
+    /// Starts a section.
+    pub(super) fn section(&self, title: &str, description: &str) {
+        println!("\n== {title}\n   {description}");
     }
 
-    /// Something that has happened.
-    pub(super) fn say(&self, what: impl AsRef<str>) {
-        println!("[{:5.1} s] {}", self.begin.elapsed().as_secs_f64(), what.as_ref());
+    /// Prints an event.
+    pub(super) fn event(&self, text: impl AsRef<str>) {
+        println!("[{:5.1} s] {}", self.begin.elapsed().as_secs_f64(), text.as_ref());
     }
 
-    /// Shows a kubectl command and what it prints.
+    /// Prints and runs a kubectl command, with its output.
     pub(super) fn show(&self, plane: &ControlPlane, args: &[&str]) -> Result<()> {
-        println!("          $ {}", line(args));
-        let said = kubectl::run(plane, args, None)?;
-        let lines: Vec<&str> = said.lines().collect();
-        for line in lines.iter().take(MOST_LINES) {
+        println!("          $ {}", command_line(args));
+        let output = kubectl::run(plane, args, None)?;
+        let lines: Vec<&str> = output.lines().collect();
+        for line in lines.iter().take(MAX_LINES) {
             println!("          {line}");
         }
-        if lines.len() > MOST_LINES {
-            println!("          ... and {} more lines", lines.len() - MOST_LINES);
+        if lines.len() > MAX_LINES {
+            println!("          ... and {} more lines", lines.len() - MAX_LINES);
         }
         Ok(())
     }
 
-    /// Shows a kubectl command that changes something, and runs it; what it prints is of no interest.
-    pub(super) fn act(&self, plane: &ControlPlane, args: &[&str]) -> Result<()> {
-        println!("          $ {}", line(args));
+    /// Prints and runs a kubectl command, without its output.
+    pub(super) fn run(&self, plane: &ControlPlane, args: &[&str]) -> Result<()> {
+        println!("          $ {}", command_line(args));
         kubectl::run(plane, args, None).map(drop)
     }
 
-    pub(super) fn took(&self) -> Duration {
+    pub(super) fn elapsed(&self) -> Duration {
         self.begin.elapsed()
     }
 }
 
-/// A command as it is typed.
-fn line(args: &[&str]) -> String {
+/// Returns the command line with shell quotes.
+fn command_line(args: &[&str]) -> String {
     let quoted = |arg: &&str| {
         if arg.contains(['{', ' ', '"']) { format!("'{arg}'") } else { (*arg).to_owned() }
     };

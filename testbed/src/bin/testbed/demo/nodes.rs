@@ -1,4 +1,4 @@
-//! A validator and a node that follows it, with real seid: applied, edited while it runs, broken and mended.
+//! A validator and a full node with real seid: created, edited, failed and recovered.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -12,56 +12,58 @@ use testbed::{Error, Result};
 
 use super::narrator::Narrator;
 
-/// An image that is nowhere.
-const MISSING: &str = "outrigger.dev/testbed-seid:no-such-tag";
+/// An image that does not exist.
+const MISSING_IMAGE: &str = "outrigger.dev/testbed-seid:no-such-tag";
 
-/// The nodes of the demo.
-pub(super) struct Nodes<'a> {
+/// SeiNodes of the demo.
+pub(super) struct NodeDemo<'a> {
     narrator: &'a Narrator,
     nodes: SeiNodes<'a>,
 }
 
-impl<'a> Nodes<'a> {
-    pub(super) async fn of(narrator: &'a Narrator, platform: &'a Platform) -> Result<Self> {
+impl<'a> NodeDemo<'a> {
+    pub(super) async fn new(narrator: &'a Narrator, platform: &'a Platform) -> Result<Self> {
         Ok(Self { narrator, nodes: SeiNodes::on(platform).await? })
     }
 
-    /// Both from `kubectl apply` to blocks.
-    pub(super) async fn begin(&self) -> Result<()> {
-        self.narrator.chapter(
-            "A chain of one validator, and a node that follows it",
-            "Its keys are in Secrets, its genesis in the bucket. The operator writes down a plan before it does anything: what a \
-             node waits for is always in its status.",
+    /// Creates both nodes and waits until they have blocks.
+    pub(super) async fn create(&self) -> Result<()> {
+        self.narrator.section(
+            "SeiNodes: a validator and a full node",
+            "Keys are in Secrets, the genesis is in S3. The operator stores a plan in the status before it acts, so the status \
+             always shows what a node waits for.",
         );
-        for (file, node) in [("validator/validator.yaml", VALIDATOR), ("full-node/full-node.yaml", FULL_NODE)]
-        {
+        for (file, node, activity) in [
+            ("validator/validator.yaml", VALIDATOR, "produces blocks"),
+            ("full-node/full-node.yaml", FULL_NODE, "follows the chain"),
+        ] {
             let begin = Instant::now();
-            self.narrator.say(format!("kubectl apply --server-side -f examples/{file}"));
+            self.narrator.event(format!("kubectl apply --server-side -f examples/{file}"));
             self.nodes.platform().apply_file(file)?;
-            self.until_running(node).await?;
+            self.wait_until_running(node).await?;
             self.nodes.height(node, 2).await?;
-            self.narrator.say(format!(
-                "{node} is Running and has blocks, {:.1} s after it was applied.",
+            self.narrator.event(format!(
+                "{node} is Running and {activity}, {:.1} s after kubectl apply",
                 begin.elapsed().as_secs_f64()
             ));
         }
         self.narrator.show(self.nodes.plane(), &["get", "seinodes", "--namespace", NAMESPACE])?;
         self.show_heights().await?;
-        let most = self.nodes.height(VALIDATOR, 1).await? + 3;
+        let target = self.nodes.height(VALIDATOR, 1).await? + 3;
         for node in [VALIDATOR, FULL_NODE] {
-            self.nodes.height(node, most).await?;
+            self.nodes.height(node, target).await?;
         }
         self.show_heights().await
     }
 
-    /// An edit of two things at once, while the chain goes on.
+    /// Edits image and TLS of the running full node together.
     pub(super) async fn edit(&self) -> Result<()> {
-        self.narrator.chapter(
-            "An image and TLS, edited together on the running node",
-            "One edit is one plan and one pod, whatever was edited together; the chain goes on meanwhile.",
+        self.narrator.section(
+            "Edit of image and TLS on the running full node",
+            "The operator rolls out all changes of an edit with one plan and one pod cycle, while the chain produces blocks.",
         );
         let plane = self.nodes.plane();
-        self.narrator.say("An issuer of cert-manager for certificates of sidecars: examples/tls/issuer.yaml");
+        self.narrator.event("kubectl apply --server-side -f examples/tls/issuer.yaml");
         self.nodes.platform().apply_file("tls/issuer.yaml")?;
         let (before, pod, begin) =
             (self.nodes.height(VALIDATOR, 1).await?, self.nodes.pod(FULL_NODE).await?, Instant::now());
@@ -69,15 +71,15 @@ impl<'a> Nodes<'a> {
             r#"{{"spec":{{"image":"{SEID_AGAIN}","sidecar":{{"tls":{{"issuerName":"sidecars","issuerKind":"Issuer"}}}}}}}}"#
         );
         self.patch(&patch)?;
-        self.until_running(FULL_NODE).await?;
+        self.wait_until_running(FULL_NODE).await?;
         let cycles = self.nodes.pod_deletions(FULL_NODE)?;
         let now = self.nodes.pod(FULL_NODE).await?;
         if now.uid() == pod.uid() {
-            return Err(Error::Refused("the pod is the one of before".into()));
+            return Err(Error::Refused("the pod was not replaced".into()));
         }
         let after = self.nodes.height(VALIDATOR, before + 1).await?;
-        self.narrator.say(format!(
-            "Done after {:.1} s with {} pod cycle (counted in the API server's log). The validator went from block {before} to {after}.",
+        self.narrator.event(format!(
+            "full-node is Running with the new spec after {:.1} s, with {} pod cycle (from the audit log); validator advanced from block {before} to {after}",
             begin.elapsed().as_secs_f64(),
             cycles,
         ));
@@ -86,33 +88,38 @@ impl<'a> Nodes<'a> {
             .show(plane, &["get", "seinode", FULL_NODE, "--namespace", NAMESPACE, "--output", output])
     }
 
-    /// An image that is nowhere, and the edit that mends it.
-    pub(super) async fn break_and_mend(&self) -> Result<()> {
-        self.narrator.chapter(
-            "An image that cannot be pulled",
-            "The status says so from what the pod says, within a minute; the next edit is taken up at once.",
+    /// Sets an image that does not exist, and fixes it.
+    pub(super) async fn fail_and_recover(&self) -> Result<()> {
+        self.narrator.section(
+            "Image that cannot be pulled",
+            "The status reports the failure of the pod within a minute; the operator reconciles the next edit immediately.",
         );
         let begin = Instant::now();
-        self.patch(&format!(r#"{{"spec":{{"image":"{MISSING}"}}}}"#))?;
-        let said = |status: &SeiNodeStatus| {
-            let said = status.waiting_for.as_ref().and_then(|waiting| waiting.message.clone());
-            said.filter(|said| said.contains(MISSING) && said.contains("Image"))
+        self.patch(&format!(r#"{{"spec":{{"image":"{MISSING_IMAGE}"}}}}"#))?;
+        let pull_failure = |status: &SeiNodeStatus| {
+            let message = status.waiting_for.as_ref().and_then(|waiting| waiting.message.clone());
+            message.filter(|message| message.contains(MISSING_IMAGE) && message.contains("Image"))
         };
-        let node =
-            self.nodes.until(FULL_NODE, "its image is named", |_, status| said(status).is_some()).await?;
-        let named = node.status.as_ref().and_then(said).unwrap_or_default();
-        self.narrator.say(format!("Named after {:.1} s: {named}", begin.elapsed().as_secs_f64()));
+        let node = self
+            .nodes
+            .until(FULL_NODE, "status to report the image", |_, status| pull_failure(status).is_some())
+            .await?;
+        let message = node.status.as_ref().and_then(pull_failure).unwrap_or_default();
+        self.narrator.event(format!(
+            "status reports the failure after {:.1} s: {message}",
+            begin.elapsed().as_secs_f64()
+        ));
         let output = "jsonpath={.status.waitingFor.message}{\"\\n\"}";
         let plane = self.nodes.plane();
         self.narrator
             .show(plane, &["get", "seinode", FULL_NODE, "--namespace", NAMESPACE, "--output", output])?;
         let begin = Instant::now();
         self.patch(&format!(r#"{{"spec":{{"image":"{SEID}"}}}}"#))?;
-        self.until_running(FULL_NODE).await?;
+        self.wait_until_running(FULL_NODE).await?;
         let height = self.nodes.height(VALIDATOR, 1).await?;
         self.nodes.height(FULL_NODE, height).await?;
-        self.narrator.say(format!(
-            "Mended after {:.1} s; it follows at block {height}.",
+        self.narrator.event(format!(
+            "full-node is Running again {:.1} s after the fix, at block {height}",
             begin.elapsed().as_secs_f64()
         ));
         Ok(())
@@ -121,35 +128,35 @@ impl<'a> Nodes<'a> {
     fn patch(&self, patch: &str) -> Result<()> {
         let args =
             ["patch", "seinode", FULL_NODE, "--namespace", NAMESPACE, "--type=merge", "--patch", patch];
-        self.narrator.act(self.nodes.plane(), &args)
+        self.narrator.run(self.nodes.plane(), &args)
     }
 
     async fn show_heights(&self) -> Result<()> {
         for node in [VALIDATOR, FULL_NODE] {
             let rpc = self.nodes.rpc(node).await?;
             let height = rpc.height().await?;
-            self.narrator.say(format!("{node}: block {height}, {}", rpc.block(height).await?));
+            self.narrator.event(format!("{node}: block {height}, {}", rpc.block(height).await?));
         }
         Ok(())
     }
 
-    /// Waits until a node runs as its newest spec says, and tells what it waits for meanwhile.
-    async fn until_running(&self, name: &str) -> Result<()> {
-        let told = RefCell::new(String::new());
-        let runs = |node: &SeiNode, status: &SeiNodeStatus| {
+    /// Waits until a node runs with its latest spec and prints what it waits for.
+    async fn wait_until_running(&self, name: &str) -> Result<()> {
+        let printed = RefCell::new(String::new());
+        let is_running = |node: &SeiNode, status: &SeiNodeStatus| {
             if is_ready(node, status) {
                 return true;
             }
-            let mut now = status.plan_step.clone().unwrap_or_default();
+            let mut progress = status.plan_step.clone().unwrap_or_default();
             if let Some(waiting) = &status.waiting_for {
-                now = format!("{now}, waiting for {}", waiting.target);
+                progress = format!("{progress}, waiting for {}", waiting.target);
             }
-            if !now.is_empty() && now != *told.borrow() {
-                self.narrator.say(format!("  {name}: {now}"));
-                told.replace(now);
+            if !progress.is_empty() && progress != *printed.borrow() {
+                self.narrator.event(format!("  {name}: {progress}"));
+                printed.replace(progress);
             }
             false
         };
-        self.nodes.until(name, "it runs", runs).await.map(drop)
+        self.nodes.until(name, "node to run", is_running).await.map(drop)
     }
 }
