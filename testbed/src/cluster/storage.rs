@@ -17,7 +17,7 @@ pub const CLASS: &str = "local";
 const CAPACITY: &str = "10Gi";
 
 /// Creates the storage class and `each` volumes on every node.
-pub async fn provide(plane: &ControlPlane, nodes: &[Node], each: usize) -> Result<()> {
+pub async fn create_volumes(plane: &ControlPlane, nodes: &[Node], each: usize) -> Result<()> {
     let client = plane.client().await?;
     let params = PatchParams::apply("testbed");
     let class = json!({

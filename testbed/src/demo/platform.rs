@@ -107,7 +107,7 @@ impl Platform {
             Node::on(&plane).image(ours).start(),
             futures_util::future::try_join_all(pool),
         )?;
-        storage::provide(&plane, &pool, VOLUMES_PER_NODE).await?;
+        storage::create_volumes(&plane, &pool, VOLUMES_PER_NODE).await?;
         for bucket in [GENESIS_BUCKET, SNAPSHOT_BUCKET] {
             s3.bucket(bucket)?;
         }

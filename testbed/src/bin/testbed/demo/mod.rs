@@ -118,9 +118,8 @@ async fn install(narrator: &Narrator, platform: &Platform) -> Result<()> {
         "Operator",
         "Two replicas with leader election and least-privilege RBAC, in a namespace with the restricted Pod Security Standard.",
     );
-    narrator.event(
-        "kubectl apply --server-side -k examples/one-machine; kubectl apply --server-side -k examples/nodes",
-    );
+    narrator.event("kubectl apply --server-side -k examples/one-machine");
+    narrator.event("kubectl apply --server-side -k examples/nodes");
     platform.install()?;
     let (namespace, name) = OPERATOR;
     let deployments: Api<Deployment> = Api::namespaced(platform.plane().client().await?, namespace);
