@@ -1,8 +1,8 @@
-//! The admin server: is the process alive, is it ready, what does it do, what does it cost.
+//! The admin server: liveness, readiness, metrics, debug state and log level.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::extract::State;
@@ -15,15 +15,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use crate::progress::Progress;
+use crate::sync::lock;
 use crate::telemetry::LogLevel;
 
-/// What OpenMetrics calls its text form.
+/// The content type of OpenMetrics text.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-type Condition = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
-type Source = Box<dyn Fn() -> Value + Send + Sync>;
+const FIXED_LOG_LEVEL: &str = "the log level of this process cannot be changed\n";
 
-/// The admin server that is about to serve.
+type ReadinessCheck = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+type StateSource = Box<dyn Fn() -> Value + Send + Sync>;
+
+/// The admin server before it listens. Checks and state can also be added while it serves.
 #[derive(Clone)]
 pub struct Admin {
     inner: Arc<Inner>,
@@ -32,124 +35,126 @@ pub struct Admin {
 struct Inner {
     metrics: Metrics,
     log_level: Option<LogLevel>,
-    progress: Mutex<Vec<Progress>>,
-    ready: Mutex<BTreeMap<String, Condition>>,
-    state: Mutex<BTreeMap<String, Source>>,
+    liveness: Mutex<Vec<Progress>>,
+    readiness: Mutex<BTreeMap<String, ReadinessCheck>>,
+    state: Mutex<BTreeMap<String, StateSource>>,
 }
 
 impl Admin {
-    /// A server of these metrics. Without a log level to change, `PUT /log-level` is refused.
+    /// Creates a server that exposes `metrics`. Without a `log_level`, `PUT /log-level` answers 501.
     #[must_use]
     pub fn new(metrics: &Metrics, log_level: Option<LogLevel>) -> Self {
         let inner = Inner {
             metrics: metrics.clone(),
             log_level,
-            progress: Mutex::default(),
-            ready: Mutex::default(),
+            liveness: Mutex::default(),
+            readiness: Mutex::default(),
             state: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
 
-    /// The process is alive only as long as this goes on.
+    /// Makes `/livez` fail when `progress` has been failing for too long.
     pub fn lives_by(&self, progress: Progress) {
-        lock(&self.inner.progress).push(progress);
+        lock(&self.inner.liveness).push(progress);
     }
 
-    /// The process is ready only while this holds; the error says what is missing.
+    /// Makes `/readyz` fail while `check` returns an error, which says what is missing.
     pub fn ready_when(
         &self,
         name: impl Into<String>,
-        condition: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) {
-        lock(&self.inner.ready).insert(name.into(), Box::new(condition));
+        lock(&self.inner.readiness).insert(name.into(), Box::new(check));
     }
 
-    /// Something for `/debug/state.json`. Never a secret.
+    /// Adds a field to `/debug/state.json`, evaluated per request. It must not contain secrets.
     pub fn shows(&self, name: impl Into<String>, source: impl Fn() -> Value + Send + Sync + 'static) {
         lock(&self.inner.state).insert(name.into(), Box::new(source));
     }
 
-    /// Listens, so that an address that is taken is told at the start and not later.
-    pub async fn bind(self, address: SocketAddr) -> std::io::Result<Bound> {
+    /// Binds the listener. Separate from serving, so that an address in use fails start-up.
+    pub async fn bind(self, address: SocketAddr) -> std::io::Result<BoundAdmin> {
         let listener = TcpListener::bind(address).await?;
-        Ok(Bound { address: listener.local_addr()?, listener, admin: self })
+        Ok(BoundAdmin { address: listener.local_addr()?, listener, admin: self })
     }
 
-    fn deaths(&self) -> Vec<String> {
-        lock(&self.inner.progress).iter().filter_map(Progress::death).collect()
+    /// Returns the liveness checks that fail, with their reasons.
+    pub(crate) fn liveness_failures(&self) -> Vec<String> {
+        lock(&self.inner.liveness).iter().filter_map(Progress::expired).collect()
     }
 
-    fn missing(&self) -> Vec<String> {
-        let ready = lock(&self.inner.ready);
-        let missing =
-            ready.iter().filter_map(|(name, condition)| Some(format!("{name}: {}", condition().err()?)));
-        missing.collect()
+    /// Returns the readiness checks that fail, with their reasons.
+    pub(crate) fn readiness_failures(&self) -> Vec<String> {
+        let checks = lock(&self.inner.readiness);
+        checks.iter().filter_map(|(name, check)| Some(format!("{name}: {}", check().err()?))).collect()
     }
 
-    fn state(&self) -> Value {
-        let progress: BTreeMap<String, Value> = lock(&self.inner.progress)
+    /// Returns the content of `/debug/state.json`.
+    pub(crate) fn state(&self) -> Value {
+        let progress: BTreeMap<String, Value> = lock(&self.inner.liveness)
             .iter()
             .map(|progress| {
-                let trouble =
-                    progress.trouble().map(|(since, why)| json!({ "seconds": since.as_secs(), "why": why }));
-                (progress.name().to_owned(), json!({ "trouble": trouble }))
+                let failure = progress
+                    .current_failure()
+                    .map(|(since, why)| json!({ "seconds": since.as_secs(), "why": why }));
+                (progress.name().to_owned(), json!({ "trouble": failure }))
             })
             .collect();
         let mut state: serde_json::Map<String, Value> =
             lock(&self.inner.state).iter().map(|(name, source)| (name.clone(), source())).collect();
         state.insert("progress".into(), json!(progress));
-        state.insert("notReady".into(), json!(self.missing()));
+        state.insert("notReady".into(), json!(self.readiness_failures()));
         Value::Object(state)
     }
 }
 
-/// The admin server, listening.
-pub struct Bound {
+/// An admin server with a bound listener.
+pub struct BoundAdmin {
     address: SocketAddr,
     listener: TcpListener,
     admin: Admin,
 }
 
-impl Bound {
-    /// Where it listens.
+impl BoundAdmin {
+    /// Returns the address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `stop`.
+    /// Serves until `stop` is cancelled, then finishes open requests.
     pub async fn serve(self, stop: CancellationToken) {
         let routes = Router::new()
-            // The second names are those that manifests for Go controllers probe.
             .route("/livez", get(livez))
+            // The path that manifests of Go controllers probe.
             .route("/healthz", get(livez))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
             .route("/debug/state.json", get(state))
-            .route("/log-level", put(log_level).get(current_log_level))
+            .route("/log-level", put(set_log_level).get(log_level))
             .with_state(self.admin);
         let serving =
             axum::serve(self.listener, routes).with_graceful_shutdown(async move { stop.cancelled().await });
         if let Err(error) = serving.await {
-            tracing::error!(%error, "the admin server ended");
+            tracing::error!(%error, "admin server failed");
         }
     }
 }
 
 async fn livez(State(admin): State<Admin>) -> Response {
-    verdict(&admin.deaths())
+    probe_response(&admin.liveness_failures())
 }
 
 async fn readyz(State(admin): State<Admin>) -> Response {
-    verdict(&admin.missing())
+    probe_response(&admin.readiness_failures())
 }
 
-fn verdict(against: &[String]) -> Response {
-    if against.is_empty() {
+fn probe_response(failures: &[String]) -> Response {
+    if failures.is_empty() {
         return (StatusCode::OK, "ok\n").into_response();
     }
-    (StatusCode::SERVICE_UNAVAILABLE, against.join("\n") + "\n").into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, failures.join("\n") + "\n").into_response()
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
@@ -160,26 +165,19 @@ async fn state(State(admin): State<Admin>) -> Response {
     axum::Json(admin.state()).into_response()
 }
 
-async fn current_log_level(State(admin): State<Admin>) -> Response {
+async fn log_level(State(admin): State<Admin>) -> Response {
     match &admin.inner.log_level {
         Some(level) => (StatusCode::OK, level.current() + "\n").into_response(),
-        None => {
-            (StatusCode::NOT_IMPLEMENTED, "the log level of this process cannot be changed\n").into_response()
-        }
+        None => (StatusCode::NOT_IMPLEMENTED, FIXED_LOG_LEVEL).into_response(),
     }
 }
 
-async fn log_level(State(admin): State<Admin>, wanted: String) -> Response {
+async fn set_log_level(State(admin): State<Admin>, directives: String) -> Response {
     let Some(level) = &admin.inner.log_level else {
-        return (StatusCode::NOT_IMPLEMENTED, "the log level of this process cannot be changed\n")
-            .into_response();
+        return (StatusCode::NOT_IMPLEMENTED, FIXED_LOG_LEVEL).into_response();
     };
-    match level.set(wanted.trim()) {
+    match level.set(directives.trim()) {
         Ok(()) => (StatusCode::OK, "ok\n").into_response(),
-        Err(why) => (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Events: what people are told beside the status. They are sent after the status was stored, by a task of their own, and
-//! are lost rather than waited for: a pass must not stand still because somebody wants to tell about it.
+//! Kubernetes events. They are queued after the status was written and sent by a separate task. A full queue drops events: they
+//! must never block a reconcile.
 
 use std::future::Future;
 use std::time::Duration;
@@ -20,35 +20,33 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::Metrics;
 use crate::queue::Backoff;
 
-/// How many events wait at most: what a fleet of some thousand nodes has to tell when it begins, each of them 2 KB.
-const MOST_WAITING: usize = 4096;
+/// Queue capacity: what a fleet of a few thousand nodes emits on start-up, at 2 KB each.
+const QUEUE_CAPACITY: usize = 4096;
 
-/// How many are sent at once. They wait for their turn among all that is asked of the API server: fewer would fall behind what a
-/// fleet that begins has to tell.
-const AT_ONCE: usize = 16;
+/// Concurrent sends. Events share the client's concurrency limit with all other requests; with fewer senders the queue overflows
+/// when a large fleet starts.
+const MAX_CONCURRENT_SENDS: usize = 16;
 
-/// How long one of them may take, with the wait for its turn, and how often it is tried.
-const SEND_WITHIN: Duration = Duration::from_secs(20);
-const TRIES: u32 = 3;
+/// Timeout of one attempt, including the wait for the client's concurrency limit.
+const SEND_TIMEOUT: Duration = Duration::from_secs(20);
+const MAX_ATTEMPTS: u32 = 3;
+const RETRY_BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(2) };
 
-/// The waits between tries.
-const BETWEEN_TRIES: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(2) };
+/// How long a shutdown waits for queued events.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long is spent at the end on what still waits.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Limits of the API server, in bytes.
+const MAX_NOTE_LEN: usize = 1024;
+const MAX_NAME_LEN: usize = 128;
 
-/// The API server takes no longer ones, in bytes.
-const MOST_TEXT: usize = 1024;
-const MOST_NAME: usize = 128;
-
-/// What became of an event, as metrics name it.
+/// Values of the metric label `outcome`.
 pub(crate) const SENT: &str = "sent";
 pub(crate) const DROPPED: &str = "dropped";
 
-/// Where events about objects of the whole cluster are kept.
-const OF_THE_CLUSTER: &str = "default";
+/// The namespace of events about cluster-scoped objects.
+const CLUSTER_EVENT_NAMESPACE: &str = "default";
 
-/// Where events are handed in. Clones share the queue.
+/// Queues events for sending. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct Events {
     queue: mpsc::Sender<Event>,
@@ -57,55 +55,57 @@ pub struct Events {
     metrics: Metrics,
 }
 
-/// The task that sends events.
-pub struct Messenger {
+/// The task that sends queued events.
+pub struct EventSender {
     queue: mpsc::Receiver<Event>,
     client: Client,
     metrics: Metrics,
 }
 
 impl Events {
-    /// A queue of events, and the task that sends them. `controller` is who tells them, `instance` the identity of this process.
+    /// Creates a queue of events and the task that sends them. `controller` is the reporting controller, `instance` the identity
+    /// of this process.
     #[must_use]
     pub fn new(
         client: Client,
         controller: &'static str,
         instance: &str,
         metrics: &Metrics,
-    ) -> (Self, Messenger) {
-        let (queue, waiting) = mpsc::channel(MOST_WAITING);
-        let events = Self { queue, controller, instance: cut(instance, MOST_NAME), metrics: metrics.clone() };
-        (events, Messenger { queue: waiting, client, metrics: metrics.clone() })
+    ) -> (Self, EventSender) {
+        let (queue, receiver) = mpsc::channel(QUEUE_CAPACITY);
+        let instance = truncate(instance, MAX_NAME_LEN);
+        let events = Self { queue, controller, instance, metrics: metrics.clone() };
+        (events, EventSender { queue: receiver, client, metrics: metrics.clone() })
     }
 
-    /// Hands in what is worth an event about an object. It never waits: what finds no room is dropped, and counted.
-    pub fn send<K: Resource<DynamicType = ()>>(&self, object: &K, notes: &[Note]) {
-        for note in notes {
-            if self.queue.try_send(self.event(object, note, Timestamp::now())).is_err() {
+    /// Queues events about `object`. Never blocks: events that exceed the capacity are dropped and counted.
+    pub fn send<K: Resource<DynamicType = ()>>(&self, object: &K, events: &[Note]) {
+        for event in events {
+            if self.queue.try_send(self.build(object, event, Timestamp::now())).is_err() {
                 self.metrics.count_event(DROPPED);
-                tracing::debug!(reason = %note.reason, "an event was dropped: too many wait");
+                tracing::debug!(reason = %event.reason, "event dropped: queue full");
             }
         }
     }
 
-    fn event<K: Resource<DynamicType = ()>>(&self, object: &K, note: &Note, now: Timestamp) -> Event {
+    fn build<K: Resource<DynamicType = ()>>(&self, object: &K, event: &Note, now: Timestamp) -> Event {
         let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
-        let unique = format!("{uid}/{}/{}/{}", note.reason, note.message, now.as_nanosecond());
-        let unique: String =
+        let unique = format!("{uid}/{}/{}/{}", event.reason, event.message, now.as_nanosecond());
+        let suffix: String =
             Sha256::digest(unique.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         Event {
             metadata: ObjectMeta {
-                name: Some(format!("{name}.{unique}")),
-                namespace: object.namespace().or_else(|| Some(OF_THE_CLUSTER.into())),
+                name: Some(format!("{name}.{suffix}")),
+                namespace: object.namespace().or_else(|| Some(CLUSTER_EVENT_NAMESPACE.into())),
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(now)),
             reporting_controller: Some(self.controller.into()),
             reporting_instance: Some(self.instance.clone()),
-            action: Some(note.action.into()),
-            reason: Some(cut(&note.reason, MOST_NAME)),
-            note: Some(cut(&note.message, MOST_TEXT)),
-            type_: Some(note.tone.as_str().into()),
+            action: Some(event.action.into()),
+            reason: Some(truncate(&event.reason, MAX_NAME_LEN)),
+            note: Some(truncate(&event.message, MAX_NOTE_LEN)),
+            type_: Some(event.tone.as_str().into()),
             regarding: Some(ObjectReference {
                 api_version: Some(K::api_version(&()).into_owned()),
                 kind: Some(K::kind(&()).into_owned()),
@@ -120,81 +120,80 @@ impl Events {
     }
 }
 
-impl Messenger {
-    /// Sends events until `stop`, and then for a moment what still waits.
+impl EventSender {
+    /// Sends events until `stop` is cancelled, then flushes the queue within a short timeout.
     pub async fn run(self, stop: CancellationToken) {
         let Self { mut queue, client, metrics } = self;
         let sender = Sender { client, metrics };
         let mut stopped = Box::pin(stop.clone().cancelled_owned());
-        let waiting = stream::poll_fn(move |cx| {
+        let queued = stream::poll_fn(move |cx| {
             if !queue.is_closed() && stopped.as_mut().poll(cx).is_ready() {
                 queue.close();
             }
             queue.poll_recv(cx)
         });
-        let all_sent = waiting.for_each_concurrent(AT_ONCE, |event| sender.send(event));
-        let too_late = async {
+        let all_sent = queued.for_each_concurrent(MAX_CONCURRENT_SENDS, |event| sender.send(event));
+        let flush_timeout = async {
             stop.cancelled().await;
-            tokio::time::sleep(LAST_WORDS).await;
+            tokio::time::sleep(FLUSH_TIMEOUT).await;
         };
         tokio::select! {
             () = all_sent => {}
-            // What is not told by then is told by the status.
-            () = too_late => {}
+            // The rest is lost; the status has the same information.
+            () = flush_timeout => {}
         }
-        // Also when nobody was left who could hand one in.
+        // The queue also ends when every `Events` is dropped, but a task must not exit before it is stopped.
         stop.cancelled().await;
     }
 }
 
-/// Sends one event after the other.
+/// Sends single events with retries.
 struct Sender {
     client: Client,
     metrics: Metrics,
 }
 
 impl Sender {
-    /// Sends one. Its name is chosen before: an answer that was lost shows as a conflict with itself, and nothing is told
-    /// twice.
+    /// Sends one event. Its name is fixed, so if a response was lost, the retry conflicts and creates no duplicate.
     async fn send(&self, event: Event) {
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-        let mut why = String::new();
-        for attempt in 1..=TRIES {
+        let mut last_error = String::new();
+        for attempt in 1..=MAX_ATTEMPTS {
             let parameters = PostParams::default();
-            let sent = timeout(SEND_WITHIN, api.create(&parameters, &event)).await;
+            let sent = timeout(SEND_TIMEOUT, api.create(&parameters, &event)).await;
             match sent {
                 Ok(Ok(_)) => return self.metrics.count_event(SENT),
                 Ok(Err(kube::Error::Api(status))) if status.code == 409 => {
                     return self.metrics.count_event(SENT);
                 }
-                // The same would be refused again.
+                // Permanent: a retry would be rejected again.
                 Ok(Err(kube::Error::Api(status)))
                     if (400..500).contains(&status.code) && status.code != 429 =>
                 {
-                    why = status.message.clone();
+                    last_error = status.message.clone();
                     break;
                 }
-                Ok(Err(error)) => why = error.to_string(),
-                Err(_) => why = "no answer in time".into(),
+                Ok(Err(error)) => last_error = error.to_string(),
+                Err(_) => last_error = "timed out".into(),
             }
-            if attempt < TRIES {
-                tokio::time::sleep(BETWEEN_TRIES.after(attempt, fastrand::f64())).await;
+            if attempt < MAX_ATTEMPTS {
+                tokio::time::sleep(RETRY_BACKOFF.delay(attempt, fastrand::f64())).await;
             }
         }
         self.metrics.count_event(DROPPED);
         let reason = event.reason.as_deref().unwrap_or_default();
-        tracing::debug!(reason, why, "an event could not be sent");
+        tracing::debug!(reason, error = last_error, "failed to send event");
     }
 }
 
-/// As much of a text as fits.
-fn cut(text: &str, most: usize) -> String {
-    if text.len() <= most {
+/// Truncates to `max` bytes at a character boundary, with an ellipsis.
+fn truncate(text: &str, max: usize) -> String {
+    if text.len() <= max {
         return text.to_owned();
     }
-    const CUT: &str = "...";
-    format!("{}{CUT}", &text[..text.floor_char_boundary(most - CUT.len())])
+    const ELLIPSIS: &str = "...";
+    format!("{}{ELLIPSIS}", &text[..text.floor_char_boundary(max - ELLIPSIS.len())])
 }
 
 #[cfg(test)]
@@ -204,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    fn note(message: &str) -> Note {
+    fn warning(message: &str) -> Note {
         Note { tone: Tone::Warning, reason: "NodeFailed".into(), action: "Plan", message: message.to_owned() }
     }
 
@@ -218,46 +217,47 @@ mod tests {
         Pod { metadata, ..Pod::default() }
     }
 
-    fn events(metrics: &Metrics) -> (Events, Messenger) {
+    fn events(metrics: &Metrics) -> (Events, EventSender) {
         let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
         Events::new(Client::try_from(config).unwrap(), "controller", "i", metrics)
     }
 
     #[tokio::test]
-    async fn a_text_of_any_length_fits_what_the_api_server_takes() {
-        let (events, _messenger) = events(&Metrics::new());
-        let event = events.event(&pod(), &note(&"ä".repeat(5000)), Timestamp::UNIX_EPOCH);
+    async fn long_message_is_truncated_to_the_api_limit() {
+        let (events, _sender) = events(&Metrics::new());
+        let event = events.build(&pod(), &warning(&"ä".repeat(5000)), Timestamp::UNIX_EPOCH);
         let text = event.note.unwrap();
-        assert!(text.len() <= MOST_TEXT && text.ends_with("ä..."), "{} bytes", text.len());
+        assert!(text.len() <= MAX_NOTE_LEN && text.ends_with("ä..."), "{} bytes", text.len());
     }
 
     #[tokio::test]
-    async fn two_events_about_the_same_have_two_names_and_one_event_has_one() {
-        let (events, _messenger) = events(&Metrics::new());
-        let name = |at| events.event(&pod(), &note("x"), Timestamp::from_second(at).unwrap()).metadata.name;
+    async fn event_name_is_stable_and_unique_by_time() {
+        let (events, _sender) = events(&Metrics::new());
+        let name =
+            |at| events.build(&pod(), &warning("x"), Timestamp::from_second(at).unwrap()).metadata.name;
         assert_eq!(name(1), name(1));
         assert_ne!(name(1), name(2));
     }
 
     #[tokio::test]
-    async fn an_object_of_the_cluster_has_its_events_where_all_of_those_are() {
-        let (events, _messenger) = events(&Metrics::new());
-        let place = |object: &Pod| {
-            let event = events.event(object, &note("x"), Timestamp::UNIX_EPOCH);
+    async fn event_of_cluster_scoped_object_goes_to_default() {
+        let (events, _sender) = events(&Metrics::new());
+        let namespaces = |object: &Pod| {
+            let event = events.build(object, &warning("x"), Timestamp::UNIX_EPOCH);
             (event.metadata.namespace, event.regarding.unwrap().namespace)
         };
-        assert_eq!(place(&pod()), (Some("sei".into()), Some("sei".into())));
-        let mut of_cluster = pod();
-        of_cluster.metadata.namespace = None;
-        assert_eq!(place(&of_cluster), (Some("default".into()), None));
+        assert_eq!(namespaces(&pod()), (Some("sei".into()), Some("sei".into())));
+        let mut cluster_scoped = pod();
+        cluster_scoped.metadata.namespace = None;
+        assert_eq!(namespaces(&cluster_scoped), (Some("default".into()), None));
     }
 
     #[tokio::test]
-    async fn handing_in_never_waits_and_what_finds_no_room_is_counted() {
+    async fn full_queue_drops_and_counts_events() {
         let metrics = Metrics::new();
-        let (events, _messenger) = events(&metrics);
-        let notes: Vec<Note> = (0..MOST_WAITING + 3).map(|n| note(&n.to_string())).collect();
-        events.send(&pod(), &notes);
+        let (events, _sender) = events(&metrics);
+        let too_many: Vec<Note> = (0..QUEUE_CAPACITY + 3).map(|n| warning(&n.to_string())).collect();
+        events.send(&pod(), &too_many);
         let text = metrics.text();
         assert!(text.contains("outrigger_events_total{outcome=\"dropped\"} 3"), "{text}");
     }

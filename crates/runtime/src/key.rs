@@ -1,21 +1,21 @@
-//! The name of an object.
+//! Namespaced object names.
 
 use std::fmt;
 
 use kube::Resource;
 use kube::api::ObjectMeta;
 
-/// Namespace and name of an object of a kind that is known from the context.
+/// Namespace and name of an object. The kind follows from the context.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// The namespace; empty for objects of the whole cluster.
+    /// The namespace. Empty for cluster-scoped objects.
     pub namespace: String,
     /// The name.
     pub name: String,
 }
 
 impl Key {
-    /// The key of an object.
+    /// Returns the key of `object`.
     #[must_use]
     pub fn of<K: Resource>(object: &K) -> Self {
         Self::from(object.meta())

@@ -1,34 +1,36 @@
-//! How any of our processes lives: supervised watches, a keyed queue, writers, a lease, an admin server, logs, metrics, and
-//! an orderly end. It knows nothing of nodes or KMS.
+//! The runtime of Outrigger's processes: supervised watches, a work queue, writers, leader election, an admin server, telemetry,
+//! metrics and graceful shutdown. It knows nothing about nodes or KMS.
 //!
 //! # Invariants
 //!
-//! | what always holds | guarded by |
+//! | invariant | tested by |
 //! |---|---|
-//! | a key is never worked on twice at once, none is lost, and no more than allowed run at once | `queue::line::tests::whatever_happens_no_key_is_lost_doubled_or_beyond_the_cap` |
-//! | what happened while a watch was away is found by the next listing | `watch::cache::tests::what_happened_while_a_watch_was_away_is_found_by_the_next_listing` |
-//! | an object that cannot be read harms only itself | `watch::cache::tests::an_object_that_cannot_be_read_harms_only_itself` |
-//! | an object at rest comes back as it was, or does not rest | `watch::kept::tests::an_object_that_rests_is_the_same_when_it_is_wanted_and_smaller_until_then`, `watch::kept::tests::an_object_that_would_not_come_back_the_same_does_not_rest`, `watch::cache::tests::an_object_at_rest_is_found_compared_and_told_as_any_other` |
-//! | who wrote which field of an object is not read, and everything else is | `watch::guarded::tests::who_wrote_which_field_is_not_read_and_everything_else_is` |
-//! | only so many requests are under way at once, and watches do not count | `client::tests::only_so_many_requests_are_under_way_and_watches_beside_them` |
-//! | Secrets of the whole cluster are never cached | `watch::tests::secrets_of_the_whole_cluster_are_never_cached` |
-//! | a status is written at most once in a pass (it does not compile otherwise), only when it differs and only onto what was read | `write::status::tests::only_what_differs_is_sent_and_what_is_gone_is_named`, `writes::a_stale_status_is_refused` |
-//! | a claim to lead ends by the clock, without being told | `lease::claim::tests::a_claim_ends_by_the_clock_without_being_told` |
-//! | other machines' clocks are not trusted | `lease::record::tests::a_lease_ends_when_it_was_not_renewed_while_we_looked_whatever_its_times_say` |
-//! | who fails for long is dead, who rests is not | `progress::tests::failing_for_long_is_death_and_resting_is_not`, `progress::tests::who_fails_once_and_is_silent_from_then_on_is_well` |
-//! | a process lives only as long as all of its tasks do | `tasks::tests::a_task_that_ends_by_itself_ends_the_process_and_is_named` |
-//! | a process ends within ten seconds | `tasks::tests::a_task_that_does_not_end_is_cut_off_in_less_than_ten_seconds` |
-//! | everything that is wrong with settings is told at once, by the names of flags | `settings::check::tests::everything_that_is_wrong_is_told_at_once_by_its_name` |
-//! | no two processes take each other's Lease for their own | `settings::own::tests::no_two_processes_of_one_pod_are_the_same` |
-//! | events hold nobody up, and none is told twice | `events::tests::handing_in_never_waits_and_what_finds_no_room_is_counted`, `events::tests::two_events_about_the_same_have_two_names_and_one_event_has_one` |
-//! | metrics are those that are described | `metrics::tests::what_is_registered_is_what_is_described` |
+//! | a key is never lost, never processed twice at once, and concurrency is limited | `queue::schedule::tests::random_operations_never_lose_duplicate_or_exceed_concurrency` |
+//! | a relist finds changes that the watch missed | `watch::cache::tests::relist_finds_changes_that_the_watch_missed` |
+//! | an object that fails to deserialize affects no other object | `watch::cache::tests::invalid_object_does_not_affect_others` |
+//! | a compressed object reads back unchanged, or is not compressed | `watch::store::tests::compressed_object_is_smaller_and_reads_back_unchanged`, `watch::store::tests::object_that_does_not_round_trip_is_not_compressed`, `watch::cache::tests::compressed_object_behaves_like_any_other` |
+//! | `managedFields` are dropped before parsing, and nothing else is | `watch::guard::tests::managed_fields_are_removed_and_everything_else_is_kept` |
+//! | concurrent requests are limited, watches excluded | `client::tests::concurrent_requests_are_limited_and_watches_are_exempt` |
+//! | Secrets are never cached cluster-wide | `watch::tests::cluster_wide_secrets_are_never_cached` |
+//! | a status is written at most once per reconcile (enforced by types), only if it differs, and only onto the version that was read | `write::status::tests::patch_has_only_changed_fields_and_nulls_removed_ones`, `writes::stale_status_write_is_rejected` |
+//! | a leader claim expires by the clock, without a message | `lease::claim::tests::claim_expires_by_the_clock` |
+//! | clocks of other machines are not trusted | `lease::record::tests::expiry_ignores_the_timestamps_in_the_lease` |
+//! | without the Lease, no work runs | `process::tests::work_does_not_run_without_the_lease` |
+//! | liveness fails if a task fails for too long, but not if it is idle | `progress::tests::task_expires_after_failing_for_too_long_but_not_when_idle`, `progress::tests::single_failure_followed_by_silence_is_healthy` |
+//! | a process exits if one of its tasks does | `tasks::tests::exited_task_shuts_down_the_process_and_is_named` |
+//! | a shutdown takes less than ten seconds | `tasks::tests::hanging_tasks_are_aborted_within_ten_seconds` |
+//! | a signal is not lost while nothing waits for it | `shutdown::tests::signal_sent_before_recv_is_not_lost` |
+//! | all invalid settings are reported together, by flag name | `settings::validator::tests::all_invalid_settings_are_reported_together` |
+//! | no process takes another's Lease for its own | `settings::identity::tests::processes_of_one_pod_have_different_identities` |
+//! | events never block, and none is sent twice | `events::tests::full_queue_drops_and_counts_events`, `events::tests::event_name_is_stable_and_unique_by_time` |
+//! | registered metrics are documented | `metrics::tests::registered_metrics_match_their_descriptions` |
+//! | a poisoned lock does not fail its next user | `sync::tests::poisoned_mutex_can_still_be_locked`, `sync::tests::poisoned_rwlock_can_still_be_read_and_written` |
 
 pub mod admin;
 pub mod client;
 pub mod controller;
 pub mod events;
 pub mod key;
-mod lead;
 pub mod lease;
 pub mod metrics;
 pub mod own_writes;
@@ -36,10 +38,12 @@ pub mod process;
 pub mod progress;
 pub mod queue;
 pub mod settings;
+pub mod shutdown;
+pub mod sync;
 pub mod tasks;
 pub mod telemetry;
 pub mod watch;
 pub mod write;
 
 pub use self::key::Key;
-pub use self::lead::while_leading;
+pub use self::lease::while_leading;

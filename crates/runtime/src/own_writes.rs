@@ -1,23 +1,24 @@
-//! Read your writes: a decision made on a cache that has not seen our own last write would be made twice.
+//! Read your writes. A reconcile that reads a cache without our own last write would repeat the decision behind it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use kube::Resource;
 use prometheus_client::metrics::counter::Counter;
 
 use crate::key::Key;
-use crate::metrics::{ByController, Metrics};
+use crate::metrics::{ControllerLabels, Metrics};
+use crate::sync::lock;
 
-/// After this time a cache that has not caught up is not waited for any more: the object is read from the API server.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for the cache to catch up before the object is read from the API server.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What we wrote and the cache must come to see.
+/// The last write per object that the cache has not observed yet.
 #[derive(Debug)]
 pub struct OwnWrites {
     expected: Mutex<HashMap<Key, Expected>>,
-    waits: Counter,
+    stale_waits: Counter,
 }
 
 #[derive(Debug)]
@@ -26,72 +27,68 @@ struct Expected {
     since: Instant,
 }
 
-/// Whether a cache can be trusted for an object.
+/// How a cached object relates to our last write to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// It has seen our last write, or something newer.
+    /// The cache includes our last write.
     Current,
-    /// Not yet: wait for its next news of the object.
+    /// The cache does not include our last write yet: wait for the next watch event.
     Behind,
-    /// Not for too long: read the object from the API server.
+    /// The cache did not catch up in time: read the object from the API server.
     Lost,
 }
 
 impl OwnWrites {
-    /// Nothing written yet, by this controller.
+    /// Creates an empty record. `controller` is the label of the wait counter.
     #[must_use]
     pub fn new(controller: &str, metrics: &Metrics) -> Self {
-        let labels = ByController { controller: controller.to_owned() };
-        Self { expected: Mutex::default(), waits: metrics.stale_waits.get_or_create_owned(&labels) }
+        let labels = ControllerLabels { controller: controller.to_owned() };
+        Self { expected: Mutex::default(), stale_waits: metrics.stale_waits.get_or_create_owned(&labels) }
     }
 
-    /// We wrote this; what the API server answered.
+    /// Records a write. `object` is the API server's response to it.
     pub fn wrote<K: Resource>(&self, object: &K) {
         let Some(version) = object.meta().resource_version.clone() else { return };
         let expected = Expected { version, since: Instant::now() };
-        self.with(|all| all.insert(Key::of(object), expected));
+        lock(&self.expected).insert(Key::of(object), expected);
     }
 
-    /// Whether what the cache has of an object (nothing, if it has none) is at least as new as our last write.
+    /// Compares the cached object (`None` if the cache has none) with our last write.
     pub fn sight<K: Resource>(&self, key: &Key, cached: Option<&K>) -> Sight {
-        self.sight_at(key, cached, Instant::now())
+        self.freshness_at(key, cached, Instant::now())
     }
 
-    fn sight_at<K: Resource>(&self, key: &Key, cached: Option<&K>, now: Instant) -> Sight {
-        let sight = self.with(|all| {
-            let Some(expected) = all.get(key) else { return Sight::Current };
-            if cached.is_some_and(|cached| has_seen(expected, cached)) {
-                all.remove(key);
-                return Sight::Current;
-            }
-            // The write may have been followed by a deletion that the cache has seen already: only reading tells.
-            if now.saturating_duration_since(expected.since) < PATIENCE { Sight::Behind } else { Sight::Lost }
-        });
-        if sight != Sight::Current {
-            self.waits.inc();
+    fn freshness_at<K: Resource>(&self, key: &Key, cached: Option<&K>, now: Instant) -> Sight {
+        let mut all = lock(&self.expected);
+        let Some(expected) = all.get(key) else { return Sight::Current };
+        if cached.is_some_and(|cached| includes(expected, cached)) {
+            all.remove(key);
+            return Sight::Current;
         }
-        sight
+        self.stale_waits.inc();
+        // If the object was deleted after our write, the cache never catches up: only a read from the API server can tell.
+        if now.saturating_duration_since(expected.since) < CATCH_UP_TIMEOUT {
+            Sight::Behind
+        } else {
+            Sight::Lost
+        }
     }
 
-    /// Whether this is our own last write, come back: no news for whoever went on with the API server's answer to it.
+    /// Returns whether `object` is the watch event for our own last write, which needs no reconcile.
     pub fn is_echo<K: Resource>(&self, object: &K) -> bool {
         let version = object.meta().resource_version.as_deref();
-        self.with(|all| all.get(&Key::of(object)).is_some_and(|expected| version == Some(&expected.version)))
+        lock(&self.expected).get(&Key::of(object)).is_some_and(|expected| version == Some(&expected.version))
     }
 
-    /// The object was read from the API server, or is known to be gone.
+    /// Forgets our last write: the object was read from the API server, or is known to be deleted.
     pub fn forget(&self, key: &Key) {
-        self.with(|all| all.remove(key));
-    }
-
-    fn with<T>(&self, access: impl FnOnce(&mut HashMap<Key, Expected>) -> T) -> T {
-        access(&mut self.expected.lock().unwrap_or_else(PoisonError::into_inner))
+        lock(&self.expected).remove(key);
     }
 }
 
-/// Versions of one kind can be compared as numbers, which Kubernetes promises since 1.35 and has always kept; where they
-/// are none, only the very same counts.
-fn has_seen<K: Resource>(expected: &Expected, cached: &K) -> bool {
+/// Resource versions of one kind compare as numbers: Kubernetes guarantees it since 1.35, and all earlier versions do it too.
+/// Versions that are not numbers must be equal.
+fn includes<K: Resource>(expected: &Expected, cached: &K) -> bool {
     let version = cached.meta().resource_version.as_deref().unwrap_or_default();
     match (version.parse::<u128>(), expected.version.parse::<u128>()) {
         (Ok(cached), Ok(expected)) => cached >= expected,
@@ -117,24 +114,28 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_is_trusted_once_it_has_seen_our_write() {
+    fn cache_is_current_once_it_includes_our_write() {
         let own = OwnWrites::new("test", &Metrics::new());
         let now = Instant::now();
         let key = Key::of(&map("u", "1"));
-        let sight = |cached: Option<&ConfigMap>| own.sight_at(&key, cached, now);
-        assert_eq!(sight(None), Sight::Current, "we wrote nothing");
+        let freshness = |cached: Option<&ConfigMap>| own.freshness_at(&key, cached, now);
+        assert_eq!(freshness(None), Sight::Current, "no write is pending");
         own.wrote(&map("u", "10"));
-        assert_eq!(sight(None), Sight::Behind);
-        assert_eq!(sight(Some(&map("u", "9"))), Sight::Behind);
-        assert_eq!(own.sight_at(&key, Some(&map("u", "9")), now + Duration::from_secs(60)), Sight::Lost);
-        assert_eq!(sight(Some(&map("u", "10"))), Sight::Current);
+        assert_eq!(freshness(None), Sight::Behind);
+        assert_eq!(freshness(Some(&map("u", "9"))), Sight::Behind);
+        assert_eq!(own.freshness_at(&key, Some(&map("u", "9")), now + Duration::from_secs(60)), Sight::Lost);
+        assert_eq!(freshness(Some(&map("u", "10"))), Sight::Current);
         own.wrote(&map("u", "10"));
-        assert_eq!(sight(Some(&map("u", "11"))), Sight::Current, "newer will do");
+        assert_eq!(freshness(Some(&map("u", "11"))), Sight::Current, "a newer version includes our write");
         own.wrote(&map("u", "12"));
         assert!(
             own.is_echo(&map("u", "12")) && !own.is_echo(&map("u", "13")) && !own.is_echo(&map("u", "11"))
         );
         own.wrote(&map("v", "12"));
-        assert_eq!(sight(Some(&map("u", "11"))), Sight::Behind, "an older object of the same name");
+        assert_eq!(
+            freshness(Some(&map("u", "11"))),
+            Sight::Behind,
+            "the cache still holds the deleted object of the same name"
+        );
     }
 }

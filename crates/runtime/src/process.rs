@@ -1,72 +1,292 @@
-//! A process from its settings to its end: logs first, then the way to the API server, then what it does, then the admin server.
+//! Start-up and shutdown of a controller process: telemetry, client, admin server, watches, leader election.
+//!
+//! ```no_run
+//! # use runtime::{client::Access, process::{Error, Process}, telemetry::Options, watch::Watch};
+//! # async fn run(options: Options<'_>, access: Access, pods: Watch<k8s_openapi::api::core::v1::Pod>) -> Result<(), Error> {
+//! let mut process = Process::begin(&options, &access, "1.0.0").await?;
+//! let cache = process.spawn_watch(pods);
+//! process.ready_when_synced({
+//!     let cache = cache.clone();
+//!     move || cache.is_synced()
+//! });
+//! process.spawn_leader_elected("reconciler", None, move |_claim, stop| {
+//!     let cache = cache.clone();
+//!     async move {
+//!         cache.synced().await;
+//!         stop.cancelled().await;
+//!     }
+//! });
+//! process.live([([127, 0, 0, 1], 8080).into()]).await
+//! # }
+//! ```
 
+use std::fmt::Debug;
 use std::net::SocketAddr;
 
-use kube::Client;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::admin::Admin;
 use crate::client::{self, Access};
+use crate::events::Events;
+use crate::lease::{self, Campaign, Claim, Leadership, while_leading};
 use crate::metrics::Metrics;
 use crate::tasks::{self, Phase, Tasks};
 use crate::telemetry::{self, Options, Telemetry};
+use crate::watch::{Cache, SecretsOfAll, Watch};
 
-/// Why a process ended, or did not begin.
+/// Errors of a process.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Logs or traces cannot be written: only a level that nobody can read keeps them from it.
-    #[error("logs and traces: {0}")]
+    /// Telemetry failed to start: the log level or the OTLP endpoint is invalid.
+    #[error("failed to start telemetry: {0}")]
     Telemetry(String),
-    /// There is no way to the API server.
+    /// The Kubernetes client could not be created.
     #[error(transparent)]
     Access(#[from] client::Error),
-    /// An address is taken, or is not ours.
-    #[error("listening on {address}: {source}")]
+    /// The admin server could not listen.
+    #[error("failed to listen on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A task ended that must live.
+    /// A watch is not allowed.
+    #[error(transparent)]
+    Watch(#[from] SecretsOfAll),
+    /// A task exited unexpectedly.
     #[error(transparent)]
     Tasks(#[from] tasks::Error),
 }
 
-/// A process that has begun and does nothing yet.
+/// A process between start-up and [`live`](Self::live): everything is set up, and components add their tasks.
 pub struct Process {
-    /// What it counts.
+    /// The metrics of the process.
     pub metrics: Metrics,
-    /// Its way to the API server.
+    /// The Kubernetes client.
     pub client: Client,
-    /// What it shows of itself.
+    /// The admin server.
     pub admin: Admin,
-    /// What it does.
+    /// The background tasks.
     pub tasks: Tasks,
-    told: Telemetry,
+    telemetry: Telemetry,
 }
 
 impl Process {
-    /// Begins: logs are written, and there is a way to the API server. The user agent is the service with its version.
+    /// Starts telemetry and creates the client. Its user agent is `service/version`.
     pub async fn begin(options: &Options<'_>, access: &Access, version: &str) -> Result<Self, Error> {
-        let told = telemetry::start(options).map_err(Error::Telemetry)?;
+        let telemetry = telemetry::start(options).map_err(Error::Telemetry)?;
         let metrics = Metrics::new();
         let client = access.connect(&format!("{}/{version}", options.service), &metrics).await?;
-        let admin = Admin::new(&metrics, Some(told.level()));
-        Ok(Self { metrics, client, admin, tasks: Tasks::new(), told })
+        Ok(Self::new(telemetry, client, metrics))
     }
 
-    /// Serves health, metrics and state at these addresses, and lives until it is told to end.
+    /// Assembles a process from parts that are started already.
+    #[must_use]
+    pub fn new(telemetry: Telemetry, client: Client, metrics: Metrics) -> Self {
+        let admin = Admin::new(&metrics, Some(telemetry.level()));
+        Self { metrics, client, admin, tasks: Tasks::new(), telemetry }
+    }
+
+    /// Spawns a watch, and makes the liveness probe fail if the watch fails for too long. Returns its cache.
+    pub fn spawn_watch<K>(&mut self, watch: Watch<K>) -> Cache<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.spawn_watch_after(std::future::ready(()), watch)
+    }
+
+    /// Like [`spawn_watch`](Self::spawn_watch), but starts the watch only after `ready` completes: for kinds whose CRD may be
+    /// installed later, which would otherwise fail the watch and the liveness probe.
+    pub fn spawn_watch_after<K>(
+        &mut self,
+        ready: impl Future<Output = ()> + Send + 'static,
+        watch: Watch<K>,
+    ) -> Cache<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let cache = watch.cache();
+        self.admin.lives_by(watch.progress());
+        let name = format!("watch {}", watch.kind());
+        self.tasks.spawn_until_stopped(Phase::Intake, name, async move {
+            ready.await;
+            watch.run().await;
+        });
+        cache
+    }
+
+    /// Spawns the sender of events. `controller` is the reporting controller, `instance` the identity of this process.
+    pub fn spawn_events(&mut self, controller: &'static str, instance: &str) -> Events {
+        let (events, sender) = Events::new(self.client.clone(), controller, instance, &self.metrics);
+        let stop = self.tasks.stop(Phase::Work);
+        self.tasks.spawn(Phase::Work, "events", sender.run(stop));
+        events
+    }
+
+    /// Makes the readiness probe fail until the caches are synced.
+    pub fn ready_when_synced(&self, is_synced: impl Fn() -> bool + Send + Sync + 'static) {
+        self.admin.ready_when("caches", move || {
+            if is_synced() { Ok(()) } else { Err("initial lists are not complete".into()) }
+        });
+    }
+
+    /// Spawns `work`, which runs while this process is the leader: each time it acquires the Lease, until it loses it or the
+    /// process shuts down. Without a `lease` there is no election, and `work` runs once with a claim that never expires.
+    ///
+    /// `work` gets the claim for its writes and the token that is cancelled on shutdown.
+    pub fn spawn_leader_elected<F, Fut>(
+        &mut self,
+        name: impl Into<String>,
+        lease: Option<lease::Config>,
+        work: F,
+    ) where
+        F: Fn(Claim, CancellationToken) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let stop = self.tasks.stop(Phase::Work);
+        let Some(lease) = lease else {
+            self.tasks.spawn(Phase::Work, name, work(Claim::alone(), stop));
+            return;
+        };
+        let (elector, leadership) = Campaign::new(self.client.clone(), lease, &self.metrics);
+        self.admin.lives_by(elector.progress());
+        let release = self.tasks.stop(Phase::Release);
+        self.tasks.spawn(Phase::Release, "lease", elector.run(release));
+        let state = leadership.clone();
+        self.admin.shows("leading", move || json!(matches!(*state.borrow(), Leadership::Leading(_))));
+        self.tasks.spawn(Phase::Work, name, while_leading(leadership, stop, work));
+    }
+
+    /// Starts the admin server on `address`. Returns the address it listens on.
+    pub async fn serve_admin(&mut self, address: SocketAddr) -> Result<SocketAddr, Error> {
+        let bound = self.admin.clone().bind(address).await;
+        let bound = bound.map_err(|source| Error::Listen { address, source })?;
+        let address = bound.address();
+        tracing::info!(%address, "admin server listening");
+        let stop = self.tasks.stop(Phase::Watchman);
+        self.tasks.spawn(Phase::Watchman, "admin", bound.serve(stop));
+        Ok(address)
+    }
+
+    /// Starts admin servers on `addresses` and runs until SIGTERM, SIGINT or the exit of a task. Then stops all tasks and
+    /// flushes traces.
     pub async fn live(mut self, addresses: impl IntoIterator<Item = SocketAddr>) -> Result<(), Error> {
         for address in addresses {
-            let bound = self.admin.clone().bind(address).await;
-            let bound = bound.map_err(|source| Error::Listen { address, source })?;
-            tracing::info!(address = %bound.address(), "serving health, metrics and state");
-            let watchman = self.tasks.stop(Phase::Watchman);
-            self.tasks.spawn(Phase::Watchman, "admin", bound.serve(watchman));
+            self.serve_admin(address).await?;
         }
-        let ended = self.tasks.run_until_signal().await;
-        self.told.end().await;
-        Ok(ended?)
+        let result = self.tasks.run_until_signal().await;
+        self.telemetry.end().await;
+        Ok(result?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Api;
+    use kube::runtime::watcher;
+
+    use super::*;
+
+    /// A process whose API server refuses connections.
+    fn process() -> Process {
+        let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
+        let metrics = Metrics::new();
+        let client = client::connect(config, "test", &metrics).unwrap();
+        Process::new(Telemetry::for_test(), client, metrics)
+    }
+
+    fn watch(process: &Process) -> Watch<ConfigMap> {
+        Watch::of(Api::all(process.client.clone()), watcher::Config::default(), &process.metrics).unwrap()
+    }
+
+    #[tokio::test]
+    async fn readiness_probe_fails_until_caches_are_synced() {
+        let process = process();
+        let synced = Arc::new(AtomicBool::new(false));
+        process.ready_when_synced({
+            let synced = synced.clone();
+            move || synced.load(Ordering::SeqCst)
+        });
+        assert_eq!(process.admin.readiness_failures(), ["caches: initial lists are not complete"]);
+        synced.store(true, Ordering::SeqCst);
+        assert_eq!(process.admin.readiness_failures(), Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn spawned_watch_reports_its_failures_to_the_admin_server() {
+        let mut process = process();
+        let watch = watch(&process);
+        let cache = process.spawn_watch(watch);
+        assert!(!cache.is_synced());
+        while process.admin.state()["progress"]["watch configmaps"]["trouble"].is_null() {
+            tokio::task::yield_now().await;
+        }
+        process.tasks.run_until(async {}).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn deferred_watch_does_not_start_before_it_is_ready() {
+        let mut process = process();
+        let watch = watch(&process);
+        process.spawn_watch_after(std::future::pending(), watch);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(process.admin.state()["progress"]["watch configmaps"]["trouble"].is_null());
+        process.tasks.run_until(async {}).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn without_lease_work_runs_at_once_with_a_valid_claim() {
+        let mut process = process();
+        let (sender, mut claims) = tokio::sync::mpsc::unbounded_channel();
+        process.spawn_leader_elected("work", None, move |claim, stop| {
+            sender.send(claim.check()).unwrap();
+            async move { stop.cancelled().await }
+        });
+        assert_eq!(claims.recv().await, Some(Ok(())));
+        assert!(process.admin.state()["leading"].is_null(), "there is no election");
+        process.tasks.run_until(async {}).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn work_does_not_run_without_the_lease() {
+        let mut process = process();
+        let ran = Arc::new(AtomicBool::new(false));
+        let lease = lease::Config {
+            every: std::time::Duration::from_millis(10),
+            ..lease::Config::new("default", "test", "me")
+        };
+        process.spawn_leader_elected("work", Some(lease), {
+            let ran = ran.clone();
+            move |_, stop| {
+                ran.store(true, Ordering::SeqCst);
+                async move { stop.cancelled().await }
+            }
+        });
+        while process.admin.state()["progress"]["lease default/test"]["trouble"].is_null() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(process.admin.state()["leading"], false);
+        process.tasks.run_until(async {}).await.unwrap();
+        assert!(!ran.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn address_in_use_fails_start_up() {
+        let mut process = process();
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let error = process.serve_admin(address).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("failed to listen on {address}: ")), "{error}");
     }
 }

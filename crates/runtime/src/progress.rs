@@ -1,14 +1,16 @@
-//! Whether something that must go on still does. Liveness is asked of these, never of a handler that always says yes: a
-//! process whose watches hang answers such a handler happily for ever.
+//! Liveness by progress. `/livez` reports what background tasks achieve: a handler that always answers 200 would also do so in a
+//! process whose watches hang.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Who fails tries again within this time, also when a try is one that has to run into its deadline. Who is silent for
-/// longer after a failure is in order: a watch that was resumed says nothing until something happens.
-const CALM: Duration = Duration::from_secs(60);
+use crate::sync::lock;
 
-/// Something that must go on.
+/// A failing task retries within this time, even if an attempt runs into its timeout. No report for longer than that means that
+/// the task recovered: a resumed watch reports nothing until the next event.
+const FAILURE_TTL: Duration = Duration::from_secs(60);
+
+/// The liveness of a background task.
 #[derive(Clone, Debug)]
 pub struct Progress {
     inner: Arc<Inner>,
@@ -17,77 +19,77 @@ pub struct Progress {
 #[derive(Debug)]
 struct Inner {
     name: String,
-    patience: Duration,
-    trouble: Mutex<Option<Trouble>>,
+    tolerance: Duration,
+    failing: Mutex<Option<Failing>>,
 }
 
-/// Failures without anything good between them.
+/// A series of failures without a success in between.
 #[derive(Clone, Debug)]
-struct Trouble {
+struct Failing {
     since: Instant,
     last: Instant,
-    failures: u32,
-    why: String,
+    count: u32,
+    error: String,
 }
 
 impl Progress {
-    /// Something that must not fail for longer than `patience`.
+    /// Creates the liveness of a task that must not fail for longer than `tolerance`.
     #[must_use]
-    pub fn new(name: impl Into<String>, patience: Duration) -> Self {
-        Self { inner: Arc::new(Inner { name: name.into(), patience, trouble: Mutex::new(None) }) }
+    pub fn new(name: impl Into<String>, tolerance: Duration) -> Self {
+        Self { inner: Arc::new(Inner { name: name.into(), tolerance, failing: Mutex::new(None) }) }
     }
 
-    /// Its name.
+    /// Returns the name of the task.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// It is in order.
-    pub fn made(&self) {
-        *self.lock() = None;
+    /// Records a success, which ends a series of failures.
+    pub fn record_success(&self) {
+        *self.failing() = None;
     }
 
-    /// It failed, for this reason. Returns how often in a row by now.
-    pub fn failed(&self, why: impl Into<String>) -> u32 {
-        self.failed_at(why.into(), Instant::now())
+    /// Records a failure. Returns the number of consecutive failures.
+    pub fn record_failure(&self, error: impl Into<String>) -> u32 {
+        self.record_failure_at(error.into(), Instant::now())
     }
 
-    /// Why it counts as dead: it has been failing for too long.
+    /// Returns the reason to restart the process: the task has been failing for longer than tolerated.
     #[must_use]
-    pub fn death(&self) -> Option<String> {
-        self.death_at(Instant::now())
+    pub fn expired(&self) -> Option<String> {
+        self.expired_at(Instant::now())
     }
 
-    /// For how long it has been failing and why, for people; nothing when it is in order.
+    /// Returns how long the task has been failing, and the last error. `None` if it is healthy.
     #[must_use]
-    pub fn trouble(&self) -> Option<(Duration, String)> {
+    pub fn current_failure(&self) -> Option<(Duration, String)> {
         let now = Instant::now();
-        self.present(now).map(|trouble| (now.saturating_duration_since(trouble.since), trouble.why))
+        self.current(now).map(|failing| (now.saturating_duration_since(failing.since), failing.error))
     }
 
-    fn failed_at(&self, why: String, now: Instant) -> u32 {
-        let before = self.present(now);
-        let since = before.as_ref().map_or(now, |trouble| trouble.since);
-        let failures = before.map_or(0, |trouble| trouble.failures).saturating_add(1);
-        *self.lock() = Some(Trouble { since, last: now, failures, why });
-        failures
+    fn record_failure_at(&self, error: String, now: Instant) -> u32 {
+        let previous = self.current(now);
+        let since = previous.as_ref().map_or(now, |failing| failing.since);
+        let count = previous.map_or(0, |failing| failing.count).saturating_add(1);
+        *self.failing() = Some(Failing { since, last: now, count, error });
+        count
     }
 
-    fn death_at(&self, now: Instant) -> Option<String> {
-        let Trouble { since, why, .. } = self.present(now)?;
-        let failing = now.saturating_duration_since(since);
-        (failing > self.inner.patience)
-            .then(|| format!("{}: failing for {} s: {why}", self.inner.name, failing.as_secs()))
+    fn expired_at(&self, now: Instant) -> Option<String> {
+        let Failing { since, error, .. } = self.current(now)?;
+        let duration = now.saturating_duration_since(since);
+        (duration > self.inner.tolerance)
+            .then(|| format!("{}: failing for {} s: {error}", self.inner.name, duration.as_secs()))
     }
 
-    fn present(&self, now: Instant) -> Option<Trouble> {
-        let trouble = self.lock().clone();
-        trouble.filter(|trouble| now.saturating_duration_since(trouble.last) <= CALM)
+    fn current(&self, now: Instant) -> Option<Failing> {
+        let failing = self.failing().clone();
+        failing.filter(|failing| now.saturating_duration_since(failing.last) <= FAILURE_TTL)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Trouble>> {
-        self.inner.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    fn failing(&self) -> MutexGuard<'_, Option<Failing>> {
+        lock(&self.inner.failing)
     }
 }
 
@@ -96,33 +98,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failing_for_long_is_death_and_resting_is_not() {
+    fn task_expires_after_failing_for_too_long_but_not_when_idle() {
         let progress = Progress::new("watch nodes", Duration::from_secs(60));
-        let begin = Instant::now();
-        let after = |seconds| begin + Duration::from_secs(seconds);
-        assert_eq!(progress.death_at(after(1_000_000)), None, "it rests");
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(progress.expired_at(after(1_000_000)), None, "idle");
         for (number, seconds) in [(1, 0), (2, 30), (3, 60)] {
-            assert_eq!(progress.failed_at("connection refused".into(), after(seconds)), number);
-            assert_eq!(progress.death_at(after(seconds)), None, "not yet, after {seconds} s");
+            assert_eq!(progress.record_failure_at("connection refused".into(), after(seconds)), number);
+            assert_eq!(progress.expired_at(after(seconds)), None, "tolerated for {seconds} s");
         }
-        progress.failed_at("connection refused".into(), after(90));
-        let death = progress.death_at(after(91));
-        assert_eq!(death.as_deref(), Some("watch nodes: failing for 91 s: connection refused"));
-        progress.made();
-        assert_eq!(progress.death_at(after(91)), None);
+        progress.record_failure_at("connection refused".into(), after(90));
+        let expired = progress.expired_at(after(91));
+        assert_eq!(expired.as_deref(), Some("watch nodes: failing for 91 s: connection refused"));
+        progress.record_success();
+        assert_eq!(progress.expired_at(after(91)), None);
     }
 
     #[test]
-    fn who_fails_once_and_is_silent_from_then_on_is_well() {
+    fn single_failure_followed_by_silence_is_healthy() {
         let progress = Progress::new("watch nodes", Duration::from_secs(60));
-        let begin = Instant::now();
-        progress.failed_at("reset".into(), begin);
-        let later = begin + Duration::from_secs(3600);
-        assert_eq!(progress.death_at(later), None, "it was resumed, and nothing has happened since");
-        assert_eq!(
-            progress.failed_at("reset".into(), later),
-            1,
-            "a new failure, not one more of the old ones"
-        );
+        let start = Instant::now();
+        progress.record_failure_at("reset".into(), start);
+        let later = start + Duration::from_secs(3600);
+        assert_eq!(progress.expired_at(later), None, "the watch was resumed and has seen no event since");
+        assert_eq!(progress.record_failure_at("reset".into(), later), 1, "a new series of failures");
     }
 }

@@ -1,32 +1,33 @@
-//! The tasks of a process. Each must live until it is told to end: one that ends before takes the process with it, since
-//! a process that lives on without one of its parts looks well and does nothing.
+//! Background tasks with an ordered shutdown. A task that exits early shuts the process down: without one of its tasks, a process
+//! would look healthy and do nothing.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// The order in which tasks are told to end.
+use crate::shutdown::ShutdownSignals;
+
+/// The shutdown phases, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// What brings new work: ends first.
+    /// Sources of new work, such as watches and listeners.
     Intake,
-    /// What does work: what has begun may end.
+    /// Reconcilers and workers, which finish what they have started.
     Work,
-    /// What others wait for us to let go: the lease.
+    /// The Lease, which standby processes are waiting for.
     Release,
-    /// What tells how we are doing: until the last moment.
+    /// The admin server and other background tasks, which run until the end.
     Watchman,
 }
 
 impl Phase {
     const ORDER: [Self; 4] = [Self::Intake, Self::Work, Self::Release, Self::Watchman];
 
-    /// How long its tasks may take to end. Together less than ten seconds, after which most clusters kill.
-    fn budget(self) -> Duration {
+    /// How long the tasks of a phase may take to stop. The sum stays below ten seconds, a common termination grace period.
+    fn timeout(self) -> Duration {
         Duration::from_millis(match self {
             Self::Intake => 500,
             Self::Work => 6_000,
@@ -36,24 +37,24 @@ impl Phase {
     }
 }
 
-/// Why a process ends in error.
+/// Errors that shut the process down.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A task ended that must live.
-    #[error("{name} ended by itself ({how}); the process ends with it, to be started again")]
-    Ended {
+    /// A task exited before it was stopped.
+    #[error("task {name:?} exited unexpectedly ({how}); shutting down")]
+    Exited {
         /// The task.
         name: String,
-        /// How it ended.
+        /// How it exited.
         how: String,
     },
-    /// Signals cannot be listened for.
-    #[error("listening for signals: {0}")]
+    /// Signal handlers cannot be registered.
+    #[error("failed to register signal handlers: {0}")]
     Signals(std::io::Error),
 }
 
-/// The tasks of a process.
+/// The background tasks of a process.
 #[derive(Debug, Default)]
 pub struct Tasks {
     set: JoinSet<()>,
@@ -62,18 +63,18 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// No tasks yet.
+    /// Creates an empty set of tasks.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Cancelled when the tasks of a phase are to end.
+    /// Returns the token that is cancelled when the tasks of `phase` must stop.
     pub fn stop(&mut self, phase: Phase) -> CancellationToken {
         self.stops.entry(phase).or_default().clone()
     }
 
-    /// Starts a task that ends when told to by its phase's [`stop`](Self::stop).
+    /// Spawns a task that returns once its phase's [`stop`](Self::stop) token is cancelled.
     pub fn spawn(
         &mut self,
         phase: Phase,
@@ -84,7 +85,7 @@ impl Tasks {
         self.names.insert(id, (phase, name.into()));
     }
 
-    /// Starts a task that needs no word before it ends: it is dropped.
+    /// Spawns a task that is dropped when its phase stops.
     pub fn spawn_until_stopped(
         &mut self,
         phase: Phase,
@@ -100,62 +101,56 @@ impl Tasks {
         });
     }
 
-    /// Lives until SIGTERM or SIGINT, or until a task ends by itself; then ends all, phase by phase.
+    /// Runs until SIGTERM or SIGINT, or until a task exits, then stops all tasks phase by phase.
     pub async fn run_until_signal(self) -> Result<(), Error> {
-        let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
-        self.run_until(async move {
-            tokio::select! {
-                _ = terminate.recv() => tracing::info!("SIGTERM: ending"),
-                _ = interrupt.recv() => tracing::info!("SIGINT: ending"),
-            }
-        })
-        .await
+        let mut signals = ShutdownSignals::register().map_err(Error::Signals)?;
+        self.run_until(async move { signals.recv().await }).await
     }
 
-    /// The same with another reason to end.
-    pub async fn run_until(mut self, end: impl Future<Output = ()>) -> Result<(), Error> {
-        let ended = tokio::select! {
-            () = end => None,
-            Some(ended) = self.set.join_next_with_id() => Some(self.name_of(&ended)),
+    /// Runs until `shutdown` completes or a task exits, then stops all tasks phase by phase.
+    pub async fn run_until(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        let exited = tokio::select! {
+            () = shutdown => None,
+            Some(joined) = self.set.join_next_with_id() => Some(self.remove(&joined)),
         };
-        self.end_all().await;
-        match ended {
+        self.stop_all().await;
+        match exited {
             None => Ok(()),
-            Some((name, how)) => Err(Error::Ended { name, how }),
+            Some((name, how)) => Err(Error::Exited { name, how }),
         }
     }
 
-    fn name_of(&mut self, ended: &Result<(Id, ()), JoinError>) -> (String, String) {
-        let (id, how) = match ended {
-            Ok((id, ())) => (*id, "it returned".to_owned()),
+    /// Removes a finished task. Returns its name and how it finished.
+    fn remove(&mut self, joined: &Result<(Id, ()), JoinError>) -> (String, String) {
+        let (id, how) = match joined {
+            Ok((id, ())) => (*id, "returned".to_owned()),
             Err(error) => (error.id(), error.to_string()),
         };
-        let name = self.names.remove(&id).map_or_else(|| "a task".to_owned(), |(_, name)| name);
+        let name = self.names.remove(&id).map_or_else(|| "unknown".to_owned(), |(_, name)| name);
         (name, how)
     }
 
-    /// Tells each phase in turn to end, and gives it its time; what is left of it then is cut off with the process.
-    async fn end_all(&mut self) {
+    /// Stops each phase in order, waiting up to its timeout, and aborts the remaining tasks at the end.
+    async fn stop_all(&mut self) {
         for phase in Phase::ORDER {
             self.stop(phase).cancel();
-            let waited = tokio::time::timeout(phase.budget(), async {
+            let stopped = tokio::time::timeout(phase.timeout(), async {
                 while self.names.values().any(|(of, _)| *of == phase) {
                     match self.set.join_next_with_id().await {
-                        Some(ended) => drop(self.name_of(&ended)),
+                        Some(joined) => drop(self.remove(&joined)),
                         None => break,
                     }
                 }
             })
             .await;
-            if waited.is_err() {
-                let late: Vec<&str> = self
+            if stopped.is_err() {
+                let running: Vec<&str> = self
                     .names
                     .values()
                     .filter(|(of, _)| *of == phase)
                     .map(|(_, name)| name.as_str())
                     .collect();
-                tracing::warn!(?phase, ?late, "cut off: did not end in its time");
+                tracing::warn!(?phase, tasks = ?running, "shutdown timeout exceeded; aborting tasks");
             }
         }
         self.set.shutdown().await;
@@ -169,7 +164,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn phases_end_in_their_order() {
+    async fn phases_stop_in_order() {
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Tasks::new();
         for phase in [Phase::Watchman, Phase::Work, Phase::Release, Phase::Intake] {
@@ -184,21 +179,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_ends_by_itself_ends_the_process_and_is_named() {
+    async fn exited_task_shuts_down_the_process_and_is_named() {
         let mut tasks = Tasks::new();
-        tasks.spawn_until_stopped(Phase::Work, "the rest", std::future::pending());
+        tasks.spawn_until_stopped(Phase::Work, "other", std::future::pending());
         tasks.spawn_until_stopped(Phase::Intake, "watch nodes", async {});
         let error = tasks.run_until(std::future::pending()).await.unwrap_err().to_string();
-        assert!(error.starts_with("watch nodes ended by itself (it returned)"), "{error}");
+        assert!(error.starts_with("task \"watch nodes\" exited unexpectedly (returned)"), "{error}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_does_not_end_is_cut_off_in_less_than_ten_seconds() {
+    async fn hanging_tasks_are_aborted_within_ten_seconds() {
         let mut tasks = Tasks::new();
-        tasks.spawn(Phase::Work, "deaf", std::future::pending());
-        tasks.spawn(Phase::Release, "deaf too", std::future::pending());
-        let begin = tokio::time::Instant::now();
+        tasks.spawn(Phase::Work, "hanging", std::future::pending());
+        tasks.spawn(Phase::Release, "hanging too", std::future::pending());
+        let start = tokio::time::Instant::now();
         tasks.run_until(async {}).await.unwrap();
-        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     }
 }

@@ -1,5 +1,4 @@
-//! Logs, for people or for machines, with a level that can be changed while the process runs; and traces, if somebody
-//! collects them.
+//! Logs with a level that can be changed at runtime, and traces exported by OTLP.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,16 +15,16 @@ use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
-/// How long a collector may take for a batch of traces.
-const FLUSH_WITHIN: Duration = Duration::from_secs(3);
+/// Timeout of exporting a batch of traces, and of the final flush.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How log lines look.
+/// The log format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// One JSON object per line, with stable keys.
     #[default]
     Json,
-    /// For people.
+    /// Human-readable text.
     Pretty,
 }
 
@@ -36,25 +35,25 @@ impl FromStr for Format {
         match text {
             "json" => Ok(Self::Json),
             "pretty" => Ok(Self::Pretty),
-            other => Err(format!("{other:?} is no log format: json or pretty")),
+            other => Err(format!("invalid log format {other:?}: use json or pretty")),
         }
     }
 }
 
-/// The level of a running process's logs.
+/// The log level of a running process.
 #[derive(Clone)]
 pub struct LogLevel {
     handle: Arc<Handle<EnvFilter, Registry>>,
 }
 
 impl LogLevel {
-    /// Changes it: `info`, or by module like `info,kube=debug`. What cannot be read changes nothing.
-    pub fn set(&self, wanted: &str) -> Result<(), String> {
-        let filter = parse(wanted)?;
+    /// Changes the level: `info`, or per module `info,kube=debug`. An invalid value changes nothing.
+    pub fn set(&self, directives: &str) -> Result<(), String> {
+        let filter = parse(directives)?;
         self.handle.reload(filter).map_err(|error| error.to_string())
     }
 
-    /// As it is now.
+    /// Returns the current level.
     #[must_use]
     pub fn current(&self) -> String {
         self.handle.with_current(ToString::to_string).unwrap_or_default()
@@ -67,16 +66,16 @@ impl fmt::Debug for LogLevel {
     }
 }
 
-/// What is told, how and to whom.
+/// The configuration of logs and traces.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
-    /// How log lines look.
+    /// The log format.
     pub format: Format,
-    /// Which are written at first.
+    /// The initial log level.
     pub level: &'a str,
-    /// Where traces go (OTLP over gRPC, like `http://collector:4317`); nowhere when not given.
+    /// OTLP/gRPC endpoint for traces, like `http://collector:4317`. If unset, traces are not exported.
     pub traces_to: Option<&'a str>,
-    /// The name that traces carry: the role of this process.
+    /// The service name in traces.
     pub service: &'a str,
 }
 
@@ -88,62 +87,66 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// The level of its logs, to be changed while it runs.
+    /// Returns a handle that changes the log level.
     #[must_use]
     pub fn level(&self) -> LogLevel {
         self.level.clone()
     }
 
-    /// Sends the traces that have not gone yet. A collector that does not answer is not waited for.
+    /// Returns telemetry that is not connected to the global subscriber.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Self {
+        let (_, handle) = reload::Layer::new(EnvFilter::new("off"));
+        Self { level: LogLevel { handle: Arc::new(handle) }, traces: None }
+    }
+
+    /// Flushes pending traces. Gives up after a timeout.
     pub async fn end(self) {
         let Some(traces) = self.traces else { return };
-        // It blocks. It cannot panic, and a runtime that is ending already has nothing to tell.
-        let ended = tokio::task::spawn_blocking(move || traces.shutdown_with_timeout(FLUSH_WITHIN)).await;
-        if let Ok(Err(error)) = ended {
-            tracing::warn!(%error, "the last traces could not be sent");
+        // The shutdown blocks, so it must not run on a tokio worker. A join error means that the runtime is shutting down.
+        let flushed = tokio::task::spawn_blocking(move || traces.shutdown_with_timeout(EXPORT_TIMEOUT)).await;
+        if let Ok(Err(error)) = flushed {
+            tracing::warn!(%error, "failed to flush traces");
         }
     }
 }
 
-/// Sends this process's logs to standard error from here on, and its traces to a collector if one is given. Call it within
-/// the tokio runtime.
+/// Starts logging to standard error, and exporting traces if an endpoint is set. Must be called within a tokio runtime.
 pub fn start(options: &Options<'_>) -> Result<Telemetry, String> {
     let (filter, handle) = reload::Layer::new(parse(options.level)?);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let lines: Box<dyn Layer<Registry> + Send + Sync> = match options.format {
-        Format::Json => lines.json().flatten_event(true).with_span_list(false).with_filter(filter).boxed(),
-        Format::Pretty => lines.with_filter(filter).boxed(),
+    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let logs: Box<dyn Layer<Registry> + Send + Sync> = match options.format {
+        Format::Json => logs.json().flatten_event(true).with_span_list(false).with_filter(filter).boxed(),
+        Format::Pretty => logs.with_filter(filter).boxed(),
     };
-    let traces = options.traces_to.map(|address| provider(address, options.service)).transpose()?;
-    // Spans of libraries are below this level: they tell how, not what.
+    let traces = options.traces_to.map(|endpoint| tracer_provider(endpoint, options.service)).transpose()?;
+    // Spans of libraries are below INFO and are not exported.
     let spans = traces.as_ref().map(|provider| {
         tracing_opentelemetry::layer()
             .with_tracer(provider.tracer("outrigger"))
             .with_filter(LevelFilter::INFO)
     });
-    tracing_subscriber::registry().with(lines).with(spans).try_init().map_err(|error| error.to_string())?;
+    tracing_subscriber::registry().with(logs).with(spans).try_init().map_err(|error| error.to_string())?;
     Ok(Telemetry { level: LogLevel { handle: Arc::new(handle) }, traces })
 }
 
-fn provider(address: &str, service: &str) -> Result<SdkTracerProvider, String> {
-    let refused =
-        |error: &dyn fmt::Display| format!("traces cannot go to {address:?} (--otlp-endpoint): {error}");
+fn tracer_provider(endpoint: &str, service: &str) -> Result<SdkTracerProvider, String> {
     let exporter = SpanExporter::builder()
         .with_tonic()
-        .with_endpoint(address)
-        .with_timeout(FLUSH_WITHIN)
+        .with_endpoint(endpoint)
+        .with_timeout(EXPORT_TIMEOUT)
         .build()
-        .map_err(|error| refused(&error))?;
+        .map_err(|error| format!("invalid --otlp-endpoint {endpoint:?}: {error}"))?;
     let resource = Resource::builder().with_service_name(service.to_owned()).build();
     Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build())
 }
 
 fn parse(level: &str) -> Result<EnvFilter, String> {
     if level.is_empty() {
-        return Err("an empty log level: use one like info, or info,kube=debug".into());
+        return Err("empty log level: use one like info, or info,kube=debug".into());
     }
     EnvFilter::try_new(level).map_err(|error| {
-        format!("{level:?} is no log level ({error}): use one like info, or info,kube=debug")
+        format!("invalid log level {level:?} ({error}): use one like info, or info,kube=debug")
     })
 }
 
@@ -152,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_level_is_refused_with_an_example() {
+    fn invalid_log_level_is_rejected_with_an_example() {
         for bad in ["", "loud=very", "info,=="] {
             let error = parse(bad).err().unwrap_or_default();
             assert!(error.contains("use one like info, or info,kube=debug"), "{bad:?}: {error}");

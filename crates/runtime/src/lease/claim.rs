@@ -1,53 +1,55 @@
-//! The right to write, as long as it lasts.
+//! A claim to the Lease, which permits writes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-/// Writing is not allowed: another process leads, or may do so by now.
+use crate::sync::lock;
+
+/// A write was attempted without a valid claim: another process leads, or may lead by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this process does not lead (any more); nothing was written")]
+#[error("not the leader; nothing was written")]
 pub struct NotLeading;
 
-/// A claim to lead. It ends by the clock, not by a message: a process that was stopped for a while and goes on hears no
-/// message in time, but the clock has gone on.
+/// A claim to be the leader. It expires by the clock instead of being revoked: a process that was suspended and resumes would
+/// learn of a revocation too late.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    until: Arc<Mutex<Option<Instant>>>,
+    expiry: Arc<Mutex<Option<Instant>>>,
     lost: CancellationToken,
 }
 
 impl Claim {
-    /// A claim without end, for processes that run alone.
+    /// Returns a claim that never expires, for processes that run without leader election.
     #[must_use]
     pub fn alone() -> Self {
-        Self { until: Arc::new(Mutex::new(None)), lost: CancellationToken::new() }
+        Self { expiry: Arc::new(Mutex::new(None)), lost: CancellationToken::new() }
     }
 
-    pub(super) fn until(end: Instant) -> Self {
-        Self { until: Arc::new(Mutex::new(Some(end))), lost: CancellationToken::new() }
+    pub(super) fn until(expiry: Instant) -> Self {
+        Self { expiry: Arc::new(Mutex::new(Some(expiry))), lost: CancellationToken::new() }
     }
 
-    /// Fails once it has ended.
+    /// Fails if the claim has expired or was released.
     pub fn check(&self) -> Result<(), NotLeading> {
-        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.lost.is_cancelled() || until.is_some_and(|end| Instant::now() >= end) {
+        let expiry = *lock(&self.expiry);
+        if self.lost.is_cancelled() || expiry.is_some_and(|expiry| Instant::now() >= expiry) {
             return Err(NotLeading);
         }
         Ok(())
     }
 
-    /// Waits until it is known to have ended.
+    /// Waits until the elector notices that the claim was lost. It may have expired earlier: see [`check`](Self::check).
     pub async fn lost(&self) {
         self.lost.cancelled().await;
     }
 
-    pub(super) fn extend(&self, end: Instant) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+    pub(super) fn extend(&self, expiry: Instant) {
+        *lock(&self.expiry) = Some(expiry);
     }
 
-    pub(super) fn end(&self) {
+    pub(super) fn release(&self) {
         self.lost.cancel();
     }
 }
@@ -59,14 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_ends_by_the_clock_without_being_told() {
+    fn claim_expires_by_the_clock() {
         let claim = Claim::until(Instant::now() + Duration::from_secs(60));
         assert_eq!(claim.check(), Ok(()));
         claim.extend(Instant::now());
         assert_eq!(claim.check(), Err(NotLeading));
         claim.extend(Instant::now() + Duration::from_secs(60));
-        claim.end();
-        assert_eq!(claim.check(), Err(NotLeading), "once lost it does not come back");
+        claim.release();
+        assert_eq!(claim.check(), Err(NotLeading), "a released claim cannot be extended");
         assert_eq!(Claim::alone().check(), Ok(()));
     }
 }

@@ -1,7 +1,8 @@
-//! One leader among several processes. Those that wait keep their watches warm; the one that leads and loses its lease
-//! stops writing at once and waits again, instead of ending: an API server that hiccups is no reason to restart.
+//! Leader election with a Lease. Standby processes keep their watches running. A leader that loses the Lease stops writing at
+//! once and stands by again instead of exiting, so that a short API server outage does not restart the process.
 
 mod claim;
+mod leading;
 mod record;
 
 use std::time::{Duration, Instant};
@@ -14,30 +15,30 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::claim::{Claim, NotLeading};
-use self::record::Sight;
-use crate::metrics::{ByName, Metrics};
+pub use self::leading::while_leading;
+use self::record::RenewalObserver;
+use crate::metrics::{Metrics, NameLabels};
 use crate::progress::Progress;
 
-/// Which Lease, and how long things take.
+/// The Lease to hold, and its timing.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The Lease's namespace.
+    /// Namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// Name of the Lease.
     pub name: String,
-    /// Who we are: unique among the processes that want it.
+    /// Holder identity. It must be unique among all candidates.
     pub identity: String,
-    /// How long others wait after our last renewal before they take it.
+    /// How long other candidates wait after our last renewal before they take the Lease.
     pub duration: Duration,
-    /// How long after our last renewal we still write. The rest of the duration is for a write that is on its way, and
-    /// for clocks that run at different speeds.
-    pub write_for: Duration,
-    /// Time between two looks or renewals.
+    /// How long after our last renewal we still write. The rest of `duration` covers writes in flight and clock drift.
+    pub renew_deadline: Duration,
+    /// Time between two attempts to acquire or renew the Lease.
     pub every: Duration,
 }
 
 impl Config {
-    /// The house's times: a lease is not lost by an API server that is away for half a minute.
+    /// Returns a configuration with default timing, which survives an API server outage of half a minute.
     #[must_use]
     pub fn new(namespace: impl Into<String>, name: impl Into<String>, identity: impl Into<String>) -> Self {
         Self {
@@ -45,70 +46,70 @@ impl Config {
             name: name.into(),
             identity: identity.into(),
             duration: Duration::from_secs(60),
-            write_for: Duration::from_secs(45),
+            renew_deadline: Duration::from_secs(45),
             every: Duration::from_secs(5),
         }
     }
 
-    /// Refuses times that do not keep leaders apart.
+    /// Rejects timing with which two processes could lead at once.
     pub fn check(&self) -> Result<(), String> {
-        if self.every.is_zero() || self.every >= self.write_for || self.write_for >= self.duration {
+        if self.every.is_zero() || self.every >= self.renew_deadline || self.renew_deadline >= self.duration {
             return Err(format!(
-                "lease times must grow: between renewals ({:?}) < writing after the last renewal ({:?}) < duration ({:?})",
-                self.every, self.write_for, self.duration
+                "invalid lease timing: expected retry period ({:?}) < renew deadline ({:?}) < lease duration ({:?})",
+                self.every, self.renew_deadline, self.duration
             ));
         }
         Ok(())
     }
 }
 
-/// Who leads, as far as this process knows.
+/// The leadership as known to this process.
 #[derive(Clone, Debug)]
 pub enum Leadership {
-    /// Nothing is known yet.
+    /// The Lease was not read yet.
     Unknown,
-    /// Another process, or nobody; we wait.
+    /// This process stands by. Names the current holder, if there is one.
     Waiting(Option<String>),
-    /// This process.
+    /// This process leads.
     Leading(Claim),
 }
 
-/// Campaigns for a Lease until it is stopped.
+/// Acquires and renews a Lease until it is stopped.
 #[derive(Debug)]
 pub struct Campaign {
     api: Api<LeaseObject>,
     config: Config,
-    told: watch::Sender<Leadership>,
+    leadership: watch::Sender<Leadership>,
     metrics: Metrics,
     progress: Progress,
 }
 
 impl Campaign {
-    /// A campaign, and the place to read who leads.
+    /// Creates an elector and a receiver for its leadership.
     #[must_use]
     pub fn new(client: Client, config: Config, metrics: &Metrics) -> (Self, watch::Receiver<Leadership>) {
-        let (told, reader) = watch::channel(Leadership::Unknown);
+        let (leadership, receiver) = watch::channel(Leadership::Unknown);
         let api = Api::namespaced(client, &config.namespace);
         let progress =
             Progress::new(format!("lease {}/{}", config.namespace, config.name), config.duration * 5);
-        (Self { api, config, told, metrics: metrics.clone(), progress }, reader)
+        (Self { api, config, leadership, metrics: metrics.clone(), progress }, receiver)
     }
 
-    /// How it is doing.
+    /// Returns its liveness, for the admin server.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Campaigns until `stop`, then gives the Lease back if it is ours.
+    /// Runs until `stop` is cancelled, then releases the Lease if this process holds it.
     pub async fn run(self, stop: CancellationToken) {
-        let mut sight = Sight::default();
+        let mut observer = RenewalObserver::default();
         while !stop.is_cancelled() {
             let sent = Instant::now();
-            if let Some(lease) = self.try_to_take(&mut sight).await {
-                let claim = Claim::until(sent + self.config.write_for);
+            if let Some(lease) = self.try_acquire(&mut observer).await {
+                let claim = Claim::until(sent + self.config.renew_deadline);
                 self.lead(lease, claim, &stop).await;
-                sight = Sight::default();
+                observer = RenewalObserver::default();
             }
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -117,130 +118,122 @@ impl Campaign {
         }
     }
 
-    /// Looks at the Lease and takes it if it may be taken.
-    async fn try_to_take(&self, sight: &mut Sight) -> Option<LeaseObject> {
-        let seen = match self.within(self.api.get_opt(&self.config.name)).await {
-            Ok(seen) => seen,
-            Err(why) => return self.trouble(why),
+    /// Reads the Lease and acquires it if it is free or expired.
+    async fn try_acquire(&self, observer: &mut RenewalObserver) -> Option<LeaseObject> {
+        let current = match self.send(self.api.get_opt(&self.config.name)).await {
+            Ok(current) => current,
+            Err(error) => return self.record_failure(error),
         };
-        let taken = match seen {
-            None => self.within(self.api.create(&PostParams::default(), &self.ours(self.empty()))).await,
+        let acquired = match current {
+            None => self.send(self.api.create(&PostParams::default(), &self.held(self.new_lease()))).await,
             Some(lease) => {
                 let holder = record::holder(&lease).map(str::to_owned);
-                let free = holder.as_deref().is_none_or(|holder| holder == self.config.identity)
-                    || sight.has_ended(&lease, self.config.duration, Instant::now());
-                if !free {
-                    self.progress.made();
-                    self.tell(Leadership::Waiting(holder));
+                let is_free = holder.as_deref().is_none_or(|holder| holder == self.config.identity)
+                    || observer.has_expired(&lease, self.config.duration, Instant::now());
+                if !is_free {
+                    self.progress.record_success();
+                    self.publish(Leadership::Waiting(holder));
                     return None;
                 }
                 let name = self.config.name.clone();
-                self.within(self.api.replace(&name, &PostParams::default(), &self.ours(lease))).await
+                self.send(self.api.replace(&name, &PostParams::default(), &self.held(lease))).await
             }
         };
-        match taken {
+        match acquired {
             Ok(lease) => Some(lease),
-            Err(why) => self.trouble(why),
+            Err(error) => self.record_failure(error),
         }
     }
 
-    /// Leads until the claim ends: because it could not be renewed in time, somebody else took it, or we are to stop.
+    /// Leads until the claim expires, another process takes the Lease, or `stop` is cancelled.
     async fn lead(&self, mut lease: LeaseObject, claim: Claim, stop: &CancellationToken) {
-        tracing::info!(lease = self.config.name, identity = self.config.identity, "leading");
-        self.progress.made();
-        self.tell(Leadership::Leading(claim.clone()));
+        tracing::info!(lease = self.config.name, identity = self.config.identity, "acquired lease");
+        self.progress.record_success();
+        self.publish(Leadership::Leading(claim.clone()));
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = tokio::time::sleep(self.config.every) => {}
             }
             if claim.check().is_err() {
-                tracing::warn!(
-                    lease = self.config.name,
-                    "the lease could not be renewed in time; waiting for it again"
-                );
+                tracing::warn!(lease = self.config.name, "lost lease: renew deadline exceeded");
                 break;
             }
             let sent = Instant::now();
             match self.renew(lease.clone()).await {
                 Ok(Some(renewed)) => {
                     lease = renewed;
-                    claim.extend(sent + self.config.write_for);
-                    self.progress.made();
+                    claim.extend(sent + self.config.renew_deadline);
+                    self.progress.record_success();
                 }
                 Ok(None) => {
-                    tracing::warn!(
-                        lease = self.config.name,
-                        "another process has taken the lease; waiting for it again"
-                    );
+                    tracing::warn!(lease = self.config.name, "lost lease: another process holds it");
                     break;
                 }
-                Err(why) => drop(self.progress.failed(why)),
+                Err(error) => drop(self.progress.record_failure(error)),
             }
         }
-        let still_ours = claim.check().is_ok();
-        claim.end();
-        self.tell(Leadership::Waiting(None));
-        if still_ours && stop.is_cancelled() {
-            self.give_back(lease).await;
+        let is_ours = claim.check().is_ok();
+        claim.release();
+        self.publish(Leadership::Waiting(None));
+        if is_ours && stop.is_cancelled() {
+            self.release(lease).await;
         }
     }
 
-    /// Renews the Lease: the new one, or nothing when it is not ours any more.
+    /// Renews the Lease. Returns `None` if another process holds it.
     async fn renew(&self, lease: LeaseObject) -> Result<Option<LeaseObject>, String> {
         let name = &self.config.name;
-        match self.within(self.api.replace(name, &PostParams::default(), &self.ours(lease))).await {
+        match self.send(self.api.replace(name, &PostParams::default(), &self.held(lease))).await {
             Ok(lease) => Ok(Some(lease)),
-            // Somebody has written it: perhaps only a label, perhaps it was ourselves and the answer was lost.
-            Err(why) => match self.within(self.api.get(name)).await {
-                Ok(now) if record::holder(&now) == Some(&self.config.identity) => self
-                    .within(self.api.replace(name, &PostParams::default(), &self.ours(now)))
+            // The Lease may have changed without changing hands: a label was set, or the response to our own renewal was lost.
+            Err(error) => match self.send(self.api.get(name)).await {
+                Ok(current) if record::holder(&current) == Some(&self.config.identity) => self
+                    .send(self.api.replace(name, &PostParams::default(), &self.held(current)))
                     .await
                     .map(Some),
                 Ok(_) => Ok(None),
-                Err(_) => Err(why),
+                Err(_) => Err(error),
             },
         }
     }
 
-    async fn give_back(&self, lease: LeaseObject) {
-        let lease = record::given_back(lease, Timestamp::now());
-        match self.within(self.api.replace(&self.config.name, &PostParams::default(), &lease)).await {
-            Ok(_) => tracing::info!(lease = self.config.name, "gave the lease back"),
-            Err(why) => tracing::warn!(
-                lease = self.config.name,
-                why,
-                "could not give the lease back; it ends by itself"
-            ),
+    async fn release(&self, lease: LeaseObject) {
+        let lease = record::released(lease, Timestamp::now());
+        match self.send(self.api.replace(&self.config.name, &PostParams::default(), &lease)).await {
+            Ok(_) => tracing::info!(lease = self.config.name, "released lease"),
+            Err(error) => {
+                tracing::warn!(lease = self.config.name, error, "failed to release lease; it will expire");
+            }
         }
     }
 
-    /// One request has as much time as lies between two: a slow answer must not eat the time that the claim has left.
-    async fn within<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+    /// Sends a request with the retry period as its timeout: a slow response must not use up the time that the claim has left.
+    async fn send<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
         match tokio::time::timeout(self.config.every, request).await {
-            Ok(answer) => answer.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("no answer within {:?}", self.config.every)),
+            Ok(response) => response.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("no response within {:?}", self.config.every)),
         }
     }
 
-    fn ours(&self, lease: LeaseObject) -> LeaseObject {
+    fn held(&self, lease: LeaseObject) -> LeaseObject {
         record::held(lease, &self.config.identity, self.config.duration, Timestamp::now())
     }
 
-    fn empty(&self) -> LeaseObject {
+    fn new_lease(&self) -> LeaseObject {
         let metadata = ObjectMeta { name: Some(self.config.name.clone()), ..ObjectMeta::default() };
         LeaseObject { metadata, ..LeaseObject::default() }
     }
 
-    fn tell(&self, leadership: Leadership) {
-        let leads = i64::from(matches!(leadership, Leadership::Leading(_)));
-        self.metrics.leader.get_or_create(&ByName { name: self.config.name.clone() }).set(leads);
-        self.told.send_replace(leadership);
+    fn publish(&self, leadership: Leadership) {
+        let is_leader = i64::from(matches!(leadership, Leadership::Leading(_)));
+        self.metrics.leader.get_or_create(&NameLabels { name: self.config.name.clone() }).set(is_leader);
+        self.leadership.send_replace(leadership);
     }
 
-    fn trouble<T>(&self, why: String) -> Option<T> {
-        tracing::debug!(lease = self.config.name, why, "the lease cannot be read or taken");
-        self.progress.failed(why);
+    fn record_failure<T>(&self, error: String) -> Option<T> {
+        tracing::debug!(lease = self.config.name, error, "failed to read or acquire lease");
+        self.progress.record_failure(error);
         None
     }
 }
@@ -250,11 +243,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_that_do_not_keep_leaders_apart_are_refused() {
+    fn timing_that_allows_two_leaders_is_rejected() {
         let good = Config::new("a", "b", "c");
         assert_eq!(good.check(), Ok(()));
         for bad in [
-            Config { write_for: Duration::from_secs(60), ..good.clone() },
+            Config { renew_deadline: Duration::from_secs(60), ..good.clone() },
             Config { every: Duration::from_secs(45), ..good.clone() },
             Config { every: Duration::ZERO, ..good },
         ] {

@@ -1,10 +1,10 @@
-//! Metrics: one registry per process, no global state.
+//! Prometheus metrics. One registry per process, no global state.
 
 pub mod catalogue;
 mod process;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -16,20 +16,21 @@ use prometheus_client::registry::{Metric, Registry};
 
 use self::catalogue::{self as all, Description, Type};
 use crate::events;
+use crate::sync::lock;
 
-/// Seconds, from a cached look to a task that hangs.
-const TIMES: [f64; 12] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0];
+/// Histogram buckets in seconds, from a cache read to a hanging task.
+const BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0];
 
 /// A family of counters.
 pub(crate) type Counters<L> = Family<L, Counter>;
 /// A family of gauges.
 pub(crate) type Gauges<L> = Family<L, Gauge>;
-/// A family of distributions of times.
-pub(crate) type Times<L> = Family<L, Histogram, fn() -> Histogram>;
+/// A family of duration histograms.
+pub(crate) type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// A family of distributions of times, with the house's buckets.
-pub(crate) fn times<L: Clone + Eq + std::hash::Hash>() -> Times<L> {
-    Family::new_with_constructor(|| Histogram::new(TIMES))
+/// Creates a family of duration histograms with the default buckets.
+pub(crate) fn durations<L: Clone + Eq + std::hash::Hash>() -> Durations<L> {
+    Family::new_with_constructor(|| Histogram::new(BUCKETS))
 }
 
 macro_rules! labels {
@@ -40,47 +41,47 @@ macro_rules! labels {
 }
 
 labels! {
-    ByController { controller }
-    ByResult { controller, result }
-    ByQueue { name, controller }
-    ByAnswer { code, method, host }
-    ByVerb { verb, host }
-    ByName { name }
-    ByEnd { outcome }
-    ByKind { kind }
-    ByCause { kind, cause }
-    ByOutcome { kind, outcome }
+    ControllerLabels { controller }
+    ResultLabels { controller, result }
+    QueueLabels { name, controller }
+    ResponseLabels { code, method, host }
+    VerbLabels { verb, host }
+    NameLabels { name }
+    EventLabels { outcome }
+    KindLabels { kind }
+    CauseLabels { kind, cause }
+    WriteLabels { kind, outcome }
 }
 
-/// The metrics of one process.
+/// The metrics of a process.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    pub(crate) reconciles: Counters<ByResult>,
-    pub(crate) reconcile_errors: Counters<ByController>,
-    pub(crate) reconcile_panics: Counters<ByController>,
-    pub(crate) reconcile_time: Times<ByController>,
-    pub(crate) active_workers: Gauges<ByController>,
-    pub(crate) max_concurrent: Gauges<ByController>,
-    queue_depth: Gauges<ByQueue>,
-    queue_adds: Counters<ByQueue>,
-    queue_waited: Times<ByQueue>,
-    queue_worked: Times<ByQueue>,
-    queue_retries: Counters<ByQueue>,
-    pub(crate) requests: Counters<ByAnswer>,
-    pub(crate) request_time: Times<ByVerb>,
-    pub(crate) leader: Gauges<ByName>,
-    pub(crate) watch_objects: Gauges<ByKind>,
-    pub(crate) watch_broken: Gauges<ByKind>,
-    pub(crate) watch_restarts: Counters<ByCause>,
-    pub(crate) watch_progress: Gauges<ByKind>,
-    pub(crate) writes: Counters<ByOutcome>,
-    pub(crate) stale_waits: Counters<ByController>,
-    events: Counters<ByEnd>,
+    pub(crate) reconciles: Counters<ResultLabels>,
+    pub(crate) reconcile_errors: Counters<ControllerLabels>,
+    pub(crate) reconcile_panics: Counters<ControllerLabels>,
+    pub(crate) reconcile_time: Durations<ControllerLabels>,
+    pub(crate) active_workers: Gauges<ControllerLabels>,
+    pub(crate) max_concurrent: Gauges<ControllerLabels>,
+    queue_depth: Gauges<QueueLabels>,
+    queue_adds: Counters<QueueLabels>,
+    queue_waited: Durations<QueueLabels>,
+    queue_worked: Durations<QueueLabels>,
+    queue_retries: Counters<QueueLabels>,
+    pub(crate) requests: Counters<ResponseLabels>,
+    pub(crate) request_time: Durations<VerbLabels>,
+    pub(crate) leader: Gauges<NameLabels>,
+    pub(crate) watch_objects: Gauges<KindLabels>,
+    pub(crate) watch_broken: Gauges<KindLabels>,
+    pub(crate) watch_restarts: Counters<CauseLabels>,
+    pub(crate) watch_progress: Gauges<KindLabels>,
+    pub(crate) writes: Counters<WriteLabels>,
+    pub(crate) stale_waits: Counters<ControllerLabels>,
+    events: Counters<EventLabels>,
 }
 
 impl Metrics {
-    /// The metrics of this process, all registered.
+    /// Creates and registers the runtime's metrics.
     #[must_use]
     pub fn new() -> Self {
         let metrics = Self {
@@ -88,16 +89,16 @@ impl Metrics {
             reconciles: Family::default(),
             reconcile_errors: Family::default(),
             reconcile_panics: Family::default(),
-            reconcile_time: times(),
+            reconcile_time: durations(),
             active_workers: Family::default(),
             max_concurrent: Family::default(),
             queue_depth: Family::default(),
             queue_adds: Family::default(),
-            queue_waited: times(),
-            queue_worked: times(),
+            queue_waited: durations(),
+            queue_worked: durations(),
             queue_retries: Family::default(),
             requests: Family::default(),
-            request_time: times(),
+            request_time: durations(),
             leader: Family::default(),
             watch_objects: Family::default(),
             watch_broken: Family::default(),
@@ -128,38 +129,38 @@ impl Metrics {
         metrics.register(&all::WRITES, metrics.writes.clone());
         metrics.register(&all::STALE_WAITS, metrics.stale_waits.clone());
         metrics.register(&all::EVENTS, metrics.events.clone());
-        // From the start: a counter that appears only with its first drop would show no increase then.
+        // Created up front: `increase()` misses the first drop of a counter that did not exist before.
         for outcome in [events::SENT, events::DROPPED] {
-            drop(metrics.events.get_or_create(&ByEnd { outcome: outcome.to_owned() }));
+            drop(metrics.events.get_or_create(&EventLabels { outcome: outcome.to_owned() }));
         }
         metrics.collect(process::Process);
         metrics
     }
 
-    /// Adds a metric under its description. The encoder ends the names of counters itself.
+    /// Registers a metric under its description.
     pub fn register(&self, description: &Description, metric: impl Metric) {
+        // The encoder appends `_total` to the names of counters.
         let name = match description.kind {
             Type::Counter => description.name.trim_end_matches("_total"),
             Type::Gauge | Type::Histogram => description.name,
         };
-        self.with(|registry| registry.register(name, description.help, metric));
+        lock(&self.registry).register(name, description.help, metric);
     }
 
-    /// Adds metrics that are made when they are asked for, under their own descriptions: for figures that follow from something
-    /// that is known anyway, and must not outlive it.
+    /// Registers a collector, which computes metrics per scrape: for values that must disappear together with their source.
     pub fn collect(&self, collector: impl Collector) {
-        self.with(|registry| registry.register_collector(Box::new(collector)));
+        lock(&self.registry).register_collector(Box::new(collector));
     }
 
-    /// Counts an event by what became of it.
+    /// Counts an event by outcome.
     pub(crate) fn count_event(&self, outcome: &'static str) {
-        self.events.get_or_create(&ByEnd { outcome: outcome.to_owned() }).inc();
+        self.events.get_or_create(&EventLabels { outcome: outcome.to_owned() }).inc();
     }
 
-    /// The metrics of one queue; its controller has the same name.
+    /// Returns the metrics of a queue. Its controller has the same name.
     #[must_use]
     pub fn queue(&self, name: &str) -> QueueMetrics {
-        let labels = ByQueue { name: name.to_owned(), controller: name.to_owned() };
+        let labels = QueueLabels { name: name.to_owned(), controller: name.to_owned() };
         QueueMetrics {
             depth: self.queue_depth.get_or_create_owned(&labels),
             adds: self.queue_adds.get_or_create_owned(&labels),
@@ -169,17 +170,13 @@ impl Metrics {
         }
     }
 
-    /// Everything, in the text form of OpenMetrics.
+    /// Encodes all metrics as OpenMetrics text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a string does not fail.
-        let _ = self.with(|registry| text::encode(&mut out, registry));
+        let _ = text::encode(&mut out, &lock(&self.registry));
         out
-    }
-
-    fn with<T>(&self, access: impl FnOnce(&mut Registry) -> T) -> T {
-        access(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -195,7 +192,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// The metrics of one queue.
+/// The metrics of a queue.
 #[derive(Clone, Debug)]
 pub struct QueueMetrics {
     pub(crate) depth: Gauge,
@@ -210,28 +207,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_registered_is_what_is_described() {
+    fn registered_metrics_match_their_descriptions() {
         let metrics = Metrics::new();
         let label = || "x".to_owned();
         let queue = metrics.queue("x");
         queue.adds.inc();
         queue.waited.observe(0.1);
-        metrics.reconciles.get_or_create(&ByResult { controller: label(), result: label() }).inc();
+        metrics.reconciles.get_or_create(&ResultLabels { controller: label(), result: label() }).inc();
         for family in [&metrics.reconcile_errors, &metrics.reconcile_panics, &metrics.stale_waits] {
-            family.get_or_create(&ByController { controller: label() }).inc();
+            family.get_or_create(&ControllerLabels { controller: label() }).inc();
         }
-        metrics.reconcile_time.get_or_create(&ByController { controller: label() }).observe(1.0);
+        metrics.reconcile_time.get_or_create(&ControllerLabels { controller: label() }).observe(1.0);
         for family in [&metrics.active_workers, &metrics.max_concurrent] {
-            family.get_or_create(&ByController { controller: label() }).set(1);
+            family.get_or_create(&ControllerLabels { controller: label() }).set(1);
         }
-        metrics.requests.get_or_create(&ByAnswer { code: label(), method: label(), host: label() }).inc();
-        metrics.request_time.get_or_create(&ByVerb { verb: label(), host: label() }).observe(1.0);
-        metrics.leader.get_or_create(&ByName { name: label() }).set(1);
+        metrics
+            .requests
+            .get_or_create(&ResponseLabels { code: label(), method: label(), host: label() })
+            .inc();
+        metrics.request_time.get_or_create(&VerbLabels { verb: label(), host: label() }).observe(1.0);
+        metrics.leader.get_or_create(&NameLabels { name: label() }).set(1);
         for family in [&metrics.watch_objects, &metrics.watch_broken, &metrics.watch_progress] {
-            family.get_or_create(&ByKind { kind: label() }).set(1);
+            family.get_or_create(&KindLabels { kind: label() }).set(1);
         }
-        metrics.watch_restarts.get_or_create(&ByCause { kind: label(), cause: label() }).inc();
-        metrics.writes.get_or_create(&ByOutcome { kind: label(), outcome: label() }).inc();
+        metrics.watch_restarts.get_or_create(&CauseLabels { kind: label(), cause: label() }).inc();
+        metrics.writes.get_or_create(&WriteLabels { kind: label(), outcome: label() }).inc();
 
         metrics.count_event(events::SENT);
 
@@ -249,6 +249,6 @@ mod tests {
             }
         }
         let types = text.lines().filter(|line| line.starts_with("# TYPE ")).count();
-        assert_eq!(types, all::ALL.len(), "nothing is registered that is not described");
+        assert_eq!(types, all::ALL.len(), "a registered metric has no description");
     }
 }

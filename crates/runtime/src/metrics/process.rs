@@ -1,4 +1,4 @@
-//! What this process costs, under the names that every Prometheus client uses.
+//! The standard `process_*` metrics of Prometheus clients.
 
 use std::fs;
 
@@ -11,10 +11,10 @@ use super::catalogue::{
     Description, PROCESS_CPU, PROCESS_FDS, PROCESS_MEMORY, PROCESS_START, PROCESS_VIRTUAL,
 };
 
-/// Linux counts processor time for programs in hundredths of a second, on every architecture.
+/// `USER_HZ`: Linux reports CPU time to user space in hundredths of a second on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Read at each scrape.
+/// Reads `/proc` on each scrape.
 #[derive(Debug)]
 pub(super) struct Process;
 
@@ -26,7 +26,7 @@ impl Collector for Process {
                 encoder.encode_descriptor(description.name, description.help, None, metric.metric_type())?;
             metric.encode(encoder)
         };
-        // A machine without /proc has no such figures, and no lines for them.
+        // Without /proc these metrics are absent.
         if let Some((resident, size)) = memory() {
             gauge(&PROCESS_MEMORY, resident)?;
             gauge(&PROCESS_VIRTUAL, size)?;
@@ -34,10 +34,10 @@ impl Collector for Process {
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
             gauge(&PROCESS_FDS, open.count() as f64)?;
         }
-        if let Some(start) = start() {
+        if let Some(start) = start_time() {
             gauge(&PROCESS_START, start)?;
         }
-        if let Some(cpu) = cpu() {
+        if let Some(cpu) = cpu_seconds() {
             let metric = ConstCounter::new(cpu);
             let name = PROCESS_CPU.name.trim_end_matches("_total");
             metric.encode(encoder.encode_descriptor(
@@ -51,26 +51,26 @@ impl Collector for Process {
     }
 }
 
-/// The fields of /proc/self/stat from the third on: the second is the program's name, which may hold blanks.
+/// Returns the fields of /proc/self/stat from the third on. The second is the program's name, which may contain spaces.
 fn stat() -> Option<Vec<f64>> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
     let (_, fields) = text.rsplit_once(')')?;
     Some(fields.split_whitespace().map(|field| field.parse().unwrap_or(0.0)).collect())
 }
 
-fn cpu() -> Option<f64> {
+fn cpu_seconds() -> Option<f64> {
     let fields = stat()?;
     Some((fields.get(11)? + fields.get(12)?) / TICKS_PER_SECOND)
 }
 
-fn start() -> Option<f64> {
+fn start_time() -> Option<f64> {
     let after_boot = stat()?.get(19)? / TICKS_PER_SECOND;
     let text = fs::read_to_string("/proc/stat").ok()?;
     let boot: f64 = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
     Some(boot + after_boot)
 }
 
-/// Resident and virtual memory, in bytes.
+/// Returns resident and virtual memory in bytes.
 fn memory() -> Option<(f64, f64)> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     let kibibytes = |name: &str| -> Option<f64> {

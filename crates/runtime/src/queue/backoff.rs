@@ -1,14 +1,14 @@
-//! How long a key that failed waits before it is tried again.
+//! Exponential backoff.
 
 use std::time::Duration;
 
-/// Exponential, with a bound: a key that cannot succeed must not load the API server, and one whose cause was mended must
-/// not wait for ever.
+/// Bounded exponential backoff: a key that keeps failing must not load the API server, and a key whose cause was fixed must not
+/// wait forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure.
+    /// Delay after the first failure.
     pub first: Duration,
-    /// The most it grows to.
+    /// Maximum delay.
     pub most: Duration,
 }
 
@@ -19,10 +19,10 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after so many failures in a row (at least one). `jitter` is between 0 and 1 and spreads the wait over
-    /// its upper half, so that keys that failed together do not come back together.
+    /// Returns the delay after this many consecutive failures (at least one). `jitter`, between 0 and 1, spreads it over the
+    /// upper half, so that keys that failed together are not retried together.
     #[must_use]
-    pub fn after(&self, failures: u32, jitter: f64) -> Duration {
+    pub fn delay(&self, failures: u32, jitter: f64) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
         let full = self.first.saturating_mul(1 << doublings).min(self.most);
         full.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
@@ -34,14 +34,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_doubles_up_to_its_bound_and_is_spread_over_the_upper_half() {
+    fn delay_doubles_up_to_the_maximum_with_jitter() {
         let backoff = Backoff::default();
-        let seconds = |failures, jitter| backoff.after(failures, jitter).as_secs_f64();
+        let seconds = |failures, jitter| backoff.delay(failures, jitter).as_secs_f64();
         assert_eq!(
             [1, 2, 3, 10, 11, 4_000_000_000].map(|failures| seconds(failures, 1.0)),
             [1.0, 2.0, 4.0, 512.0, 600.0, 600.0]
         );
         assert_eq!(seconds(3, 0.0), 2.0);
-        assert_eq!(seconds(0, 1.0), 1.0, "a wait is never zero");
+        assert_eq!(seconds(0, 1.0), 1.0, "never zero");
     }
 }

@@ -1,59 +1,64 @@
-//! Work by key: each key at most once, never two of the same at the same time, the urgent first, those that failed after
-//! a wait that grows.
+//! A work queue of deduplicated keys: a key is never processed twice at once, high-priority keys come first, and failed keys
+//! are retried with backoff.
 
 mod backoff;
-mod line;
+mod schedule;
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tokio::sync::Notify;
 
 pub use self::backoff::Backoff;
-pub use self::line::{Ended, Priority};
-use self::line::{Line, Turn};
+use self::schedule::{Due, Schedule};
+pub use self::schedule::{Priority, WorkResult};
 use crate::metrics::QueueMetrics;
+use crate::sync::lock;
 
-/// A queue of keys.
+/// A work queue.
 #[derive(Debug)]
 pub struct Queue<K> {
-    line: Mutex<Line<K>>,
+    schedule: Mutex<Schedule<K>>,
     changed: Notify,
     metrics: QueueMetrics,
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    /// A queue that lets so many keys be worked on at once.
+    /// Creates a queue that hands out at most `concurrency` keys at a time.
     #[must_use]
     pub fn new(concurrency: usize, backoff: Backoff, metrics: QueueMetrics) -> Arc<Self> {
-        Arc::new(Self { line: Mutex::new(Line::new(concurrency, backoff)), changed: Notify::new(), metrics })
+        let schedule = Mutex::new(Schedule::new(concurrency, backoff));
+        Arc::new(Self { schedule, changed: Notify::new(), metrics })
     }
 
-    /// Something happened to a key.
+    /// Queues a key, which also ends its backoff.
     pub fn add(&self, key: K, priority: Priority) {
         self.metrics.adds.inc();
-        self.with(|line| line.add(key, priority, Instant::now()));
+        self.with(|schedule| schedule.add(key, priority, Instant::now()));
         self.changed.notify_one();
     }
 
-    /// A key is to be looked at after a time at the latest.
+    /// Queues a key after a delay, unless it is due earlier.
     pub fn add_after(&self, key: K, after: Duration) {
-        self.with(|line| line.add_at(key, Instant::now() + after));
+        self.with(|schedule| schedule.add_at(key, Instant::now() + after));
         self.changed.notify_one();
     }
 
-    /// Waits for the next key to work on. May be dropped while it waits; nothing is lost.
+    /// Waits for the next key. Cancel safe.
     pub async fn next(self: &Arc<Self>) -> Work<K> {
         loop {
-            let (turn, due) = self.with(|line| (line.take(Instant::now()), line.next_due()));
-            if let Some(Turn { key, waited, failures }) = turn {
+            let (due, wake_at) = self.with(|schedule| (schedule.take(Instant::now()), schedule.next_due()));
+            if let Some(Due { key, waited, failures }) = due {
                 self.metrics.waited.observe(waited.as_secs_f64());
                 return Work { queue: self.clone(), key: Some(key), since: Instant::now(), failures };
             }
             let sleep = async {
-                match due {
-                    Some(due) => tokio::time::sleep_until(due.into()).await,
+                match wake_at {
+                    Some(wake_at) => tokio::time::sleep_until(wake_at.into()).await,
                     None => std::future::pending().await,
                 }
             };
@@ -64,48 +69,62 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// How many keys may be worked on at once.
+    /// Returns the maximum number of keys processed at a time.
     #[must_use]
     pub fn concurrency(&self) -> usize {
-        self.with(|line| line.concurrency())
+        self.with(|schedule| schedule.concurrency())
     }
 
-    /// What is in it, for people.
+    /// Returns a snapshot for debugging.
     #[must_use]
     pub fn state(&self) -> State<K> {
-        self.with(|line| State { waiting: line.depth(), running: line.running(), failing: line.failing() })
+        self.with(|schedule| State {
+            waiting: schedule.depth(),
+            running: schedule.running(),
+            failing: schedule.failing(),
+        })
     }
 
-    fn finish(&self, key: &K, ended: Ended, took: Duration) {
+    fn finish(&self, key: &K, result: WorkResult, took: Duration) {
         self.metrics.worked.observe(took.as_secs_f64());
-        if ended == Ended::Failed {
+        if result == WorkResult::Failed {
             self.metrics.retries.inc();
         }
-        self.with(|line| line.finish(key, ended, Instant::now(), fastrand::f64()));
+        self.with(|schedule| schedule.finish(key, result, Instant::now(), fastrand::f64()));
         self.changed.notify_one();
     }
 
-    fn with<T>(&self, access: impl FnOnce(&mut Line<K>) -> T) -> T {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = access(&mut line);
-        self.metrics.depth.set(i64::try_from(line.depth()).unwrap_or(i64::MAX));
+    fn with<T>(&self, access: impl FnOnce(&mut Schedule<K>) -> T) -> T {
+        let mut schedule = lock(&self.schedule);
+        let result = access(&mut schedule);
+        self.metrics.depth.set(i64::try_from(schedule.depth()).unwrap_or(i64::MAX));
         result
     }
 }
 
-/// What is in a queue.
+/// A snapshot of a queue.
 #[derive(Clone, Debug)]
 pub struct State<K> {
-    /// Keys that wait for their turn.
+    /// Number of keys that are ready to be processed.
     pub waiting: usize,
-    /// Keys that are being worked on.
+    /// Number of keys being processed.
     pub running: usize,
-    /// Keys that failed the last time, with how often in a row.
+    /// Keys whose last attempt failed, with their consecutive failures.
     pub failing: Vec<(K, u32)>,
 }
 
-/// A key that is being worked on. Dropped without an end, it has failed: work that panics or is cut off must be tried
-/// again, and its key must not stay locked.
+impl<K: fmt::Display> State<K> {
+    /// Returns the snapshot as JSON for `/debug/state.json`.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        let failing: BTreeMap<String, u32> =
+            self.failing.iter().map(|(key, failures)| (key.to_string(), *failures)).collect();
+        json!({ "waiting": self.waiting, "running": self.running, "failing": failing })
+    }
+}
+
+/// A key being processed. Dropping it without [`finish`](Self::finish) counts as a failure, so that a panicked or aborted
+/// reconcile is retried and does not block its key.
 #[derive(Debug)]
 #[must_use]
 pub struct Work<K: Clone + Eq + Hash> {
@@ -116,22 +135,22 @@ pub struct Work<K: Clone + Eq + Hash> {
 }
 
 impl<K: Clone + Eq + Hash> Work<K> {
-    /// The key; none once the work has ended.
+    /// Returns the key; `None` only after [`finish`](Self::finish).
     #[must_use]
     pub fn key(&self) -> Option<&K> {
         self.key.as_ref()
     }
 
-    /// How often it has failed in a row until now.
+    /// Returns the number of consecutive failures before this attempt.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Tells how it ended.
-    pub fn finish(mut self, ended: Ended) {
+    /// Reports the result and releases the key.
+    pub fn finish(mut self, result: WorkResult) {
         if let Some(key) = self.key.take() {
-            self.queue.finish(&key, ended, self.since.elapsed());
+            self.queue.finish(&key, result, self.since.elapsed());
         }
     }
 }
@@ -139,7 +158,22 @@ impl<K: Clone + Eq + Hash> Work<K> {
 impl<K: Clone + Eq + Hash> Drop for Work<K> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
-            self.queue.finish(&key, Ended::Failed, self.since.elapsed());
+            self.queue.finish(&key, WorkResult::Failed, self.since.elapsed());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+
+    #[tokio::test]
+    async fn dropped_work_counts_as_failed() {
+        let queue = Queue::new(1, Backoff::default(), Metrics::new().queue("test"));
+        queue.add("a", Priority::High);
+        drop(queue.next().await);
+        let state = queue.state().to_json();
+        assert_eq!(state, json!({ "waiting": 0, "running": 0, "failing": { "a": 1 } }));
     }
 }

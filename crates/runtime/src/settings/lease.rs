@@ -1,14 +1,14 @@
-//! Settings of an election.
+//! Settings of leader election.
 
 use super::{Check, text};
 use crate::lease;
 use crate::setting;
 
-/// One leader among several processes.
+/// Flags of leader election.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "One leader among several")]
+#[command(next_help_heading = "Leader election")]
 pub struct LeaseArgs {
-    /// Act only while holding the Lease
+    /// Enable leader election: act only while holding the Lease
     #[arg(
         long,
         env = "OUTRIGGER_LEADER_ELECT",
@@ -19,7 +19,7 @@ pub struct LeaseArgs {
         require_equals = true
     )]
     leader_elect: String,
-    /// How long others wait after the last renewal before they take the Lease
+    /// How long other replicas wait after the last renewal before they take over the Lease
     #[arg(
         long,
         env = "OUTRIGGER_LEADER_ELECT_LEASE_DURATION",
@@ -27,7 +27,7 @@ pub struct LeaseArgs {
         default_value = "60s"
     )]
     leader_elect_lease_duration: String,
-    /// How long after the last renewal the leader still writes
+    /// How long after the last renewal the leader continues to write
     #[arg(
         long,
         env = "OUTRIGGER_LEADER_ELECT_RENEW_DEADLINE",
@@ -35,14 +35,14 @@ pub struct LeaseArgs {
         default_value = "45s"
     )]
     leader_elect_renew_deadline: String,
-    /// Time between two looks or renewals
+    /// Time between two attempts to acquire or renew the Lease
     #[arg(long, env = "OUTRIGGER_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", default_value = "5s")]
     leader_elect_retry_period: String,
 }
 
 impl LeaseArgs {
-    /// The Lease with this name that is to be held while acting; none for a process that is alone. Its times are checked in any
-    /// case. The namespace is asked for only when there is an election; when there is none to be found, whoever is asked says so.
+    /// Returns the configuration of the Lease `name`; `None` if leader election is disabled. The timing is validated either way.
+    /// `namespace` is called only if leader election is enabled, and must report a problem if it returns `None`.
     pub fn read(
         &self,
         check: &mut Check,
@@ -52,17 +52,17 @@ impl LeaseArgs {
     ) -> Option<lease::Config> {
         let elect = check.read(setting!(self.leader_elect), text::boolean);
         let duration = check.read(setting!(self.leader_elect_lease_duration), text::duration);
-        let write_for = check.read(setting!(self.leader_elect_renew_deadline), text::duration);
+        let renew_deadline = check.read(setting!(self.leader_elect_renew_deadline), text::duration);
         let every = check.read(setting!(self.leader_elect_retry_period), text::duration);
         let namespace = if elect == Some(false) { None } else { namespace(check) };
         let config = lease::Config {
             duration: duration?,
-            write_for: write_for?,
+            renew_deadline: renew_deadline?,
             every: every?,
             ..lease::Config::new(namespace.as_deref().unwrap_or_default(), name, identity)
         };
-        if let Err(why) = config.check() {
-            check.say("leader_elect_lease_duration", why);
+        if let Err(error) = config.check() {
+            check.say("leader_elect_lease_duration", error);
         }
         namespace.map(|_| config)
     }

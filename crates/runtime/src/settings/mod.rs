@@ -1,16 +1,16 @@
-//! What a process is told at its start. Values are taken as text and checked together, so that somebody who has three of them
-//! wrong is told three times at once, and not once in each of three starts.
+//! Command-line settings. Clap takes the values as text; they are validated together, so that all invalid settings are reported
+//! at once.
 
-mod check;
+mod identity;
 mod lease;
-mod own;
 pub mod text;
+mod validator;
 
-pub use self::check::{Check, Problems};
+pub use self::identity::{identity, own_namespace};
 pub use self::lease::LeaseArgs;
-pub use self::own::{identity, own_namespace};
+pub use self::validator::{Check, Problems};
 
-/// A setting by its name in the arguments, with its value: `setting!(args.log_level)`.
+/// Names a setting and borrows its value: `setting!(args.log_level)`.
 #[macro_export]
 macro_rules! setting {
     ($args:ident . $name:ident) => {
@@ -18,7 +18,7 @@ macro_rules! setting {
     };
 }
 
-/// Text that says something.
+/// Trims `text`; `None` if nothing is left.
 #[must_use]
 pub fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())

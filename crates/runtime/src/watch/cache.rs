@@ -1,17 +1,18 @@
-//! What a watch has seen: the newest known state of each object that can be read.
+//! The cache of a watch: the latest known state of each object.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use super::kept::Store;
+use super::store::Store;
 use crate::key::Key;
+use crate::sync;
 
-/// A cache, shared by all who read it.
+/// The cache of a watch. Clones share it.
 #[derive(Debug)]
 pub struct Cache<K> {
     inner: Arc<Inner<K>>,
@@ -20,47 +21,74 @@ pub struct Cache<K> {
 #[derive(Debug)]
 struct Inner<K> {
     objects: RwLock<Objects<K>>,
-    /// True once the first list is complete.
+    /// Set once the initial list is complete.
     synced: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
 struct Objects<K> {
-    good: Store<K>,
-    /// Objects that cannot be read, and why.
-    broken: BTreeMap<Key, String>,
+    valid: Store<K>,
+    /// Objects that failed to deserialize, with the error.
+    invalid: BTreeMap<Key, String>,
 }
 
-/// A listing of every object, while it comes in. The cache stays as it was until it is complete.
+/// A list in progress. The cache is not changed until the list is complete.
 #[derive(Debug)]
 pub(super) struct Listing<K> {
-    good: HashMap<Key, Arc<K>>,
-    broken: BTreeMap<Key, String>,
+    valid: HashMap<Key, Arc<K>>,
+    invalid: BTreeMap<Key, String>,
 }
 
 impl<K> Default for Listing<K> {
     fn default() -> Self {
-        Self { good: HashMap::new(), broken: BTreeMap::new() }
+        Self { valid: HashMap::new(), invalid: BTreeMap::new() }
     }
 }
 
-/// What happened to an object.
+/// A change of an object.
 #[derive(Clone, Debug)]
 pub enum Change<K> {
-    /// It was there when the watch began.
+    /// The object was in the initial list.
     Listed(Arc<K>),
-    /// It was made or changed. The state before, if it was known.
+    /// The object was created or updated. The second field is the previous state, if it was cached.
     Changed(Arc<K>, Option<Arc<K>>),
-    /// It is gone.
+    /// The object was deleted, or failed to deserialize. Holds its last known state.
     Gone(Arc<K>),
 }
 
 impl<K> Change<K> {
-    /// The object, in its last known state.
+    /// Returns the object in its last known state.
     #[must_use]
     pub fn object(&self) -> &Arc<K> {
         match self {
             Self::Listed(object) | Self::Changed(object, _) | Self::Gone(object) => object,
+        }
+    }
+}
+
+/// The sync state of several caches.
+#[derive(Clone, Debug, Default)]
+pub struct SyncGroup {
+    synced: Vec<watch::Receiver<bool>>,
+}
+
+impl SyncGroup {
+    /// Adds a cache.
+    pub fn add<K>(&mut self, cache: &Cache<K>) {
+        self.synced.push(cache.inner.synced.subscribe());
+    }
+
+    /// Returns whether the initial list of every cache is complete.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.synced.iter().all(|synced| *synced.borrow())
+    }
+
+    /// Waits until the initial list of every cache is complete.
+    pub async fn wait(&self) {
+        for synced in &self.synced {
+            // If the cache was dropped, its watch has exited, which shuts the process down.
+            let _ = synced.clone().wait_for(|synced| *synced).await;
         }
     }
 }
@@ -73,144 +101,145 @@ impl<K> Clone for Cache<K> {
 
 impl<K: Resource> Cache<K> {
     pub(super) fn new() -> Self {
-        let objects = RwLock::new(Objects { good: Store::default(), broken: BTreeMap::new() });
+        let objects = RwLock::new(Objects { valid: Store::default(), invalid: BTreeMap::new() });
         Self { inner: Arc::new(Inner { objects, synced: watch::Sender::new(false) }) }
     }
 
-    /// An object in its newest known state.
+    /// Returns the latest known state of an object.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.write(|objects| objects.good.wake(key))
+        self.write(|objects| objects.valid.get(key))
     }
 
-    /// All objects, in no order.
+    /// Returns all objects, unordered.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<K>> {
         self.all_of(|_| true)
     }
 
-    /// All objects whose keys are wanted, in no order.
+    /// Returns all objects with matching keys, unordered.
     #[must_use]
-    pub fn all_of(&self, is_wanted: impl Fn(&Key) -> bool) -> Vec<Arc<K>> {
+    pub fn all_of(&self, matches: impl Fn(&Key) -> bool) -> Vec<Arc<K>> {
         self.read(|objects| {
-            let wanted = objects.good.keys().filter(|key| is_wanted(key));
-            wanted.filter_map(|key| objects.good.look(key)).collect()
+            let matching = objects.valid.keys().filter(|key| matches(key));
+            matching.filter_map(|key| objects.valid.peek(key)).collect()
         })
     }
 
-    /// Shows all objects, one after the other, in no order. Those at rest are not all read at once.
-    pub fn each(&self, mut show: impl FnMut(&K)) {
-        let keys: Vec<Key> = self.read(|objects| objects.good.keys().cloned().collect());
-        for object in keys.iter().filter_map(|key| self.read(|objects| objects.good.look(key))) {
-            show(&object);
+    /// Visits all objects, unordered. Compressed objects are decompressed one at a time.
+    pub fn each(&self, mut visit: impl FnMut(&K)) {
+        let keys: Vec<Key> = self.read(|objects| objects.valid.keys().cloned().collect());
+        for object in keys.iter().filter_map(|key| self.read(|objects| objects.valid.peek(key))) {
+            visit(&object);
         }
     }
 
-    /// Nobody works with an object for now: until it is wanted again, it takes as little memory as it can.
+    /// Compresses an idle object until it is next read with [`get`](Self::get).
     pub fn rest(&self, key: &Key)
     where
         K: PartialEq + Serialize + DeserializeOwned,
     {
-        self.write(|objects| objects.good.rest(key));
+        self.write(|objects| objects.valid.compress(key));
     }
 
-    /// How many objects can be read, and how many cannot.
+    /// Returns the number of valid and of invalid objects.
     #[must_use]
-    pub fn len(&self) -> (usize, usize) {
-        self.read(|objects| (objects.good.len(), objects.broken.len()))
+    pub fn counts(&self) -> (usize, usize) {
+        self.read(|objects| (objects.valid.len(), objects.invalid.len()))
     }
 
-    /// Objects that cannot be read, and why.
+    /// Returns the objects that failed to deserialize, with their errors.
     #[must_use]
-    pub fn broken(&self) -> BTreeMap<Key, String> {
-        self.read(|objects| objects.broken.clone())
+    pub fn invalid(&self) -> BTreeMap<Key, String> {
+        self.read(|objects| objects.invalid.clone())
     }
 
-    /// True once the first list is complete.
+    /// Returns whether the initial list is complete.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         *self.inner.synced.borrow()
     }
 
-    /// Waits until the first list is complete. Decisions made before it would be made on half a world.
+    /// Waits until the initial list is complete. A reconcile that runs earlier would take objects for missing.
     pub async fn synced(&self) {
-        // The sender lives as long as we do.
+        // Cannot fail: `self` owns the sender.
         let _ = self.inner.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    pub(super) fn applied(&self, object: K) -> Option<Change<K>> {
+    pub(super) fn apply(&self, object: K) -> Option<Change<K>> {
         let key = Key::of(&object);
         let object = Arc::new(object);
-        let before = self.write(|objects| {
-            objects.broken.remove(&key);
-            objects.good.insert(key, object.clone())
+        let previous = self.write(|objects| {
+            objects.invalid.remove(&key);
+            objects.valid.insert(key, object.clone())
         });
-        // A watch that is resumed may tell again what is known.
-        let news = before.as_ref().is_none_or(|before| version(&**before) != version(&*object));
-        news.then_some(Change::Changed(object, before))
+        // A resumed watch may repeat known versions.
+        let is_new = previous.as_ref().is_none_or(|previous| version(&**previous) != version(&*object));
+        is_new.then_some(Change::Changed(object, previous))
     }
 
-    pub(super) fn deleted(&self, key: &Key) -> Option<Change<K>> {
+    pub(super) fn delete(&self, key: &Key) -> Option<Change<K>> {
         self.write(|objects| {
-            objects.broken.remove(key);
-            objects.good.remove(key)
+            objects.invalid.remove(key);
+            objects.valid.remove(key)
         })
         .map(Change::Gone)
     }
 
-    /// An object cannot be read; true when that is news. Its last good state is forgotten: acting on it would undo
-    /// whatever its author has just written.
-    pub(super) fn cannot_read(&self, key: Key, why: String) -> (bool, Option<Change<K>>) {
+    /// Marks an object as invalid. Returns whether the error is new, and a deletion if the object was cached: its last valid
+    /// state is dropped, because acting on it could revert the edit that made the object invalid.
+    pub(super) fn mark_invalid(&self, key: Key, error: String) -> (bool, Option<Change<K>>) {
         self.write(|objects| {
-            let gone = objects.good.remove(&key).map(Change::Gone);
-            (objects.broken.insert(key, why.clone()).as_ref() != Some(&why), gone)
+            let deleted = objects.valid.remove(&key).map(Change::Gone);
+            (objects.invalid.insert(key, error.clone()).as_ref() != Some(&error), deleted)
         })
     }
 
-    /// A listing is complete: what is new or changed, and what has gone while nobody looked.
-    pub(super) fn listed(&self, listing: Listing<K>) -> Vec<Change<K>> {
-        let Listing { good, broken } = listing;
-        let first = !self.is_synced();
-        let before = self.write(|objects| {
-            objects.broken = broken;
-            let good = good.iter().map(|(key, object)| (key.clone(), object.clone()));
-            std::mem::replace(&mut objects.good, good.collect())
+    /// Replaces the content with a complete list. Returns the differences, including deletions that the watch missed.
+    pub(super) fn replace(&self, listing: Listing<K>) -> Vec<Change<K>> {
+        let Listing { valid, invalid } = listing;
+        let is_initial = !self.is_synced();
+        let previous = self.write(|objects| {
+            objects.invalid = invalid;
+            let valid = valid.iter().map(|(key, object)| (key.clone(), object.clone()));
+            std::mem::replace(&mut objects.valid, valid.collect())
         });
         let mut changes = Vec::new();
-        for (key, object) in good {
-            match before.look(&key) {
-                None if first => changes.push(Change::Listed(object)),
+        for (key, object) in valid {
+            match previous.peek(&key) {
+                None if is_initial => changes.push(Change::Listed(object)),
                 Some(known) if version(&*known) == version(&*object) => {}
                 known => changes.push(Change::Changed(object, known)),
             }
         }
-        let now = self.read(|objects| objects.good.keys().cloned().collect::<std::collections::HashSet<_>>());
-        let gone = before.keys().filter(|key| !now.contains(*key));
-        changes.extend(gone.filter_map(|key| before.look(key)).map(Change::Gone));
+        let listed =
+            self.read(|objects| objects.valid.keys().cloned().collect::<std::collections::HashSet<_>>());
+        let deleted = previous.keys().filter(|key| !listed.contains(*key));
+        changes.extend(deleted.filter_map(|key| previous.peek(key)).map(Change::Gone));
         self.inner.synced.send_replace(true);
         changes
     }
 
     fn read<T>(&self, access: impl FnOnce(&Objects<K>) -> T) -> T {
-        access(&self.inner.objects.read().unwrap_or_else(PoisonError::into_inner))
+        access(&sync::read(&self.inner.objects))
     }
 
     fn write<T>(&self, access: impl FnOnce(&mut Objects<K>) -> T) -> T {
-        access(&mut self.inner.objects.write().unwrap_or_else(PoisonError::into_inner))
+        access(&mut sync::write(&self.inner.objects))
     }
 }
 
 impl<K: Resource> Listing<K> {
-    pub(super) fn good(&mut self, object: K) {
-        self.good.insert(Key::of(&object), Arc::new(object));
+    pub(super) fn insert(&mut self, object: K) {
+        self.valid.insert(Key::of(&object), Arc::new(object));
     }
 
-    pub(super) fn broken(&mut self, key: Key, why: String) {
-        self.broken.insert(key, why);
+    pub(super) fn insert_invalid(&mut self, key: Key, error: String) {
+        self.invalid.insert(key, error);
     }
 }
 
-/// What changes with every write of an object, and with its being made anew.
+/// Returns what identifies a version of an object. The UID tells a recreated object from its predecessor.
 fn version<K: Resource>(object: &K) -> (Option<&str>, Option<&str>) {
     let meta = object.meta();
     (meta.uid.as_deref(), meta.resource_version.as_deref())
@@ -235,79 +264,93 @@ mod tests {
     fn listing(objects: &[(&str, &str)]) -> Listing<ConfigMap> {
         let mut listing = Listing::default();
         for (name, version) in objects {
-            listing.good(map(name, version));
+            listing.insert(map(name, version));
         }
         listing
     }
 
-    fn told(changes: &[Change<ConfigMap>]) -> Vec<String> {
-        let mut told: Vec<String> = changes
+    fn describe(changes: &[Change<ConfigMap>]) -> Vec<String> {
+        let mut described: Vec<String> = changes
             .iter()
             .map(|change| {
                 let what = match change {
                     Change::Listed(_) => "listed",
-                    Change::Changed(_, None) => "made",
+                    Change::Changed(_, None) => "created",
                     Change::Changed(_, Some(_)) => "changed",
-                    Change::Gone(_) => "gone",
+                    Change::Gone(_) => "deleted",
                 };
                 format!("{what} {}", Key::of(&**change.object()))
             })
             .collect();
-        told.sort();
-        told
+        described.sort();
+        described
     }
 
     #[test]
-    fn what_happened_while_a_watch_was_away_is_found_by_the_next_listing() {
+    fn relist_finds_changes_that_the_watch_missed() {
         let cache = Cache::new();
         assert_eq!(
-            told(&cache.listed(listing(&[("a", "1"), ("b", "2"), ("c", "3")]))),
+            describe(&cache.replace(listing(&[("a", "1"), ("b", "2"), ("c", "3")]))),
             ["listed a", "listed b", "listed c"]
         );
-        let changes = cache.listed(listing(&[("a", "1"), ("b", "7"), ("d", "8")]));
-        assert_eq!(
-            told(&changes),
-            ["changed b", "gone c", "made d"],
-            "and a, which is as it was, is left alone"
-        );
+        let changes = cache.replace(listing(&[("a", "1"), ("b", "7"), ("d", "8")]));
+        assert_eq!(describe(&changes), ["changed b", "created d", "deleted c"], "a is unchanged");
     }
 
     #[test]
-    fn an_event_that_tells_nothing_new_is_no_change() {
+    fn repeated_version_is_not_a_change() {
         let cache = Cache::new();
-        cache.listed(listing(&[("a", "1")]));
-        assert!(cache.applied(map("a", "1")).is_none());
-        assert_eq!(told(&[cache.applied(map("a", "2")).unwrap()]), ["changed a"]);
+        cache.replace(listing(&[("a", "1")]));
+        assert!(cache.apply(map("a", "1")).is_none());
+        assert_eq!(describe(&[cache.apply(map("a", "2")).unwrap()]), ["changed a"]);
     }
 
     #[test]
-    fn an_object_that_cannot_be_read_harms_only_itself() {
+    fn invalid_object_does_not_affect_others() {
         let cache = Cache::new();
-        cache.listed(listing(&[("a", "1"), ("b", "2")]));
+        cache.replace(listing(&[("a", "1"), ("b", "2")]));
         let key = Key { namespace: String::new(), name: "a".into() };
-        let (news, gone) = cache.cannot_read(key.clone(), "spec is a number".into());
-        assert!(news && gone.is_some());
-        assert!(!cache.cannot_read(key.clone(), "spec is a number".into()).0, "told once");
-        assert_eq!((cache.len(), cache.get(&key).is_none()), ((1, 1), true));
-        assert!(cache.applied(map("a", "3")).is_some(), "and comes back when it was mended");
-        assert_eq!(cache.len(), (2, 0));
+        let (is_new, deleted) = cache.mark_invalid(key.clone(), "spec is a number".into());
+        assert!(is_new && deleted.is_some());
+        assert!(!cache.mark_invalid(key.clone(), "spec is a number".into()).0, "reported once");
+        assert_eq!((cache.counts(), cache.get(&key).is_none()), ((1, 1), true));
+        assert!(cache.apply(map("a", "3")).is_some(), "valid again");
+        assert_eq!(cache.counts(), (2, 0));
     }
 
     #[test]
-    fn an_object_at_rest_is_found_compared_and_told_as_any_other() {
+    fn compressed_object_behaves_like_any_other() {
         let cache = Cache::new();
-        cache.listed(listing(&[("a", "1"), ("b", "2")]));
+        cache.replace(listing(&[("a", "1"), ("b", "2")]));
         let key = |name: &str| Key { namespace: String::new(), name: name.into() };
         for name in ["a", "b"] {
             cache.rest(&key(name));
         }
         assert_eq!(cache.all_of(|key| key.name == "a"), [Arc::new(map("a", "1"))]);
-        assert!(cache.applied(map("a", "1")).is_none(), "what is known is no news");
+        assert!(cache.apply(map("a", "1")).is_none(), "a known version is not a change");
         cache.rest(&key("a"));
-        let Some(Change::Changed(_, before)) = cache.applied(map("a", "3")) else { panic!("it changed") };
-        assert_eq!(before, Some(Arc::new(map("a", "1"))));
+        let Some(Change::Changed(_, previous)) = cache.apply(map("a", "3")) else {
+            panic!("expected a change")
+        };
+        assert_eq!(previous, Some(Arc::new(map("a", "1"))));
         cache.rest(&key("a"));
-        assert_eq!(told(&cache.listed(listing(&[("a", "3")]))), ["gone b"]);
+        assert_eq!(describe(&cache.replace(listing(&[("a", "3")]))), ["deleted b"]);
         assert_eq!(cache.get(&key("a")), Some(Arc::new(map("a", "3"))));
+    }
+    #[tokio::test]
+    async fn sync_group_waits_for_every_cache() {
+        let (first, second) = (Cache::new(), Cache::new());
+        let mut group = SyncGroup::default();
+        group.add(&first);
+        group.add(&second);
+        first.replace(listing(&[]));
+        assert!(!group.is_synced());
+        let waiting = tokio::spawn({
+            let group = group.clone();
+            async move { group.wait().await }
+        });
+        second.replace(listing(&[]));
+        waiting.await.unwrap();
+        assert!(group.is_synced());
     }
 }

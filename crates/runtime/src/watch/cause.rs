@@ -1,27 +1,27 @@
-//! Why a watch broke, in a few words that a metric can count.
+//! Classifies watch errors for the metric label `cause`.
 
 use kube::runtime::watcher::Error;
 
-/// The cause: a word of a closed list.
-pub(super) fn of(error: &Error) -> &'static str {
+/// Returns the value of the metric label `cause`.
+pub(super) fn classify(error: &Error) -> &'static str {
     match error {
         Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
-            of_request(error)
+            classify_request(error)
         }
-        Error::WatchError(status) => of_code(status.code),
+        Error::WatchError(status) => classify_code(status.code),
         Error::NoResourceVersion => "protocol",
     }
 }
 
-fn of_request(error: &kube::Error) -> &'static str {
+fn classify_request(error: &kube::Error) -> &'static str {
     match error {
-        kube::Error::Api(status) => of_code(status.code),
+        kube::Error::Api(status) => classify_code(status.code),
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => "protocol",
         _ => "connection",
     }
 }
 
-fn of_code(code: u16) -> &'static str {
+fn classify_code(code: u16) -> &'static str {
     match code {
         401 => "unauthorized",
         403 => "forbidden",

@@ -1,10 +1,10 @@
-//! Supervised watches: each kind has a task, a backoff and a cache of its own, so that one that breaks disturbs no other.
+//! Supervised watches. Each has its own task, backoff and cache, so that a failing watch does not affect the others.
 
+mod arena;
 mod cache;
 mod cause;
-mod guarded;
-mod kept;
-mod shelf;
+mod guard;
+mod store;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -18,42 +18,42 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use self::cache::Listing;
-pub use self::cache::{Cache, Change};
-pub use self::guarded::Guarded;
+pub use self::cache::{Cache, Change, SyncGroup};
+pub use self::guard::Guarded;
 use crate::key::Key;
-use crate::metrics::{ByCause, ByKind, Metrics};
+use crate::metrics::{CauseLabels, KindLabels, Metrics};
 use crate::progress::Progress;
+use crate::queue::Backoff;
 
-/// How long the API server keeps a watch open. Short, since it is also how long a lost connection can go unnoticed.
-pub const LIFE: Duration = Duration::from_secs(120);
+/// After this time the API server closes a watch. Short, because a lost connection can go unnoticed for as long.
+pub const WATCH_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The wait before a broken watch begins anew: short at most, so that the first edit after an outage is seen soon. A
-/// process has some ten watches, which is no load.
-const FIRST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(3);
+/// Backoff of a failing watch. The maximum is short, so that the first edit after an outage is noticed soon; a process has only
+/// some ten watches.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(3) };
 
-/// A watch that breaks for so long no longer counts as alive.
-const SILENCE: Duration = Duration::from_secs(300);
+/// A watch that fails for longer than this makes the liveness probe fail.
+const FAILURE_TOLERANCE: Duration = Duration::from_secs(300);
 
-/// Kept by `kubectl apply`: a second copy of each object, which nobody here reads.
+/// Written by `kubectl apply`: a second copy of the object, which is never read here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 type Events<K> = BoxStream<'static, watcher::Result<Event<Guarded<K>>>>;
 
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 
-/// Keys and tokens of a whole cluster do not belong into the memory of one process, and are most of what it would hold.
+/// A watch of all Secrets was requested. It would keep every key and token of the cluster in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("Secrets of the whole cluster are never cached: watch their metadata, or those of one namespace")]
+#[error("refusing to cache Secrets cluster-wide: watch their metadata, or the Secrets of one namespace")]
 pub struct SecretsOfAll;
 
-/// A watch that is about to begin.
+/// A watch that has not started yet.
 pub struct Watch<K: Resource> {
     kind: String,
     events: Box<dyn Fn() -> Events<K> + Send + Sync>,
     cache: Cache<K>,
-    tell: Vec<Listener<K>>,
-    keep: fn(&mut K),
+    listeners: Vec<Listener<K>>,
+    modify: fn(&mut K),
     metrics: Metrics,
     progress: Progress,
 }
@@ -62,7 +62,7 @@ impl<K> Watch<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    /// A watch of whole objects. They are read one by one: one that cannot be read does not take the others with it.
+    /// Creates a watch of full objects. An object that fails to deserialize is skipped and does not fail the watch.
     pub fn of(
         api: Api<Guarded<K>>,
         config: watcher::Config,
@@ -71,111 +71,117 @@ where
         if K::kind(&()) == "Secret" && api.namespace().is_none() {
             return Err(SecretsOfAll);
         }
-        let config = short(config);
+        let config = with_timeout(config);
         Ok(Self::from_events(metrics, move || watcher::watcher(api.clone(), config.clone()).boxed()))
     }
 
     fn from_events(metrics: &Metrics, events: impl Fn() -> Events<K> + Send + Sync + 'static) -> Self {
         let kind = K::plural(&()).into_owned();
         Self {
-            progress: Progress::new(format!("watch {kind}"), SILENCE),
+            progress: Progress::new(format!("watch {kind}"), FAILURE_TOLERANCE),
             kind,
             events: Box::new(events),
             cache: Cache::new(),
-            tell: Vec::new(),
-            keep: |_| {},
+            listeners: Vec::new(),
+            modify: |_| {},
             metrics: metrics.clone(),
         }
     }
 
-    /// The cache it fills.
+    /// Returns the plural name of the watched kind.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Returns the cache that the watch fills.
     #[must_use]
     pub fn cache(&self) -> Cache<K> {
         self.cache.clone()
     }
 
-    /// How it is doing.
+    /// Returns its liveness, for the admin server.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Takes out of every object what nobody reads, before it is kept: a cache holds thousands of them.
+    /// Modifies every object before it is cached, to drop fields that are never read.
     #[must_use]
-    pub fn keeping(mut self, keep: fn(&mut K)) -> Self {
-        self.keep = keep;
+    pub fn keeping(mut self, modify: fn(&mut K)) -> Self {
+        self.modify = modify;
         self
     }
 
-    /// Calls `tell` for every change, after the cache holds it. It must not block.
+    /// Calls `listener` for every change, after the cache was updated. It must not block.
     #[must_use]
-    pub fn tell(mut self, tell: impl Fn(&Change<K>) + Send + Sync + 'static) -> Self {
-        self.tell.push(Box::new(tell));
+    pub fn tell(mut self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) -> Self {
+        self.listeners.push(Box::new(listener));
         self
     }
 
-    /// Watches until it is dropped.
+    /// Watches until the future is dropped.
     pub async fn run(self) {
         loop {
             let mut events = (self.events)();
             let mut listing = Listing::default();
-            // The stream goes on by itself after an error, from where it was; it is made anew only if it ends.
+            // After an error the stream resumes by itself; it has to be recreated only if it ends.
             loop {
                 match events.try_next().await {
-                    Ok(Some(event)) => self.take(event, &mut listing),
+                    Ok(Some(event)) => self.handle_event(event, &mut listing),
                     Ok(None) => break,
-                    Err(error) => self.broke(&error).await,
+                    Err(error) => self.handle_error(&error).await,
                 }
             }
-            self.wait(1).await;
+            self.back_off(1).await;
         }
     }
 
-    fn take(&self, event: Event<Guarded<K>>, listing: &mut Listing<K>) {
+    fn handle_event(&self, event: Event<Guarded<K>>, listing: &mut Listing<K>) {
         match event {
             Event::Init => *listing = Listing::default(),
-            Event::InitApply(Guarded(Ok(object))) => listing.good(self.pruned(object)),
-            Event::InitApply(Guarded(Err(broken))) => {
-                let key = Key::from(&broken.metadata);
-                self.say_broken(&key, &broken.error);
-                listing.broken(key, broken.error);
+            Event::InitApply(Guarded(Ok(object))) => listing.insert(self.prune(object)),
+            Event::InitApply(Guarded(Err(invalid))) => {
+                let key = Key::from(&invalid.metadata);
+                self.log_invalid(&key, &invalid.error);
+                listing.insert_invalid(key, invalid.error);
             }
             Event::InitDone => {
-                let changes = self.cache.listed(std::mem::take(listing));
-                tracing::debug!(kind = self.kind, changes = changes.len(), "listed");
-                changes.iter().for_each(|change| self.say(change));
+                let changes = self.cache.replace(std::mem::take(listing));
+                tracing::debug!(kind = self.kind, changes = changes.len(), "watch listed");
+                changes.iter().for_each(|change| self.notify(change));
             }
             Event::Apply(Guarded(Ok(object))) => {
-                self.cache.applied(self.pruned(object)).iter().for_each(|change| self.say(change));
+                self.cache.apply(self.prune(object)).iter().for_each(|change| self.notify(change));
             }
-            Event::Apply(Guarded(Err(broken))) => {
-                let key = Key::from(&broken.metadata);
-                let (news, gone) = self.cache.cannot_read(key.clone(), broken.error.clone());
-                if news {
-                    self.say_broken(&key, &broken.error);
+            Event::Apply(Guarded(Err(invalid))) => {
+                let key = Key::from(&invalid.metadata);
+                let (is_new, deleted) = self.cache.mark_invalid(key.clone(), invalid.error.clone());
+                if is_new {
+                    self.log_invalid(&key, &invalid.error);
                 }
-                gone.iter().for_each(|change| self.say(change));
+                deleted.iter().for_each(|change| self.notify(change));
             }
             Event::Delete(guard) => {
                 let key = Key::from(guard.meta());
-                self.cache.deleted(&key).iter().for_each(|change| self.say(change));
+                self.cache.delete(&key).iter().for_each(|change| self.notify(change));
             }
         }
-        self.in_order();
+        self.record_success();
     }
 
-    fn pruned(&self, object: K) -> K {
-        let mut object = pruned(object);
-        (self.keep)(&mut object);
+    fn prune(&self, object: K) -> K {
+        let mut object = prune(object);
+        (self.modify)(&mut object);
         object
     }
 
-    fn in_order(&self) {
-        self.progress.made();
-        let kind = ByKind { kind: self.kind.clone() };
-        let (good, broken) = self.cache.len();
-        self.metrics.watch_objects.get_or_create(&kind).set(i64::try_from(good).unwrap_or(i64::MAX));
-        self.metrics.watch_broken.get_or_create(&kind).set(i64::try_from(broken).unwrap_or(i64::MAX));
+    fn record_success(&self) {
+        self.progress.record_success();
+        let kind = KindLabels { kind: self.kind.clone() };
+        let (valid, invalid) = self.cache.counts();
+        self.metrics.watch_objects.get_or_create(&kind).set(i64::try_from(valid).unwrap_or(i64::MAX));
+        self.metrics.watch_broken.get_or_create(&kind).set(i64::try_from(invalid).unwrap_or(i64::MAX));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.metrics
             .watch_progress
@@ -183,29 +189,28 @@ where
             .set(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
     }
 
-    fn say(&self, change: &Change<K>) {
-        self.tell.iter().for_each(|tell| tell(change));
+    fn notify(&self, change: &Change<K>) {
+        self.listeners.iter().for_each(|listener| listener(change));
     }
 
-    fn say_broken(&self, key: &Key, why: &str) {
-        tracing::warn!(kind = self.kind, object = %key, why, "an object cannot be read and is left alone until it is mended");
+    fn log_invalid(&self, key: &Key, error: &str) {
+        tracing::warn!(kind = self.kind, object = %key, error, "skipping object that failed to deserialize");
     }
 
-    async fn broke(&self, error: &watcher::Error) {
-        let cause = cause::of(error);
-        let labels = ByCause { kind: self.kind.clone(), cause: cause.to_owned() };
+    async fn handle_error(&self, error: &watcher::Error) {
+        let cause = cause::classify(error);
+        let labels = CauseLabels { kind: self.kind.clone(), cause: cause.to_owned() };
         self.metrics.watch_restarts.get_or_create(&labels).inc();
-        let failures = self.progress.failed(error.to_string());
-        // Once when it breaks, not at each of many tries: the counter tells how many these were.
+        let failures = self.progress.record_failure(error.to_string());
+        // Logged once per series of failures; the counter has the number of attempts.
         if failures == 1 {
-            tracing::warn!(kind = self.kind, cause, %error, "a watch broke; trying again");
+            tracing::warn!(kind = self.kind, cause, %error, "watch failed; retrying");
         }
-        self.wait(failures).await;
+        self.back_off(failures).await;
     }
 
-    fn wait(&self, failures: u32) -> impl Future<Output = ()> + use<K> {
-        let backoff = crate::queue::Backoff { first: FIRST_WAIT, most: LONGEST_WAIT };
-        tokio::time::sleep(backoff.after(failures, fastrand::f64()))
+    fn back_off(&self, failures: u32) -> impl Future<Output = ()> + use<K> {
+        tokio::time::sleep(BACKOFF.delay(failures, fastrand::f64()))
     }
 }
 
@@ -213,10 +218,10 @@ impl<K> Watch<PartialObjectMeta<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    /// A watch of metadata only: for kinds whose content is large, or must not be held, like that of Secrets.
+    /// Creates a watch of metadata only: for kinds whose content is large or, like that of Secrets, must not be cached.
     #[must_use]
     pub fn of_metadata(api: Api<PartialObjectMeta<K>>, config: watcher::Config, metrics: &Metrics) -> Self {
-        let config = short(config);
+        let config = with_timeout(config);
         Self::from_events(metrics, move || {
             let events = watcher::watcher(api.clone(), config.clone());
             events.map_ok(guard).boxed()
@@ -224,25 +229,25 @@ where
     }
 }
 
-/// Metadata can always be read.
+/// Wraps an event of metadata, which always deserializes.
 fn guard<K>(event: Event<K>) -> Event<Guarded<K>> {
-    let good = |object| Guarded(Ok(object));
+    let valid = |object| Guarded(Ok(object));
     match event {
-        Event::Apply(object) => Event::Apply(good(object)),
-        Event::Delete(object) => Event::Delete(good(object)),
+        Event::Apply(object) => Event::Apply(valid(object)),
+        Event::Delete(object) => Event::Delete(valid(object)),
         Event::Init => Event::Init,
-        Event::InitApply(object) => Event::InitApply(good(object)),
+        Event::InitApply(object) => Event::InitApply(valid(object)),
         Event::InitDone => Event::InitDone,
     }
 }
 
-fn short(mut config: watcher::Config) -> watcher::Config {
-    config.timeout.get_or_insert(u32::try_from(LIFE.as_secs()).unwrap_or(u32::MAX));
+fn with_timeout(mut config: watcher::Config) -> watcher::Config {
+    config.timeout.get_or_insert(u32::try_from(WATCH_TIMEOUT.as_secs()).unwrap_or(u32::MAX));
     config
 }
 
-/// Who wrote which field is half of an object's size, and read by nobody here.
-fn pruned<K: Resource>(mut object: K) -> K {
+/// Drops `managedFields`, which are half of an object's size, and the last applied configuration. Neither is read here.
+fn prune<K: Resource>(mut object: K) -> K {
     let meta = object.meta_mut();
     meta.managed_fields = None;
     let annotations = &mut meta.annotations;
@@ -262,7 +267,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn secrets_of_the_whole_cluster_are_never_cached() {
+    async fn cluster_wide_secrets_are_never_cached() {
         let client =
             kube::Client::try_from(kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"))).unwrap();
         let (config, metrics) = (watcher::Config::default(), Metrics::new());
@@ -275,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_not_kept() {
+    fn managed_fields_and_last_applied_are_pruned() {
         let map: ConfigMap = serde_json::from_value(serde_json::json!({
             "metadata": {
                 "name": "a",
@@ -284,7 +289,7 @@ mod tests {
             },
         }))
         .unwrap();
-        let meta = pruned(map).metadata;
+        let meta = prune(map).metadata;
         assert_eq!(meta.managed_fields, None);
         assert_eq!(meta.annotations.unwrap().into_keys().collect::<Vec<_>>(), ["kept"]);
     }

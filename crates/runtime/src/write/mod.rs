@@ -1,5 +1,5 @@
-//! Every write of a controller: only while it leads, guarded by what it has seen, and with an outcome that says what is
-//! known about it.
+//! Writes of controllers. A write requires a valid leader claim and is guarded by the resource version it is based on; its
+//! outcome states what is known about it.
 
 mod cluster;
 mod outcome;
@@ -16,32 +16,32 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-pub use self::cluster::WrittenOfCluster;
+pub use self::cluster::ClusterObject;
 pub use self::outcome::Outcome;
 pub use self::status::Pass;
 use crate::lease::{Claim, NotLeading};
-use crate::metrics::{ByOutcome, Metrics};
+use crate::metrics::{Metrics, WriteLabels};
 use crate::watch::Guarded;
 
-/// How long one write may take. What became of one that takes longer is not known.
-const WITHIN: Duration = Duration::from_secs(10);
+/// Timeout of a write. The outcome of a write that takes longer is unknown.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why nothing was sent.
+/// Errors that prevent a write from being sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another process leads, or may do so by now.
+    /// Another process leads, or may lead by now.
     #[error(transparent)]
     NotLeading(#[from] NotLeading),
-    /// The object cannot be written as JSON.
-    #[error("an object that cannot be written: {0}")]
+    /// The object cannot be serialized.
+    #[error("failed to serialize object: {0}")]
     Json(#[from] serde_json::Error),
-    /// The object lacks what a write needs.
-    #[error("an object without {0} cannot be written")]
-    Lacks(&'static str),
+    /// The object lacks a field that the write requires.
+    #[error("cannot write object without {0}")]
+    MissingField(&'static str),
 }
 
-/// A kind that lives in namespaces, and that we write.
+/// A namespaced kind that can be written.
 pub trait Written:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned
 {
@@ -56,7 +56,7 @@ impl<K> Written for K where
 {
 }
 
-/// Writes, as one field manager, as long as its claim to lead holds.
+/// Writes as one field manager while its leader claim is valid.
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
@@ -66,16 +66,16 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer.
+    /// Creates a writer.
     #[must_use]
     pub fn new(client: Client, manager: &'static str, claim: Claim, metrics: &Metrics) -> Self {
         Self { client, manager, claim, metrics: metrics.clone() }
     }
 
-    /// Makes an object be as `desired`, in the fields that it names (server-side apply). `live` is what is known of it: if
-    /// nothing would change, nothing is sent, and if it has changed since, nothing is done.
+    /// Applies the fields of `desired` (server-side apply). `live` is the cached object: if it is in sync, nothing is sent, and
+    /// if it was changed in the meantime, the write is rejected.
     ///
-    /// A field that somebody else owns is not taken away from them: that is a [`Outcome::Conflict`], for the user to see.
+    /// Fields of other managers are not overwritten: that is an [`Outcome::Conflict`], to be surfaced to the user.
     pub async fn apply<K, L>(&self, desired: &K, live: Option<&L>) -> Result<Outcome<K>, Error>
     where
         K: Written,
@@ -84,8 +84,8 @@ impl Writer {
         self.apply_as(desired, live, PatchParams::apply(self.manager)).await
     }
 
-    /// The same for an object that is ours alone: fields that somebody has taken in it are taken back. Whoever changed it by
-    /// hand owns what he changed, and without force nothing of it could ever be put right again.
+    /// Like [`apply`](Self::apply), but takes over fields of other managers. For objects that belong to us alone: a manual edit
+    /// owns the fields it changed, and without force it could never be reverted.
     pub async fn take_back<K, L>(&self, desired: &K, live: &L) -> Result<Outcome<K>, Error>
     where
         K: Written,
@@ -104,7 +104,7 @@ impl Writer {
         K: Written,
         L: Resource + Serialize,
     {
-        let namespace = desired.namespace().ok_or(Error::Lacks("a namespace"))?;
+        let namespace = desired.namespace().ok_or(Error::MissingField("namespace"))?;
         let hash = applied::hash(desired)?;
         let mut body = desired.clone();
         applied::sign(&mut body, &hash);
@@ -113,35 +113,38 @@ impl Writer {
                 return Ok(self.count(Outcome::Unchanged));
             }
             let meta = body.meta_mut();
-            meta.resource_version = Some(live.resource_version().ok_or(Error::Lacks("a version"))?);
+            meta.resource_version =
+                Some(live.resource_version().ok_or(Error::MissingField("resourceVersion"))?);
             meta.uid = live.uid();
         }
         let api: Api<Guarded<K>> = Api::namespaced(self.client.clone(), &namespace);
-        let before = live.and_then(ResourceExt::resource_version);
+        let live_version = live.and_then(ResourceExt::resource_version);
         let name = desired.name_any();
-        let sent = self.send(api.patch(&name, &params, &Patch::Apply(&body))).await?.and_then(read);
+        let sent = self.send(api.patch(&name, &params, &Patch::Apply(&body))).await?.and_then(decode);
         Ok(self.count(match sent {
-            // The API server found nothing to do, where we could not tell: it writes quantities in its own way.
-            Outcome::Applied(object) if before.is_some() && before == object.resource_version() => {
+            // A no-op that we could not detect, because the API server normalizes values such as quantities.
+            Outcome::Applied(object)
+                if live_version.is_some() && live_version == object.resource_version() =>
+            {
                 Outcome::Unchanged
             }
             other => other,
         }))
     }
 
-    /// Makes an object that must not exist yet. One that does is [`Outcome::Stale`]: whose it is must be looked at.
+    /// Creates an object. If it exists already, the outcome is [`Outcome::Stale`]: the caller must check who owns it.
     pub async fn create<K: Written>(&self, object: &K) -> Result<Outcome<K>, Error> {
-        let namespace = object.namespace().ok_or(Error::Lacks("a namespace"))?;
+        let namespace = object.namespace().ok_or(Error::MissingField("namespace"))?;
         let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
         let params = PostParams { field_manager: Some(self.manager.into()), ..PostParams::default() };
         let sent = self.send(api.create(&params, object)).await?;
         Ok(self.count(sent))
     }
 
-    /// Deletes this very object, not another one that has its name by now.
+    /// Deletes an object, unless it was recreated under the same name.
     pub async fn delete<K: Written>(&self, object: &K) -> Result<Outcome<K>, Error> {
-        let namespace = object.namespace().ok_or(Error::Lacks("a namespace"))?;
-        let uid = object.uid().ok_or(Error::Lacks("a uid"))?;
+        let namespace = object.namespace().ok_or(Error::MissingField("namespace"))?;
+        let uid = object.uid().ok_or(Error::MissingField("uid"))?;
         let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
         let preconditions = Preconditions { uid: Some(uid), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
@@ -153,13 +156,13 @@ impl Writer {
         }))
     }
 
-    /// Takes a finalizer away from an object that is being deleted.
+    /// Removes a finalizer from an object that is being deleted.
     pub async fn drop_finalizer<K: Written>(&self, object: &K, name: &str) -> Result<Outcome<K>, Error> {
-        let namespace = object.namespace().ok_or(Error::Lacks("a namespace"))?;
-        let version = object.resource_version().ok_or(Error::Lacks("a version"))?;
-        let kept: Vec<&String> = object.finalizers().iter().filter(|finalizer| *finalizer != name).collect();
+        let namespace = object.namespace().ok_or(Error::MissingField("namespace"))?;
+        let version = object.resource_version().ok_or(Error::MissingField("resourceVersion"))?;
+        let rest: Vec<&String> = object.finalizers().iter().filter(|finalizer| *finalizer != name).collect();
         let patch =
-            json!({ "metadata": { "resourceVersion": version, "uid": object.uid(), "finalizers": kept } });
+            json!({ "metadata": { "resourceVersion": version, "uid": object.uid(), "finalizers": rest } });
         let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
         let params = PatchParams { field_manager: Some(self.manager.into()), ..PatchParams::default() };
         let object_name = object.name_any();
@@ -167,41 +170,41 @@ impl Writer {
         Ok(self.count(sent))
     }
 
-    /// The one status write of this pass.
+    /// Returns the right to write the status of `object` once in this reconcile.
     pub fn pass<'a, K: Written>(&'a self, object: &'a K) -> Pass<'a, K> {
         Pass::new(self, object)
     }
 
     async fn patch_status<K: Written>(&self, object: &K, patch: &Value) -> Result<Outcome<K>, Error> {
-        let namespace = object.namespace().ok_or(Error::Lacks("a namespace"))?;
+        let namespace = object.namespace().ok_or(Error::MissingField("namespace"))?;
         let api: Api<Guarded<K>> = Api::namespaced(self.client.clone(), &namespace);
         let params = PatchParams { field_manager: Some(self.manager.into()), ..PatchParams::default() };
         let name = object.name_any();
-        let sent = self.send(api.patch_status(&name, &params, &Patch::Merge(patch))).await?.and_then(read);
+        let sent = self.send(api.patch_status(&name, &params, &Patch::Merge(patch))).await?.and_then(decode);
         Ok(self.count(sent))
     }
 
-    /// Sends a write. The claim is looked at last of all: a process that was stopped may find itself here much later.
+    /// Sends a write. The claim is checked right before, because the process may have been suspended until now.
     async fn send<K>(&self, write: impl Future<Output = kube::Result<K>>) -> Result<Outcome<K>, Error> {
         self.claim.check()?;
-        Ok(match tokio::time::timeout(WITHIN, write).await {
+        Ok(match tokio::time::timeout(WRITE_TIMEOUT, write).await {
             Ok(Ok(object)) => Outcome::Applied(object),
-            Ok(Err(error)) => Outcome::of(error),
-            Err(_) => Outcome::Unknown(format!("no answer within {} s", WITHIN.as_secs())),
+            Ok(Err(error)) => Outcome::from_error(error),
+            Err(_) => Outcome::Unknown(format!("no response within {} s", WRITE_TIMEOUT.as_secs())),
         })
     }
 
-    fn count<K: Written>(&self, outcome: Outcome<K>) -> Outcome<K> {
-        let labels = ByOutcome { kind: K::kind(&()).into_owned(), outcome: outcome.name().to_owned() };
+    fn count<K: Resource<DynamicType = ()>>(&self, outcome: Outcome<K>) -> Outcome<K> {
+        let labels = WriteLabels { kind: K::kind(&()).into_owned(), outcome: outcome.name().to_owned() };
         self.metrics.writes.get_or_create(&labels).inc();
         outcome
     }
 }
 
-/// An answer that cannot be read tells that something was written, but not what is there now.
-fn read<K>(answer: Guarded<K>) -> Outcome<K> {
-    match answer.read() {
+/// A response that fails to deserialize proves the write, but the state of the object is unknown.
+fn decode<K>(response: Guarded<K>) -> Outcome<K> {
+    match response.into_result() {
         Ok(object) => Outcome::Applied(object),
-        Err(why) => Outcome::Unknown(format!("the API server's answer cannot be read: {why}")),
+        Err(error) => Outcome::Unknown(format!("failed to deserialize the API server's response: {error}")),
     }
 }

@@ -1,33 +1,33 @@
-//! What is known about a write.
+//! Outcomes of writes.
 
 use kube::core::Status;
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub enum Outcome<K> {
-    /// The object is as it should be; nothing was written.
+    /// The object is in sync; nothing was written.
     Unchanged,
-    /// Written; the object as it is now.
+    /// Written. Holds the resulting object.
     Applied(K),
-    /// Not written: the object has changed, or was made, since it was read. Read it again.
+    /// Not written: the object was changed, recreated or created since it was read. Read it again.
     Stale(String),
-    /// Not written: there is no such object, or no such namespace.
+    /// Not written: the object or its namespace does not exist.
     Missing,
-    /// Not written: fields belong to somebody else. Who and which, in the API server's words.
+    /// Not written: another field manager owns a field. Holds the API server's message, which names both.
     Conflict(String),
-    /// Not written, and will not be as long as it is the same: why.
+    /// Not written: the object is invalid. A retry fails until the object is changed.
     Rejected(String),
-    /// Not written: we may not, or a quota is used up. People can change that without changing what we want.
+    /// Not written: missing permissions or an exceeded quota. A retry may succeed once an administrator has fixed that.
     Forbidden(String),
-    /// Not written, for now: the API server is busy or ill.
+    /// Not written: the API server is overloaded or failing. Retry later.
     Unavailable(String),
-    /// Whether it was written is not known: no answer came. Read the object again; never repeat blindly.
+    /// No response: the write may or may not have been applied. Read the object before any retry.
     Unknown(String),
 }
 
 impl<K> Outcome<K> {
-    /// What it means, when it was written.
+    /// Maps [`Outcome::Applied`].
     pub(super) fn and_then<T>(self, applied: impl FnOnce(K) -> Outcome<T>) -> Outcome<T> {
         match self {
             Self::Applied(object) => applied(object),
@@ -42,17 +42,17 @@ impl<K> Outcome<K> {
         }
     }
 
-    /// Reads an answer that is no success.
-    pub(super) fn of(error: kube::Error) -> Self {
+    /// Classifies a failed request.
+    pub(super) fn from_error(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => Self::of_status(&status),
-            // Never reached the API server: nothing was sent.
+            kube::Error::Api(status) => Self::from_status(&status),
+            // Fails before the request is sent.
             kube::Error::Auth(error) => Self::Unavailable(error.to_string()),
             error => Self::Unknown(error.to_string()),
         }
     }
 
-    fn of_status(status: &Status) -> Self {
+    fn from_status(status: &Status) -> Self {
         let message = status.message.clone();
         let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
         match status.code {
@@ -62,14 +62,14 @@ impl<K> Outcome<K> {
             409 => Self::Stale(message),
             404 => Self::Missing,
             401 | 403 => Self::Forbidden(message),
-            // The work may have been done after a gateway, or the server, gave up waiting for it.
+            // A gateway or the server timed out waiting; the write may still have been applied.
             504 | 408 => Self::Unknown(message),
             429 | 500.. => Self::Unavailable(message),
             _ => Self::Rejected(message),
         }
     }
 
-    /// One word of a closed list, for metrics.
+    /// Returns the value of the metric label `outcome`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Two processes, one lease.
+//! Leader election between two processes.
 
 use std::time::Duration;
 
@@ -9,87 +9,92 @@ use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Refusal, Resourc
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, Error, TestResult};
 
-use crate::process::{Ground, Process, SHORT_LEASE, SOON};
+use crate::fixture::{Fixture, Process, SHORT_LEASE, SOON};
 
-/// Writes of a client that were accepted, its lease aside.
-fn accepted(plane: &ControlPlane, agent: &str) -> Result<usize, Error> {
-    let counts = |one: &AuditedRequest| {
-        one.user_agent == agent && one.is_write() && one.code < 400 && one.resource != "leases"
+/// Returns the number of successful writes of a client, excluding its Lease.
+fn successful_writes(plane: &ControlPlane, agent: &str) -> Result<usize, Error> {
+    let matches = |request: &AuditedRequest| {
+        request.user_agent == agent
+            && request.is_write()
+            && request.code < 400
+            && request.resource != "leases"
     };
-    Ok(plane.audit().requests(counts)?.len())
+    Ok(plane.audit().requests(matches)?.len())
 }
 
-pub async fn a_leader_that_was_stopped_writes_nothing_after_the_next_one(cx: Context) -> TestResult {
+pub async fn suspended_leader_does_not_write_after_takeover(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
-    let ground = Ground::on(&cx, plane).await?;
-    let start = |identity: &str| Process::start(&cx, plane.admin(), &ground.namespace, identity, SHORT_LEASE);
+    let fixture = Fixture::new(&cx, plane).await?;
+    let start =
+        |identity: &str| Process::start(&cx, plane.admin(), &fixture.namespace, identity, SHORT_LEASE);
     let old = start("stopped-leader")?;
-    old.leads().await?;
+    old.wait_leading().await?;
     let new = start("next-leader")?;
     for number in 0..20 {
-        ground.set(&format!("toy-{number}"), 1).await?;
+        fixture.set(&format!("toy-{number}"), 1).await?;
     }
-    ground.settled("toy-19", 1, SOON).await?;
-    assert_eq!(accepted(plane, "next-leader")?, 0, "who waits does not write");
+    fixture.wait_reconciled("toy-19", 1, SOON).await?;
+    assert_eq!(successful_writes(plane, "next-leader")?, 0, "a standby does not write");
 
-    // Stopped in the middle of work: edits come in until the very moment, and go on coming.
+    // The leader is suspended while edits keep arriving.
     for number in 0..20 {
-        ground.set(&format!("toy-{number}"), 2).await?;
+        fixture.set(&format!("toy-{number}"), 2).await?;
         if number == 10 {
             old.signal(Signal::STOP);
         }
     }
-    new.leads().await?;
+    new.wait_leading().await?;
     for number in 0..20 {
-        ground.settled(&format!("toy-{number}"), 2, SOON).await?;
+        fixture.wait_reconciled(&format!("toy-{number}"), 2, SOON).await?;
     }
-    assert!(accepted(plane, "next-leader")? > 0, "the next one wrote");
-    let before = accepted(plane, "stopped-leader")?;
+    assert!(successful_writes(plane, "next-leader")? > 0, "the new leader writes");
+    let before = successful_writes(plane, "stopped-leader")?;
 
     old.signal(Signal::CONT);
-    wait::until("the old leader to see that it is one no more", SOON, || async {
+    wait::until("the old leader to notice that it lost the Lease", SOON, || async {
         let state = old.state().await?;
         if state["leading"] == false { Ok(()) } else { Err(Error::Refused(state.to_string())) }
     })
     .await?;
     for number in 0..20 {
-        ground.set(&format!("toy-{number}"), 3).await?;
-        ground.settled(&format!("toy-{number}"), 3, SOON).await?;
+        fixture.set(&format!("toy-{number}"), 3).await?;
+        fixture.wait_reconciled(&format!("toy-{number}"), 3, SOON).await?;
     }
-    assert_eq!(accepted(plane, "stopped-leader")?, before, "no write of the old leader was accepted");
+    assert_eq!(successful_writes(plane, "stopped-leader")?, before, "the old leader wrote nothing");
 
-    // It was not ended by losing the lease: it is ready to lead again.
+    // Losing the Lease did not end the process: it can lead again.
     drop(new);
-    old.leads().await?;
-    ground.set("toy-0", 4).await?;
-    ground.settled("toy-0", 4, SOON).await?;
+    old.wait_leading().await?;
+    fixture.set("toy-0", 4).await?;
+    fixture.wait_reconciled("toy-0", 4, SOON).await?;
     Ok(())
 }
 
-pub async fn a_lease_that_cannot_be_renewed_is_given_up_and_taken_again(cx: Context) -> TestResult {
+pub async fn unrenewable_lease_is_lost_and_reacquired(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
-    let ground = Ground::on(&cx, plane).await?;
+    let fixture = Fixture::new(&cx, plane).await?;
     let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
     let agent = "cannot-renew";
-    let process = Process::start(&cx, &plane.admin().at(proxy.url()), &ground.namespace, agent, SHORT_LEASE)?;
-    process.leads().await?;
+    let process =
+        Process::start(&cx, &plane.admin().at(proxy.url()), &fixture.namespace, agent, SHORT_LEASE)?;
+    process.wait_leading().await?;
     let leases = Matching::any().resource(Resource::new("coordination.k8s.io", "leases"));
-    let away =
+    let outage =
         proxy.inject(Fault::Answer(Refusal::of(StatusCode::SERVICE_UNAVAILABLE)), leases, Times::Always);
-    wait::until("it to give up", SOON, || async {
+    wait::until("the Lease to be lost", SOON, || async {
         let state = process.state().await?;
         if state["leading"] == false { Ok(()) } else { Err(Error::Refused(state.to_string())) }
     })
     .await?;
     assert_eq!(process.metric("leader_election_master_status", "name=\"toys\"").await, 0.0);
-    let before = accepted(plane, agent)?;
-    ground.set("a", 1).await?;
-    // As long as it leads no more, it does not act: nothing was accepted by the time it has tried twice again.
-    let tried = away.fired();
-    away.wait_fired(tried + 2, Duration::from_secs(10)).await?;
-    assert_eq!(accepted(plane, agent)?, before);
-    away.lift();
-    process.leads().await?;
-    ground.settled("a", 1, SOON).await?;
+    let before = successful_writes(plane, agent)?;
+    fixture.set("a", 1).await?;
+    // Without the Lease it does not act: no write succeeds during two more attempts to acquire it.
+    let attempts = outage.fired();
+    outage.wait_fired(attempts + 2, Duration::from_secs(10)).await?;
+    assert_eq!(successful_writes(plane, agent)?, before);
+    outage.lift();
+    process.wait_leading().await?;
+    fixture.wait_reconciled("a", 1, SOON).await?;
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! The runtime on a real API server, through faults: a toy controller lives in a process of its own, which is this program
-//! told to be it.
+//! The runtime against a real API server, with injected faults. The toy controller runs as a separate process: this same binary,
+//! with an environment variable set.
 
 #![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
 
 mod admin;
-mod ending;
 mod faults;
+mod fixture;
 mod leadership;
 mod metadata;
-mod process;
 mod scale;
+mod shutdown;
 mod toy;
 mod traces;
 mod writes;
@@ -25,29 +25,29 @@ macro_rules! suite {
 }
 
 fn main() -> ExitCode {
-    if std::env::var_os(process::ROLE).is_some() {
+    if std::env::var_os(fixture::TOY_CONFIG).is_some() {
         return toy::main();
     }
     suite![
-        faults::watches_of_one_kind_die_and_heal_and_others_are_undisturbed,
-        faults::a_watch_that_falls_into_a_black_hole_comes_back,
-        faults::an_object_that_cannot_be_read_harms_only_itself,
-        faults::an_api_server_that_refuses_for_a_while_is_not_flooded,
-        faults::an_api_server_that_restarts_is_found_again,
-        metadata::secrets_are_watched_by_their_metadata,
-        writes::nothing_is_sent_when_nothing_would_change,
-        writes::a_field_that_is_no_longer_wanted_is_taken_away,
-        writes::a_field_of_somebody_else_is_not_taken_from_them,
-        writes::a_stale_status_is_refused,
-        writes::a_lost_answer_is_unknown_and_a_refusal_is_not,
-        writes::a_delete_hits_only_the_object_that_was_seen,
-        writes::without_a_claim_nothing_is_sent,
-        leadership::a_leader_that_was_stopped_writes_nothing_after_the_next_one,
-        leadership::a_lease_that_cannot_be_renewed_is_given_up_and_taken_again,
-        ending::a_process_that_is_told_to_end_finishes_its_write_and_gives_the_lease_back,
-        admin::it_tells_whether_it_lives_what_it_does_and_what_it_costs,
-        traces::each_reconciliation_is_a_trace,
-        scale::five_thousand_objects_at_rest,
+        faults::failing_watch_recovers_and_does_not_affect_others,
+        faults::black_holed_watch_recovers,
+        faults::invalid_object_does_not_affect_others,
+        faults::failing_api_server_is_not_flooded,
+        faults::api_server_restart_is_survived,
+        metadata::metadata_watch_reports_changes_of_secrets,
+        writes::unchanged_object_causes_no_request,
+        writes::removed_field_is_deleted_from_the_object,
+        writes::field_of_another_manager_is_a_conflict,
+        writes::stale_status_write_is_rejected,
+        writes::lost_response_is_unknown_and_rejection_is_not,
+        writes::delete_spares_recreated_object,
+        writes::released_claim_prevents_writes,
+        leadership::suspended_leader_does_not_write_after_takeover,
+        leadership::unrenewable_lease_is_lost_and_reacquired,
+        shutdown::sigterm_finishes_writes_and_releases_the_lease,
+        admin::admin_server_exposes_probes_metrics_and_state,
+        traces::each_reconcile_is_traced,
+        scale::five_thousand_idle_objects,
     ]
     .run()
 }

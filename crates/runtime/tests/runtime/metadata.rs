@@ -1,4 +1,4 @@
-//! Kinds whose content must not be held are watched by their metadata.
+//! Watches of metadata.
 
 use std::sync::mpsc;
 
@@ -13,32 +13,32 @@ use runtime::watch::{Change, Watch};
 use serde_json::json;
 use testbed::{Context, TestResult};
 
-use crate::process::{Ground, SOON};
+use crate::fixture::{Fixture, SOON};
 
-pub async fn secrets_are_watched_by_their_metadata(cx: Context) -> TestResult {
-    let ground = Ground::on(&cx, cx.control_plane().await?).await?;
-    let namespace = ground.namespace.clone();
-    let (told, news) = mpsc::channel();
+pub async fn metadata_watch_reports_changes_of_secrets(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx, cx.control_plane().await?).await?;
+    let namespace = fixture.namespace.clone();
+    let (sender, changes) = mpsc::channel();
     let watch: Watch<PartialObjectMeta<Secret>> =
-        Watch::of_metadata(Api::all(ground.client.clone()), watcher::Config::default(), &Metrics::new())
+        Watch::of_metadata(Api::all(fixture.client.clone()), watcher::Config::default(), &Metrics::new())
             .tell(move |change| {
                 let key = Key::of(&**change.object());
                 let what = match change {
                     Change::Listed(_) => "listed",
-                    Change::Changed(_, None) => "made",
+                    Change::Changed(_, None) => "created",
                     Change::Changed(_, Some(_)) => "changed",
-                    Change::Gone(_) => "gone",
+                    Change::Gone(_) => "deleted",
                 };
                 if key.namespace == namespace {
-                    // The test may have ended.
-                    let _ = told.send(format!("{what} {}", key.name));
+                    // Fails only if the test is over.
+                    let _ = sender.send(format!("{what} {}", key.name));
                 }
             });
     let cache = watch.cache();
     let watching = tokio::spawn(watch.run());
     cache.synced().await;
 
-    let secrets: Api<Secret> = Api::namespaced(ground.client.clone(), &ground.namespace);
+    let secrets: Api<Secret> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     let set = async |label: &str| {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
@@ -50,8 +50,8 @@ pub async fn secrets_are_watched_by_their_metadata(cx: Context) -> TestResult {
     set("one").await?;
     set("two").await?;
     secrets.delete("key", &DeleteParams::default()).await?;
-    let next = || news.recv_timeout(SOON);
-    assert_eq!([next()?, next()?, next()?], ["made key", "changed key", "gone key"]);
+    let next = || changes.recv_timeout(SOON);
+    assert_eq!([next()?, next()?, next()?], ["created key", "changed key", "deleted key"]);
     watching.abort();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A small controller: each Toy wants a ConfigMap that says its size, and its status says what was seen.
+//! A small controller: each Toy owns a ConfigMap with its size, and its status has the size that was last applied.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,25 +11,24 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::runtime::watcher;
 use kube::{Api, Client, CustomResource, Resource, ResourceExt};
-use runtime::admin::Admin;
+use runtime::Key;
 use runtime::client::Access;
 use runtime::controller::Controller;
-use runtime::lease::{self, Campaign, Claim, Leadership};
+use runtime::lease;
 use runtime::metrics::Metrics;
 use runtime::own_writes::{OwnWrites, Sight};
+use runtime::process::Process;
 use runtime::queue::{Backoff, Priority, Queue};
-use runtime::tasks::{Phase, Tasks};
 use runtime::telemetry::{self, Format, Options};
-use runtime::watch::{Cache, Change, Watch};
+use runtime::watch::{Cache, Change, SyncGroup, Watch};
 use runtime::write::{Outcome, Writer};
-use runtime::{Key, while_leading};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The field manager of toys.
 pub const MANAGER: &str = "toy-controller";
 
-/// What is wanted.
+/// The desired state of a toy.
 #[derive(Clone, Debug, PartialEq, Eq, CustomResource, Serialize, Deserialize)]
 #[kube(
     group = "test.outrigger.dev",
@@ -40,19 +39,19 @@ pub const MANAGER: &str = "toy-controller";
     schema = "disabled"
 )]
 pub struct ToySpec {
-    /// How large it is to be.
+    /// The desired size.
     pub size: i64,
 }
 
-/// What was seen.
+/// The observed state of a toy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToyStatus {
-    /// The size that its ConfigMap says.
+    /// The size in its ConfigMap.
     pub seen_size: i64,
 }
 
-/// The CRD: it lets any size pass, so that a test can store one that the controller cannot read.
+/// Returns the CRD. It accepts any spec, so that tests can store invalid objects.
 pub fn crd() -> Value {
     let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     json!({
@@ -72,55 +71,62 @@ pub fn crd() -> Value {
     })
 }
 
-/// How a toy controller is told what to do: by one environment variable, as JSON.
+/// The configuration of the toy controller, passed as JSON in an environment variable.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Orders {
-    /// How to reach the API server.
+pub struct ToyConfig {
+    /// Path of the kubeconfig.
     pub kubeconfig: PathBuf,
-    /// Where its toys and its Lease are.
+    /// Namespace of its toys and its Lease.
     pub namespace: String,
-    /// Who it is, also as user agent.
+    /// Holder identity, also used as user agent.
     pub identity: String,
-    /// The Lease's times, in milliseconds: duration, writing after a renewal, between renewals.
+    /// Lease duration, renew deadline and retry period in milliseconds.
     pub lease: [u64; 3],
-    /// How long its watches live, in seconds, when not the usual time.
-    pub watch_life: Option<u32>,
-    /// Who collects its traces.
-    pub traces_to: Option<String>,
+    /// Watch timeout in seconds, if not the default.
+    pub watch_timeout: Option<u32>,
+    /// OTLP endpoint for traces.
+    pub otlp_endpoint: Option<String>,
 }
 
-/// The whole program.
+/// The entry point of the toy controller.
 pub fn main() -> ExitCode {
-    let orders = std::env::var(super::process::ROLE).expect("orders are given");
-    let orders: Orders = serde_json::from_str(&orders).expect("orders can be read");
+    let config = std::env::var(super::fixture::TOY_CONFIG).expect("the configuration is set");
+    let config: ToyConfig = serde_json::from_str(&config).expect("the configuration is valid");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime can be started");
-    match runtime.block_on(live(orders)) {
+    match runtime.block_on(run(config)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error, "ending");
+            tracing::error!(error, "toy controller failed");
             ExitCode::FAILURE
         }
     }
 }
 
-async fn live(orders: Orders) -> Result<(), String> {
-    let told = telemetry::start(&Options {
+async fn run(config: ToyConfig) -> Result<(), String> {
+    let telemetry = telemetry::start(&Options {
         format: Format::Json,
         level: "info",
-        traces_to: orders.traces_to.as_deref(),
+        traces_to: config.otlp_endpoint.as_deref(),
         service: "toy",
     })?;
     let metrics = Metrics::new();
-    let access = Access { kubeconfig: Some(orders.kubeconfig.clone()), context: None };
-    let client = access.connect(&orders.identity, &metrics).await.map_err(|error| error.to_string())?;
+    let access = Access { kubeconfig: Some(config.kubeconfig.clone()), context: None };
+    let client = access.connect(&config.identity, &metrics).await.map_err(|error| error.to_string())?;
+    let mut process = Process::new(telemetry, client, metrics);
+    start(&config, &mut process).map_err(|error| error.to_string())?;
+    let address = process.serve_admin(SocketAddr::from(([127, 0, 0, 1], 0))).await;
+    println!("{}", address.map_err(|error| error.to_string())?);
+    process.live([]).await.map_err(|error| error.to_string())
+}
+
+fn start(config: &ToyConfig, process: &mut Process) -> Result<(), String> {
+    let (client, metrics) = (process.client.clone(), process.metrics.clone());
     let backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(5) };
     let queue = Queue::new(16, backoff, metrics.queue("toy"));
-    let admin = Admin::new(&metrics, Some(told.level()));
-    let mut tasks = Tasks::new();
 
-    let config = watcher::Config { timeout: orders.watch_life, ..watcher::Config::default() };
-    let toys = Watch::<Toy>::of(Api::namespaced(client.clone(), &orders.namespace), config.clone(), &metrics);
+    let every = watcher::Config { timeout: config.watch_timeout, ..watcher::Config::default() };
+    let toys = Watch::<Toy>::of(Api::namespaced(client.clone(), &config.namespace), every.clone(), &metrics);
     let toys = toys.map_err(|error| error.to_string())?.tell({
         let queue = queue.clone();
         move |change| {
@@ -128,8 +134,8 @@ async fn live(orders: Orders) -> Result<(), String> {
             queue.add(Key::of(&**change.object()), priority);
         }
     });
-    let ours = config.labels("toy=yes");
-    let maps = Watch::<ConfigMap>::of(Api::namespaced(client.clone(), &orders.namespace), ours, &metrics);
+    let owned = every.labels("toy=yes");
+    let maps = Watch::<ConfigMap>::of(Api::namespaced(client.clone(), &config.namespace), owned, &metrics);
     let maps = maps.map_err(|error| error.to_string())?.tell({
         let queue = queue.clone();
         move |change| {
@@ -138,124 +144,79 @@ async fn live(orders: Orders) -> Result<(), String> {
             }
         }
     });
-    let world =
-        World { toys: toys.cache(), maps: maps.cache(), own: Arc::new(OwnWrites::new("toy", &metrics)) };
-    for progress in [toys.progress(), maps.progress()] {
-        admin.lives_by(progress);
-    }
-    tasks.spawn_until_stopped(Phase::Intake, "watch toys", toys.run());
-    tasks.spawn_until_stopped(Phase::Intake, "watch configmaps", maps.run());
-
-    let [duration, write_for, every] = orders.lease.map(Duration::from_millis);
-    let config = lease::Config {
-        duration,
-        write_for,
-        every,
-        ..lease::Config::new(&orders.namespace, "toys", &orders.identity)
-    };
-    config.check()?;
-    let (campaign, leadership) = Campaign::new(client.clone(), config, &metrics);
-    admin.lives_by(campaign.progress());
-    let release = tasks.stop(Phase::Release);
-    tasks.spawn(Phase::Release, "lease", campaign.run(release));
-
-    admin.ready_when("caches", {
-        let world = world.clone();
-        move || if world.is_synced() { Ok(()) } else { Err("the first lists are not complete".into()) }
+    let (toys, maps) = (process.spawn_watch(toys), process.spawn_watch(maps));
+    let caches = Caches { toys, maps, own_writes: Arc::new(OwnWrites::new("toy", &metrics)) };
+    let mut synced = SyncGroup::default();
+    synced.add(&caches.toys);
+    synced.add(&caches.maps);
+    process.ready_when_synced({
+        let synced = synced.clone();
+        move || synced.is_synced()
     });
-    admin.shows("queue", {
+    process.admin.shows("queue", {
         let queue = queue.clone();
+        move || queue.state().to_json()
+    });
+    process.admin.shows("invalid", {
+        let toys = caches.toys.clone();
         move || {
-            let state = queue.state();
-            let failing: BTreeMap<String, u32> =
-                state.failing.into_iter().map(|(key, count)| (key.to_string(), count)).collect();
-            json!({ "waiting": state.waiting, "running": state.running, "failing": failing })
-        }
-    });
-    admin.shows("leading", {
-        let leadership = leadership.clone();
-        move || json!(matches!(*leadership.borrow(), Leadership::Leading(_)))
-    });
-    admin.shows("broken", {
-        let world = world.clone();
-        move || {
-            json!(
-                world
-                    .toys
-                    .broken()
-                    .into_iter()
-                    .map(|(key, why)| (key.to_string(), why))
-                    .collect::<BTreeMap<_, _>>()
-            )
-        }
-    });
-    let work = tasks.stop(Phase::Work);
-    let controller = Controller::new("toy", queue, Duration::from_secs(30), &metrics);
-    tasks.spawn(Phase::Work, "controller", {
-        let metrics = metrics.clone();
-        async move {
-            world.synced().await;
-            while_leading(leadership, work, |claim: Claim, stop| {
-                let writer = Writer::new(client.clone(), MANAGER, claim, &metrics);
-                let world = world.clone();
-                controller.clone().run(stop, move |key| reconcile(world.clone(), writer.clone(), key))
-            })
-            .await;
+            let invalid = toys.invalid().into_iter().map(|(key, error)| (key.to_string(), error));
+            json!(invalid.collect::<BTreeMap<_, _>>())
         }
     });
 
-    let bound = admin.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.map_err(|error| error.to_string())?;
-    println!("{}", bound.address());
-    let watchman = tasks.stop(Phase::Watchman);
-    tasks.spawn(Phase::Watchman, "admin", bound.serve(watchman));
-    let ended = tasks.run_until_signal().await.map_err(|error| error.to_string());
-    told.end().await;
-    ended
+    let [duration, renew_deadline, every] = config.lease.map(Duration::from_millis);
+    let lease = lease::Config {
+        duration,
+        renew_deadline,
+        every,
+        ..lease::Config::new(&config.namespace, "toys", &config.identity)
+    };
+    lease.check()?;
+    let controller = Controller::new("toy", queue, Duration::from_secs(30), &metrics);
+    process.spawn_leader_elected("controller", Some(lease), move |claim, stop| {
+        let writer = Writer::new(client.clone(), MANAGER, claim, &metrics);
+        let (caches, synced, controller) = (caches.clone(), synced.clone(), controller.clone());
+        async move {
+            synced.wait().await;
+            controller.run(stop, move |key| reconcile(caches.clone(), writer.clone(), key)).await;
+        }
+    });
+    Ok(())
 }
 
 #[derive(Clone)]
-struct World {
+struct Caches {
     toys: Cache<Toy>,
     maps: Cache<ConfigMap>,
-    own: Arc<OwnWrites>,
+    own_writes: Arc<OwnWrites>,
 }
 
-impl World {
-    fn is_synced(&self) -> bool {
-        self.toys.is_synced() && self.maps.is_synced()
-    }
-
-    async fn synced(&self) {
-        self.toys.synced().await;
-        self.maps.synced().await;
-    }
-}
-
-async fn reconcile(world: World, writer: Writer, key: Key) -> Result<Option<Duration>, String> {
-    let Some(toy) = world.toys.get(&key) else { return Ok(None) };
-    let map = world.maps.get(&key);
-    match world.own.sight(&key, map.as_deref()) {
+async fn reconcile(caches: Caches, writer: Writer, key: Key) -> Result<Option<Duration>, String> {
+    let Some(toy) = caches.toys.get(&key) else { return Ok(None) };
+    let map = caches.maps.get(&key);
+    match caches.own_writes.sight(&key, map.as_deref()) {
         Sight::Current => {}
         Sight::Behind => return Ok(Some(Duration::from_millis(200))),
-        // This toy has nothing better to read: what it believed to have written is written once more.
-        Sight::Lost => world.own.forget(&key),
+        // Unlike a real controller this one does not read the object from the API server: it repeats the write.
+        Sight::Lost => caches.own_writes.forget(&key),
     }
-    match writer.apply(&wanted(&toy), map.as_deref()).await.map_err(|error| error.to_string())? {
+    match writer.apply(&desired_map(&toy), map.as_deref()).await.map_err(|error| error.to_string())? {
         Outcome::Unchanged => {}
-        Outcome::Applied(map) => world.own.wrote(&map),
+        Outcome::Applied(map) => caches.own_writes.wrote(&map),
         Outcome::Stale(_) => return Ok(Some(Duration::from_millis(100))),
-        other => return Err(format!("its ConfigMap: {other:?}")),
+        other => return Err(format!("ConfigMap: {other:?}")),
     }
     let status = ToyStatus { seen_size: toy.spec.size };
     match writer.pass(&*toy).record(&status).await.map_err(|error| error.to_string())? {
         Outcome::Unchanged | Outcome::Applied(_) | Outcome::Missing => Ok(None),
         Outcome::Stale(_) => Ok(Some(Duration::from_millis(100))),
-        other => Err(format!("its status: {other:?}")),
+        other => Err(format!("status: {other:?}")),
     }
 }
 
-/// The ConfigMap that a Toy wants.
-pub fn wanted(toy: &Toy) -> ConfigMap {
+/// Returns the desired ConfigMap of a toy.
+pub fn desired_map(toy: &Toy) -> ConfigMap {
     let owner = OwnerReference {
         api_version: Toy::api_version(&()).into_owned(),
         kind: Toy::kind(&()).into_owned(),
@@ -277,8 +238,8 @@ pub fn wanted(toy: &Toy) -> ConfigMap {
     }
 }
 
-/// A client for tests, of the same making as the controller's.
+/// Creates a client in the same way as the controller.
 pub async fn connect(kubeconfig: PathBuf, agent: &str) -> Client {
     let access = Access { kubeconfig: Some(kubeconfig), context: None };
-    access.connect(agent, &Metrics::new()).await.expect("the kubeconfig is good")
+    access.connect(agent, &Metrics::new()).await.expect("the kubeconfig is valid")
 }

@@ -1,4 +1,4 @@
-//! Traces reach a collector that speaks OTLP.
+//! Traces are exported to an OTLP collector.
 
 use std::net::SocketAddr;
 
@@ -13,9 +13,9 @@ use testbed::{Context, TestResult};
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
-use crate::process::{Ground, Process, SOON};
+use crate::fixture::{Fixture, Process, SOON};
 
-/// A collector that hands on what it gets.
+/// A collector that forwards what it receives.
 struct Collector(mpsc::UnboundedSender<ExportTraceServiceRequest>);
 
 #[tonic::async_trait]
@@ -24,14 +24,14 @@ impl TraceService for Collector {
         &self,
         request: Request<ExportTraceServiceRequest>,
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        self.0.send(request.into_inner()).map_err(|_| Status::unavailable("the test has ended"))?;
+        self.0.send(request.into_inner()).map_err(|_| Status::unavailable("the test is over"))?;
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
 }
 
-pub async fn each_reconciliation_is_a_trace(cx: Context) -> TestResult {
+pub async fn each_reconcile_is_traced(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
-    let ground = Ground::on(&cx, plane).await?;
+    let fixture = Fixture::new(&cx, plane).await?;
     let (sender, mut received) = mpsc::unbounded_channel();
     let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let address = format!("http://{}", listener.local_addr()?);
@@ -42,26 +42,26 @@ pub async fn each_reconciliation_is_a_trace(cx: Context) -> TestResult {
     let serving = tonic::transport::Server::builder().add_service(TraceServiceServer::new(Collector(sender)));
     let collector = tokio::spawn(serving.serve_with_incoming(connections));
 
-    let mut process = Process::start_with(&cx, plane.admin(), &ground.namespace, "traced", |orders| {
-        orders.traces_to = Some(address);
+    let mut process = Process::start_with(&cx, plane.admin(), &fixture.namespace, "traced", |config| {
+        config.otlp_endpoint = Some(address);
     })?;
-    process.leads().await?;
-    ground.set("a", 1).await?;
-    ground.settled("a", 1, SOON).await?;
-    // What has not been sent by then is sent at the end.
+    process.wait_leading().await?;
+    fixture.set("a", 1).await?;
+    fixture.wait_reconciled("a", 1, SOON).await?;
+    // The shutdown flushes pending traces.
     process.signal(Signal::TERM);
-    assert!(process.ended(SOON).await?.0.success());
+    assert!(process.wait_exit(SOON).await?.0.success());
 
     let mut spans = Vec::new();
     while let Ok(batch) = received.try_recv() {
         for resource in batch.resource_spans {
-            let told = format!("{:?}", resource.resource);
-            assert!(told.contains("service.name") && told.contains("toy"), "{told}");
+            let attributes = format!("{:?}", resource.resource);
+            assert!(attributes.contains("service.name") && attributes.contains("toy"), "{attributes}");
             spans.extend(resource.scope_spans.into_iter().flat_map(|scope| scope.spans));
         }
     }
     collector.abort();
-    let object = format!("{}/a", ground.namespace);
+    let object = format!("{}/a", fixture.namespace);
     let found = spans
         .iter()
         .any(|span| span.name == "reconcile" && format!("{:?}", span.attributes).contains(&object));

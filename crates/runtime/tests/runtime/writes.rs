@@ -1,4 +1,4 @@
-//! What becomes of writes, on a real API server.
+//! Outcomes of writes on a real API server.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use serde_json::json;
 use testbed::faults::fault_proxy::{Fault, FaultProxy, Loss, Matching, Refusal, Times};
 use testbed::{Context, TestResult};
 
-use crate::process::Ground;
+use crate::fixture::Fixture;
 use crate::toy::{self, MANAGER, Toy, ToyStatus};
 
-/// A writer that goes through a proxy, or straight.
+/// Returns a writer that connects through `proxy`, or directly.
 async fn writer(cx: &Context, proxy: Option<&FaultProxy>) -> Result<Writer, testbed::Error> {
     let plane = cx.control_plane().await?;
     let user = proxy.map_or_else(|| plane.admin().clone(), |proxy| plane.admin().at(proxy.url()));
@@ -24,95 +24,99 @@ async fn writer(cx: &Context, proxy: Option<&FaultProxy>) -> Result<Writer, test
     Ok(Writer::new(client, MANAGER, Claim::alone(), &Metrics::new()))
 }
 
-async fn requests_of(cx: &Context) -> Result<usize, testbed::Error> {
-    Ok(cx.control_plane().await?.audit().requests(|one| one.user_agent == cx.name())?.len())
+async fn count_requests(cx: &Context) -> Result<usize, testbed::Error> {
+    Ok(cx.control_plane().await?.audit().requests(|request| request.user_agent == cx.name())?.len())
 }
 
-fn applied<K: std::fmt::Debug>(outcome: Outcome<K>) -> K {
+fn expect_applied<K: std::fmt::Debug>(outcome: Outcome<K>) -> K {
     match outcome {
         Outcome::Applied(object) => object,
         other => unreachable!("not applied: {other:?}"),
     }
 }
 
-pub async fn nothing_is_sent_when_nothing_would_change(cx: Context) -> TestResult {
-    let ground = Ground::on(&cx, cx.control_plane().await?).await?;
+pub async fn unchanged_object_causes_no_request(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx, cx.control_plane().await?).await?;
     let writer = writer(&cx, None).await?;
-    let toy = ground.set("a", 1).await?;
-    let map = applied(writer.apply(&toy::wanted(&toy), None::<&ConfigMap>).await?);
+    let toy = fixture.set("a", 1).await?;
+    let map = expect_applied(writer.apply(&toy::desired_map(&toy), None::<&ConfigMap>).await?);
     let status = ToyStatus { seen_size: 1 };
-    let toy = applied(writer.pass(&toy).record(&status).await?);
-    let before = requests_of(&cx).await?;
+    let toy = expect_applied(writer.pass(&toy).record(&status).await?);
+    let before = count_requests(&cx).await?;
     for _ in 0..3 {
-        assert_eq!(writer.apply(&toy::wanted(&toy), Some(&map)).await?, Outcome::Unchanged);
+        assert_eq!(writer.apply(&toy::desired_map(&toy), Some(&map)).await?, Outcome::Unchanged);
         assert!(matches!(writer.pass(&toy).record(&status).await?, Outcome::Unchanged));
     }
-    assert_eq!(requests_of(&cx).await?, before, "the audit log saw no request");
-    // Without memory of what is there, the API server itself finds that nothing changes.
-    let again = applied(writer.apply(&toy::wanted(&toy), None::<&ConfigMap>).await?);
+    assert_eq!(count_requests(&cx).await?, before, "the audit log has no new request");
+    // Without a cached object the request is sent, and the API server treats it as a no-op.
+    let again = expect_applied(writer.apply(&toy::desired_map(&toy), None::<&ConfigMap>).await?);
     assert_eq!(again.resource_version(), map.resource_version());
     Ok(())
 }
 
-pub async fn a_field_that_is_no_longer_wanted_is_taken_away(cx: Context) -> TestResult {
-    let ground = Ground::on(&cx, cx.control_plane().await?).await?;
+pub async fn removed_field_is_deleted_from_the_object(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx, cx.control_plane().await?).await?;
     let writer = writer(&cx, None).await?;
-    let toy = ground.set("a", 1).await?;
-    let mut wanted = toy::wanted(&toy);
-    wanted.data.get_or_insert_default().insert("colour".into(), "red".into());
-    let map = applied(writer.apply(&wanted, None::<&ConfigMap>).await?);
-    let map = applied(writer.apply(&toy::wanted(&toy), Some(&map)).await?);
+    let toy = fixture.set("a", 1).await?;
+    let mut desired = toy::desired_map(&toy);
+    desired.data.get_or_insert_default().insert("color".into(), "red".into());
+    let map = expect_applied(writer.apply(&desired, None::<&ConfigMap>).await?);
+    let map = expect_applied(writer.apply(&toy::desired_map(&toy), Some(&map)).await?);
     let data = map.data.unwrap_or_default();
     assert_eq!(data.keys().collect::<Vec<_>>(), ["size"], "{data:?}");
     Ok(())
 }
 
-pub async fn a_field_of_somebody_else_is_not_taken_from_them(cx: Context) -> TestResult {
-    let ground = Ground::on(&cx, cx.control_plane().await?).await?;
+pub async fn field_of_another_manager_is_a_conflict(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx, cx.control_plane().await?).await?;
     let writer = writer(&cx, None).await?;
-    let toy = ground.set("a", 1).await?;
-    let theirs = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "size": "99" } });
-    let live = ground.maps.patch("a", &PatchParams::apply("somebody"), &Patch::Apply(&theirs)).await?;
-    let outcome = writer.apply(&toy::wanted(&toy), Some(&live)).await?;
+    let toy = fixture.set("a", 1).await?;
+    let foreign = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "size": "99" } });
+    let live = fixture.maps.patch("a", &PatchParams::apply("other"), &Patch::Apply(&foreign)).await?;
+    let outcome = writer.apply(&toy::desired_map(&toy), Some(&live)).await?;
     let Outcome::Conflict(message) = outcome else { return Err(format!("{outcome:?}").into()) };
-    assert!(message.contains("conflict with \"somebody\"") && message.contains(".data.size"), "{message}");
-    assert_eq!(ground.maps.get("a").await?.data.unwrap_or_default()["size"], "99");
+    assert!(message.contains("conflict with \"other\"") && message.contains(".data.size"), "{message}");
+    assert_eq!(fixture.maps.get("a").await?.data.unwrap_or_default()["size"], "99");
     Ok(())
 }
 
-pub async fn a_stale_status_is_refused(cx: Context) -> TestResult {
+pub async fn stale_status_write_is_rejected(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
-    let ground = Ground::on(&cx, plane).await?;
+    let fixture = Fixture::new(&cx, plane).await?;
     let writer = writer(&cx, None).await?;
-    let old = ground.set("a", 1).await?;
-    let newer = applied(writer.pass(&old).record(&ToyStatus { seen_size: 1 }).await?);
+    let old = fixture.set("a", 1).await?;
+    let newer = expect_applied(writer.pass(&old).record(&ToyStatus { seen_size: 1 }).await?);
     let outcome = writer.pass(&old).record(&ToyStatus { seen_size: 7 }).await?;
     assert!(matches!(outcome, Outcome::Stale(_)), "{outcome:?}");
-    let refused = plane.audit().requests(|one| one.user_agent == cx.name() && one.code == 409)?;
-    assert_eq!(refused.into_iter().map(|one| one.subresource).collect::<Vec<_>>(), ["status"]);
-    let seen: Toy = ground.toys.get("a").await?;
+    let conflicts =
+        plane.audit().requests(|request| request.user_agent == cx.name() && request.code == 409)?;
+    assert_eq!(conflicts.into_iter().map(|request| request.subresource).collect::<Vec<_>>(), ["status"]);
+    let stored: Toy = fixture.toys.get("a").await?;
     assert_eq!(
-        (seen.resource_version(), seen.status),
+        (stored.resource_version(), stored.status),
         (newer.resource_version(), Some(ToyStatus { seen_size: 1 }))
     );
     Ok(())
 }
 
-pub async fn a_lost_answer_is_unknown_and_a_refusal_is_not(cx: Context) -> TestResult {
+pub async fn lost_response_is_unknown_and_rejection_is_not(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
-    let ground = Ground::on(&cx, plane).await?;
+    let fixture = Fixture::new(&cx, plane).await?;
     let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
     let writer = writer(&cx, Some(&proxy)).await?;
     for (name, loss) in [("reset", Loss::Reset), ("timeout", Loss::GatewayTimeout)] {
-        let toy = ground.set(name, 1).await?;
+        let toy = fixture.set(name, 1).await?;
         let lost = proxy.inject(Fault::LoseAnswer(loss), Matching::writes(), Times::ONCE);
-        let outcome = writer.apply(&toy::wanted(&toy), None::<&ConfigMap>).await?;
+        let outcome = writer.apply(&toy::desired_map(&toy), None::<&ConfigMap>).await?;
         assert!(matches!(outcome, Outcome::Unknown(_)), "{name}: {outcome:?}");
         lost.wait_fired(1, Duration::from_secs(5)).await?;
-        assert!(ground.maps.get_opt(name).await?.is_some(), "{name}: it was written, and nobody was told");
+        assert!(
+            fixture.maps.get_opt(name).await?.is_some(),
+            "{name}: it was written, although the response was lost"
+        );
     }
-    let toy = ground.set("refused", 1).await?;
-    for (code, wanted) in [
+    let toy = fixture.set("refused", 1).await?;
+    for (code, expected) in [
         (422, "rejected"),
         (403, "forbidden"),
         (429, "unavailable"),
@@ -121,62 +125,63 @@ pub async fn a_lost_answer_is_unknown_and_a_refusal_is_not(cx: Context) -> TestR
     ] {
         let refusal = Refusal::of(StatusCode::from_u16(code)?);
         proxy.inject(Fault::Answer(refusal), Matching::writes(), Times::ONCE);
-        assert_eq!(writer.apply(&toy::wanted(&toy), None::<&ConfigMap>).await?.name(), wanted, "{code}");
+        assert_eq!(
+            writer.apply(&toy::desired_map(&toy), None::<&ConfigMap>).await?.name(),
+            expected,
+            "{code}"
+        );
     }
-    assert!(ground.maps.get_opt("refused").await?.is_none());
+    assert!(fixture.maps.get_opt("refused").await?.is_none());
     Ok(())
 }
 
-pub async fn a_delete_hits_only_the_object_that_was_seen(cx: Context) -> TestResult {
-    let ground = Ground::on(&cx, cx.control_plane().await?).await?;
+pub async fn delete_spares_recreated_object(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx, cx.control_plane().await?).await?;
     let writer = writer(&cx, None).await?;
-    let toy = ground.set("a", 1).await?;
-    let first = applied(writer.apply(&toy::wanted(&toy), None::<&ConfigMap>).await?);
-    ground.maps.delete("a", &DeleteParams::default()).await?;
-    let second = ground.maps.create(&PostParams::default(), &toy::wanted(&toy)).await?;
+    let toy = fixture.set("a", 1).await?;
+    let first = expect_applied(writer.apply(&toy::desired_map(&toy), None::<&ConfigMap>).await?);
+    fixture.maps.delete("a", &DeleteParams::default()).await?;
+    let second = fixture.maps.create(&PostParams::default(), &toy::desired_map(&toy)).await?;
     let outcome = writer.delete(&first).await?;
     assert!(matches!(outcome, Outcome::Stale(_)), "{outcome:?}");
-    assert_eq!(ground.maps.get("a").await?.uid(), second.uid(), "the new one is untouched");
+    assert_eq!(fixture.maps.get("a").await?.uid(), second.uid(), "the recreated object is untouched");
     assert!(matches!(writer.delete(&second).await?, Outcome::Applied(_)));
-    assert!(matches!(writer.delete(&second).await?, Outcome::Unchanged), "gone is gone");
-    let made = ConfigMap { metadata: first.metadata.clone(), ..ConfigMap::default() };
-    let fresh = ConfigMap {
-        metadata: kube::api::ObjectMeta { resource_version: None, uid: None, ..made.metadata },
-        ..made
-    };
-    assert!(matches!(writer.create(&fresh).await?, Outcome::Applied(_)));
     assert!(
-        matches!(writer.create(&fresh).await?, Outcome::Stale(_)),
-        "one that exists is looked at, not taken over"
+        matches!(writer.delete(&second).await?, Outcome::Unchanged),
+        "deleting a missing object is a no-op"
     );
+    let metadata = kube::api::ObjectMeta { resource_version: None, uid: None, ..first.metadata.clone() };
+    let fresh = ConfigMap { metadata, ..ConfigMap::default() };
+    assert!(matches!(writer.create(&fresh).await?, Outcome::Applied(_)));
+    assert!(matches!(writer.create(&fresh).await?, Outcome::Stale(_)), "an existing object is not adopted");
     Ok(())
 }
 
-pub async fn without_a_claim_nothing_is_sent(cx: Context) -> TestResult {
+pub async fn released_claim_prevents_writes(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
-    let ground = Ground::on(&cx, plane).await?;
-    let toy = ground.set("a", 1).await?;
+    let fixture = Fixture::new(&cx, plane).await?;
+    let toy = fixture.set("a", 1).await?;
     let client = toy::connect(plane.admin().write_kubeconfig(cx.logs())?, cx.name()).await;
     let config = runtime::lease::Config {
         duration: Duration::from_secs(3),
-        write_for: Duration::from_secs(2),
+        renew_deadline: Duration::from_secs(2),
         every: Duration::from_millis(200),
-        ..runtime::lease::Config::new(&ground.namespace, "claim", "me")
+        ..runtime::lease::Config::new(&fixture.namespace, "claim", "me")
     };
-    let (campaign, mut leadership) = runtime::lease::Campaign::new(client.clone(), config, &Metrics::new());
+    let (elector, mut leadership) = runtime::lease::Campaign::new(client.clone(), config, &Metrics::new());
     let stop = tokio_util::sync::CancellationToken::new();
-    let campaigning = tokio::spawn(campaign.run(stop.clone()));
+    let electing = tokio::spawn(elector.run(stop.clone()));
     let leading =
         leadership.wait_for(|now| matches!(now, runtime::lease::Leadership::Leading(_))).await?.clone();
     let runtime::lease::Leadership::Leading(claim) = leading else {
         return Err("not leading".into());
     };
     let writer = Writer::new(client, MANAGER, claim, &Metrics::new());
-    let map = applied(writer.apply(&toy::wanted(&toy), None::<&ConfigMap>).await?);
+    let map = expect_applied(writer.apply(&toy::desired_map(&toy), None::<&ConfigMap>).await?);
     stop.cancel();
-    campaigning.await?;
-    let refused = writer.delete(&map).await.expect_err("the claim was given back");
-    assert_eq!(refused.to_string(), "this process does not lead (any more); nothing was written");
-    assert!(ground.maps.get_opt("a").await?.is_some());
+    electing.await?;
+    let error = writer.delete(&map).await.expect_err("the claim was released");
+    assert_eq!(error.to_string(), "not the leader; nothing was written");
+    assert!(fixture.maps.get_opt("a").await?.is_some());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Objects of a watch, each read by itself.
+//! Deserializes each object of a watch separately.
 
 use std::borrow::Cow;
 
@@ -8,19 +8,17 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// An object, or why it cannot be read: one that cannot must not take the others with it.
+/// An object, or the reason why it failed to deserialize, so that one invalid object does not fail the whole list.
 ///
-/// It is read from its own text. kube's guard reads each object into a tree first and copies that, to have something to go back
-/// to, which is hardly ever needed.
+/// It parses the raw JSON text. `kube::core::DeserializeGuard` builds and copies a tree of every object for its error path, which
+/// is hardly ever taken.
 #[derive(Clone, Debug)]
-pub struct Guarded<K>(pub(super) Result<K, Unreadable>);
+pub struct Guarded<K>(pub(super) Result<K, InvalidObject>);
 
-/// An object that cannot be read.
+/// An object that failed to deserialize.
 #[derive(Clone, Debug)]
-pub(super) struct Unreadable {
-    /// Why.
+pub(super) struct InvalidObject {
     pub(super) error: String,
-    /// Which.
     pub(super) metadata: ObjectMeta,
 }
 
@@ -29,32 +27,31 @@ impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guarded<K> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let text = without_managed_fields(text.get());
         let object = serde_json::from_str(&text).map(Ok).or_else(|error| {
-            // Without a name nobody can be told about it, and the watch as a whole is broken.
+            // An object without valid metadata cannot be identified and fails the whole watch.
             let meta: PartialObjectMeta<K> = serde_json::from_str(&text).map_err(D::Error::custom)?;
-            Ok(Err(Unreadable { error: error.to_string(), metadata: meta.metadata }))
+            Ok(Err(InvalidObject { error: error.to_string(), metadata: meta.metadata }))
         });
         object.map(Self)
     }
 }
 
 impl<K> Guarded<K> {
-    /// The object, or why it cannot be read.
-    pub(crate) fn read(self) -> Result<K, String> {
-        self.0.map_err(|unreadable| unreadable.error)
+    /// Returns the object, or why it failed to deserialize.
+    pub(crate) fn into_result(self) -> Result<K, String> {
+        self.0.map_err(|invalid| invalid.error)
     }
 }
 
-/// The text of an object without who wrote which field of it: half of the text, most of the work to read it, and read by
-/// nobody here.
+/// Removes `managedFields` from the JSON text of an object: it is half of the text, costs most of the parsing and is never read.
 fn without_managed_fields(text: &str) -> Cow<'_, str> {
-    // As API servers write it. In a string its quotes would be escaped.
+    // As API servers write it. Inside of a string its quotes would be escaped.
     const KEY: &str = r#""managedFields":["#;
-    let Some(begin) = text.find(KEY).filter(|begin| !text[..*begin].ends_with('\\')) else {
+    let Some(start) = text.find(KEY).filter(|start| !text[..*start].ends_with('\\')) else {
         return text.into();
     };
-    let list = begin + KEY.len() - 1;
-    let Some(length) = length_of_list(&text[list..]) else { return text.into() };
-    let (before, after) = (&text[..begin], &text[list + length..]);
+    let list = start + KEY.len() - 1;
+    let Some(length) = list_length(&text[list..]) else { return text.into() };
+    let (before, after) = (&text[..start], &text[list + length..]);
     let (before, after) = match after.strip_prefix(',') {
         Some(after) => (before, after),
         None => (before.strip_suffix(',').unwrap_or(before), after),
@@ -62,8 +59,8 @@ fn without_managed_fields(text: &str) -> Cow<'_, str> {
     [before, after].concat().into()
 }
 
-/// How long the list is that a text begins with.
-fn length_of_list(text: &str) -> Option<usize> {
+/// Returns the length of the JSON list at the start of `text`.
+fn list_length(text: &str) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (index, byte) in text.bytes().enumerate() {
         match byte {
@@ -105,11 +102,11 @@ impl<K: Resource> Resource for Guarded<K> {
     }
 
     fn meta(&self) -> &ObjectMeta {
-        self.0.as_ref().map_or_else(|unreadable| &unreadable.metadata, K::meta)
+        self.0.as_ref().map_or_else(|invalid| &invalid.metadata, K::meta)
     }
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.0.as_mut().map_or_else(|unreadable| &mut unreadable.metadata, K::meta_mut)
+        self.0.as_mut().map_or_else(|invalid| &mut invalid.metadata, K::meta_mut)
     }
 }
 
@@ -124,7 +121,7 @@ mod tests {
     const BAD: &str = r#"{"metadata":{"name":"bad"},"data":7}"#;
 
     #[test]
-    fn an_object_that_cannot_be_read_has_its_name_and_takes_no_other_with_it() {
+    fn invalid_object_in_list_keeps_its_name_and_spares_the_others() {
         let list =
             format!(r#"{{"apiVersion":"v1","kind":"ConfigMapList","metadata":{{}},"items":[{BAD},{GOOD}]}}"#);
         let list: ObjectList<Guarded<ConfigMap>> = serde_json::from_str(&list).unwrap();
@@ -135,17 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn the_same_holds_for_events() {
-        for (object, readable) in [(GOOD, true), (BAD, false)] {
+    fn invalid_object_in_event_does_not_fail_the_event() {
+        for (object, is_valid) in [(GOOD, true), (BAD, false)] {
             let event = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
             let event: WatchEvent<Guarded<ConfigMap>> = serde_json::from_str(&event).unwrap();
             let WatchEvent::Modified(object) = event else { panic!("{event:?}") };
-            assert_eq!(object.0.is_ok(), readable, "{object:?}");
+            assert_eq!(object.0.is_ok(), is_valid, "{object:?}");
         }
     }
 
     #[test]
-    fn who_wrote_which_field_is_not_read_and_everything_else_is() {
+    fn managed_fields_are_removed_and_everything_else_is_kept() {
         let managed = r#""managedFields":[{"fieldsV1":{"f:data":{"k:[\"]\"]":{}}},"manager":"a]\\"}]"#;
         let tricky = r#""annotations":{"said":"\"managedFields\":[ is a key"}"#;
         for (metadata, rest) in [
@@ -160,12 +157,12 @@ mod tests {
             assert_eq!(without_managed_fields(&text), format!(r#"{{"metadata":{rest},"data":{{"a":"b"}}}}"#));
         }
         let text = format!(r#"{{"metadata":{{"name":"a",{managed}}},"data":{{"a":"b"}}}}"#);
-        let read = serde_json::from_str::<Guarded<ConfigMap>>(&text).unwrap().read().unwrap();
-        assert_eq!((read.metadata.managed_fields, read.data.map(|data| data.len())), (None, Some(1)));
+        let map = serde_json::from_str::<Guarded<ConfigMap>>(&text).unwrap().into_result().unwrap();
+        assert_eq!((map.metadata.managed_fields, map.data.map(|data| data.len())), (None, Some(1)));
     }
 
     #[test]
-    fn what_has_no_name_cannot_be_told_of() {
+    fn value_without_metadata_is_an_error() {
         assert!(serde_json::from_str::<Guarded<ConfigMap>>("7").is_err());
     }
 }

@@ -1,14 +1,14 @@
-//! Work that is done only while this process leads.
+//! Runs work only while this process is the leader.
 
 use std::future::Future;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::lease::{Claim, Leadership};
+use super::{Claim, Leadership};
 
-/// Runs `work` each time this process comes to lead, and cuts it off when it no longer does. Ends when told to: `work` is
-/// given the same `stop`, and is left to end by itself then.
+/// Runs `work` each time this process becomes the leader and aborts it when the claim is lost. Returns once `stop` is
+/// cancelled: `work` gets the same token and is awaited, not aborted.
 pub async fn while_leading<F, Fut>(
     mut leadership: watch::Receiver<Leadership>,
     stop: CancellationToken,
@@ -18,12 +18,12 @@ pub async fn while_leading<F, Fut>(
     Fut: Future<Output = ()>,
 {
     loop {
-        let seen = tokio::select! {
+        let elected = tokio::select! {
             () = stop.cancelled() => return,
-            seen = leadership.wait_for(|now| matches!(now, Leadership::Leading(_))) => seen.map(|now| now.clone()),
+            elected = leadership.wait_for(|now| matches!(now, Leadership::Leading(_))) => elected.map(|now| now.clone()),
         };
-        // The campaign is gone, which ends the process; there is nothing left to wait for.
-        let Ok(Leadership::Leading(claim)) = seen else { return };
+        // An error means that the elector task has exited, which shuts the process down.
+        let Ok(Leadership::Leading(claim)) = elected else { return };
         tokio::select! {
             biased;
             () = claim.lost() => {}
@@ -33,7 +33,7 @@ pub async fn while_leading<F, Fut>(
                 }
             }
         }
-        // Wait for what comes after this claim, not for this claim again.
+        // The receiver still holds the lost claim: wait until it is replaced.
         if leadership.wait_for(|now| !matches!(now, Leadership::Leading(_))).await.is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! A toy controller as a process, and the ground it stands on.
+//! The toy controller as a process, and its objects.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -17,15 +17,15 @@ use testbed::harness::wait;
 use testbed::{Context, ControlPlane, Error};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::toy::{self, Orders, Toy};
+use crate::toy::{self, Toy, ToyConfig};
 
-/// Makes this program a toy controller, with these orders.
-pub const ROLE: &str = "OUTRIGGER_RUNTIME_TOY";
+/// The environment variable with the [`ToyConfig`]. If set, this program is the toy controller.
+pub const TOY_CONFIG: &str = "OUTRIGGER_RUNTIME_TOY";
 
-/// How long things that take a moment may take.
+/// Timeout for anything that normally takes a moment.
 pub const SOON: Duration = Duration::from_secs(30);
 
-/// A lease that nobody loses by accident, and one that is over soon.
+/// Lease timing in milliseconds: one that is not lost by accident, and one that expires soon.
 pub const LONG_LEASE: [u64; 3] = [60_000, 45_000, 1_000];
 pub const SHORT_LEASE: [u64; 3] = [6_000, 4_000, 500];
 
@@ -37,7 +37,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a toy controller of this name and waits until it serves.
+    /// Starts a toy controller and waits until its admin server listens.
     pub fn start(
         cx: &Context,
         user: &User,
@@ -45,31 +45,31 @@ impl Process {
         identity: &str,
         lease: [u64; 3],
     ) -> Result<Self, Error> {
-        Self::start_with(cx, user, namespace, identity, |orders| orders.lease = lease)
+        Self::start_with(cx, user, namespace, identity, |config| config.lease = lease)
     }
 
-    /// The same with other orders than usual.
+    /// Like [`start`](Self::start), with a modified configuration.
     pub fn start_with(
         cx: &Context,
         user: &User,
         namespace: &str,
         identity: &str,
-        change: impl FnOnce(&mut Orders),
+        change: impl FnOnce(&mut ToyConfig),
     ) -> Result<Self, Error> {
         let failed = |what: &str| {
             let what = what.to_owned();
             move |source| Error::Io { what, source }
         };
         let folder = cx.logs().to_owned();
-        let mut orders = Orders {
+        let mut config = ToyConfig {
             kubeconfig: user.write_kubeconfig(&folder)?,
             namespace: namespace.into(),
             identity: identity.into(),
             lease: LONG_LEASE,
-            watch_life: None,
-            traces_to: None,
+            watch_timeout: None,
+            otlp_endpoint: None,
         };
-        change(&mut orders);
+        change(&mut config);
         let log = folder.join(format!("{identity}.log"));
         let file = std::fs::File::options()
             .create(true)
@@ -77,7 +77,7 @@ impl Process {
             .open(&log)
             .map_err(failed("opening its log"))?;
         let mut child = Command::new(std::env::current_exe().map_err(failed("finding this program"))?)
-            .env(ROLE, json!(orders).to_string())
+            .env(TOY_CONFIG, json!(config).to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(file)
@@ -87,7 +87,7 @@ impl Process {
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             let mut line = String::new();
-            // Told or not, the receiver decides.
+            // On failure the line is empty, which the receiver treats as an error.
             let _ = BufReader::new(stdout).read_line(&mut line);
             let _ = sender.send(line.trim().to_owned());
         });
@@ -102,52 +102,53 @@ impl Process {
         Ok(started)
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("it lives");
+        kill_process(Pid::from_child(&self.child), signal).expect("the process is running");
     }
 
-    /// Waits for its end.
-    pub async fn ended(&mut self, within: Duration) -> Result<(ExitStatus, Duration), Error> {
-        let begin = Instant::now();
-        let status = wait::until("its end", within, || {
-            let ended = self.child.try_wait();
+    /// Waits for the process to exit.
+    pub async fn wait_exit(&mut self, timeout: Duration) -> Result<(ExitStatus, Duration), Error> {
+        let start = Instant::now();
+        let status = wait::until("the process to exit", timeout, || {
+            let exited = self.child.try_wait();
             async move {
-                match ended {
+                match exited {
                     Ok(Some(status)) => Ok(status),
                     other => Err(format!("{other:?}")),
                 }
             }
         })
         .await?;
-        Ok((status, begin.elapsed()))
+        Ok((status, start.elapsed()))
     }
 
-    /// Asks its admin server: code and body.
-    pub async fn ask(&self, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
+    /// Sends a request to the admin server. Returns status code and body.
+    pub async fn request(&self, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
         let mut stream = tokio::net::TcpStream::connect(&self.admin).await?;
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: toy\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
         stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await?;
+        let code = response.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         Ok((code, body.to_owned()))
     }
 
-    /// Its `/debug/state.json`.
+    /// Returns `/debug/state.json`.
     pub async fn state(&self) -> Result<Value, Error> {
-        let ask = self.ask("GET", "/debug/state.json", "").await;
-        let (_, body) = ask.map_err(|source| Error::Io { what: "asking for the state".into(), source })?;
+        let response = self.request("GET", "/debug/state.json", "").await;
+        let (_, body) =
+            response.map_err(|source| Error::Io { what: "reading the debug state".into(), source })?;
         Ok(serde_json::from_str(&body)?)
     }
 
-    /// Waits until it leads.
-    pub async fn leads(&self) -> Result<(), Error> {
-        wait::until("its leading", SOON, || async {
+    /// Waits until the process is the leader.
+    pub async fn wait_leading(&self) -> Result<(), Error> {
+        wait::until("the process to lead", SOON, || async {
             let state = self.state().await?;
             if state["leading"] == true {
                 Ok(())
@@ -158,14 +159,14 @@ impl Process {
         .await
     }
 
-    /// One of its metrics: the sum over all label sets that hold `labels`.
+    /// Returns the sum of a metric over all label sets that contain `labels`.
     pub async fn metric(&self, name: &str, labels: &str) -> f64 {
-        let (_, text) = self.ask("GET", "/metrics", "").await.expect("it serves its metrics");
+        let (_, text) = self.request("GET", "/metrics", "").await.expect("metrics are served");
         let samples = text.lines().filter(|line| line.starts_with(name) && line.contains(labels));
         samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// Its resident memory, in bytes.
+    /// Returns the resident memory in bytes.
     pub fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
@@ -175,27 +176,27 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Toys of one test.
-pub struct Ground {
-    /// A client that no fault hits.
+/// The objects of a test.
+pub struct Fixture {
+    /// A client without injected faults.
     pub client: Client,
-    /// The test's namespace.
+    /// The namespace of the test.
     pub namespace: String,
-    /// Its toys.
+    /// The toys in it.
     pub toys: Api<Toy>,
-    /// Their ConfigMaps.
+    /// The ConfigMaps in it.
     pub maps: Api<ConfigMap>,
 }
 
-impl Ground {
-    /// Installs the CRD, if it is not there, and makes a namespace.
-    pub async fn on(cx: &Context, plane: &ControlPlane) -> Result<Self, Error> {
+impl Fixture {
+    /// Installs the CRD and creates a namespace.
+    pub async fn new(cx: &Context, plane: &ControlPlane) -> Result<Self, Error> {
         let client = plane.client().await?;
         let kind = kube::core::ApiResource::erase::<
             k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -210,13 +211,13 @@ impl Ground {
         Ok(Self { maps: Api::namespaced(client.clone(), &namespace), client, namespace, toys })
     }
 
-    /// Makes a toy, or changes its size.
+    /// Creates a toy, or changes its size.
     pub async fn set(&self, name: &str, size: i64) -> Result<Toy, Error> {
         let toy = json!({ "apiVersion": "test.outrigger.dev/v1", "kind": "Toy", "metadata": { "name": name }, "spec": { "size": size } });
         Ok(self.toys.patch(name, &PatchParams::apply("person"), &Patch::Apply(&toy)).await?)
     }
 
-    /// Makes an object of the kind that may hold anything.
+    /// Creates or replaces a toy with an arbitrary spec, which may be invalid.
     pub async fn set_raw(&self, name: &str, spec: Value) -> Result<(), Error> {
         let api: Api<DynamicObject> = Api::namespaced_with(
             self.client.clone(),
@@ -235,20 +236,20 @@ impl Ground {
         Ok(())
     }
 
-    /// Waits until a toy's ConfigMap and status say its size; returns how long that took.
-    pub async fn settled(&self, name: &str, size: i64, within: Duration) -> Result<Duration, Error> {
-        let begin = Instant::now();
-        wait::until(format!("{name} of size {size}"), within, || async {
+    /// Waits until a toy's ConfigMap and status have its size. Returns how long that took.
+    pub async fn wait_reconciled(&self, name: &str, size: i64, timeout: Duration) -> Result<Duration, Error> {
+        let start = Instant::now();
+        wait::until(format!("{name} to have size {size}"), timeout, || async {
             let map = self.maps.get_opt(name).await?.and_then(|map| map.data).unwrap_or_default();
             let status = self.toys.get(name).await?.status;
-            if map.get("size").is_some_and(|said| *said == size.to_string())
+            if map.get("size").is_some_and(|stored| *stored == size.to_string())
                 && status.as_ref().is_some_and(|status| status.seen_size == size)
             {
                 return Ok(());
             }
-            Err(Error::Refused(format!("its ConfigMap says {map:?}, its status {status:?}")))
+            Err(Error::Refused(format!("ConfigMap {map:?}, status {status:?}")))
         })
         .await?;
-        Ok(begin.elapsed())
+        Ok(start.elapsed())
     }
 }
