@@ -1,7 +1,7 @@
-//! Whether an object is as we want it, found without asking the API server.
+//! Detects drift without a request to the API server.
 //!
-//! What we apply carries a hash of the whole wish. It tells a later process, which has no memory, what was wished for when
-//! the object was last applied: what differs from that was done by somebody else.
+//! Applied objects carry a hash of the desired object. It lets a restarted process tell whether the object was applied from the
+//! same desired state; any difference since then was made by others.
 
 use kube_core::Resource;
 use serde::Serialize;
@@ -10,38 +10,38 @@ use sha2::{Digest, Sha256};
 
 use crate::names::annotation::APPLIED_HASH;
 
-/// How an object stands to a wish.
+/// How a live object relates to the desired object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It was applied from this very wish, and holds all of it.
+    /// It was applied from this desired object and matches it.
     AsWished,
-    /// It was applied from this very wish, and somebody has changed it since.
+    /// It was applied from this desired object and was modified since.
     Changed,
-    /// It was applied from another wish, or by somebody else.
+    /// It was applied from another desired object, or not by us.
     OtherWish,
 }
 
-/// A hash over everything that is wanted of an object which is not signed yet.
+/// Returns the hash of a desired object that is not annotated yet.
 pub fn hash(desired: &impl Serialize) -> serde_json::Result<String> {
-    // The same types write their fields in the same order, so that the same wish gives the same text.
-    let text = serde_json::to_vec(desired)?;
-    Ok(Sha256::digest(text).iter().take(12).map(|byte| format!("{byte:02x}")).collect())
+    // Deterministic: a type always serializes its fields in the same order.
+    let json = serde_json::to_vec(desired)?;
+    Ok(Sha256::digest(json).iter().take(12).map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Writes the hash of a wish into it.
+/// Sets the annotation with the hash.
 pub fn sign<K: Resource>(desired: &mut K, hash: &str) {
     let annotations = desired.meta_mut().annotations.get_or_insert_default();
     annotations.insert(APPLIED_HASH.into(), hash.into());
 }
 
-/// Whether an object was applied from the wish with this hash; whatever has become of it since.
+/// Returns whether an object was applied from the desired object with this hash, even if it was modified since.
 #[must_use]
 pub fn is_from<K: Resource>(live: &K, hash: &str) -> bool {
-    let signed = live.meta().annotations.as_ref().and_then(|annotations| annotations.get(APPLIED_HASH));
-    signed.map(String::as_str) == Some(hash)
+    let applied = live.meta().annotations.as_ref().and_then(|annotations| annotations.get(APPLIED_HASH));
+    applied.map(String::as_str) == Some(hash)
 }
 
-/// How a live object stands to a wish, which has this hash.
+/// Compares a live object with the desired object, which has this hash.
 pub fn standing<L>(live: &L, desired: &impl Serialize, hash: &str) -> serde_json::Result<Standing>
 where
     L: Resource + Serialize,
@@ -49,18 +49,18 @@ where
     if !is_from(live, hash) {
         return Ok(Standing::OtherWish);
     }
-    let same = contains(&serde_json::to_value(live)?, &serde_json::to_value(desired)?);
-    Ok(if same { Standing::AsWished } else { Standing::Changed })
+    let matches = contains(&serde_json::to_value(live)?, &serde_json::to_value(desired)?);
+    Ok(if matches { Standing::AsWished } else { Standing::Changed })
 }
 
-/// True when every field of `part` is in `whole`. Lists must have the same length: an element more is a difference.
+/// Returns whether every field of `part` is in `whole`. Lists must have the same length.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {
             part.iter().all(|(name, value)| match whole.get(name) {
                 Some(present) => contains(present, value),
-                // What the API server does not keep: our types write nothing as null, and drop what is empty.
-                None => is_nothing(value),
+                // The API server does not store nulls and empty values.
+                None => is_empty(value),
             })
         }
         (Value::Array(whole), Value::Array(part)) => {
@@ -70,10 +70,10 @@ fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::Object(fields) => fields.values().all(is_nothing),
+        Value::Object(fields) => fields.values().all(is_empty),
         Value::Array(elements) => elements.is_empty(),
         _ => false,
     }
@@ -90,8 +90,8 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
-    /// A wish, its hash, and the object as it is right after it was applied.
-    fn wish(object: Value) -> (Service, String, Service) {
+    /// Returns a desired object, its hash, and the live object right after it was applied.
+    fn desired_and_live(object: Value) -> (Service, String, Service) {
         let desired = service(object);
         let (hash, mut live) = (hash(&desired).unwrap(), desired.clone());
         sign(&mut live, &hash);
@@ -99,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_the_server_are_no_difference_and_everything_else_is() {
-        let (desired, hash, live) = wish(
+    fn server_defaults_are_in_sync_and_other_changes_are_drift() {
+        let (desired, hash, live) = desired_and_live(
             json!({ "metadata": { "name": "a" }, "spec": { "ports": [{ "port": 1 }], "selector": {} } }),
         );
         let mut live = json!(live);
@@ -120,16 +120,17 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_no_longer_wanted_is_a_difference() {
-        let (before, before_hash, live) = wish(json!({ "metadata": { "labels": { "a": "1", "b": "2" } } }));
-        let (now, now_hash, _) = wish(json!({ "metadata": { "labels": { "a": "1" } } }));
-        assert_eq!(standing(&live, &before, &before_hash).unwrap(), Standing::AsWished);
-        assert_eq!(standing(&live, &now, &now_hash).unwrap(), Standing::OtherWish, "b must be taken away");
+    fn removed_field_is_drift() {
+        let (old, old_hash, live) =
+            desired_and_live(json!({ "metadata": { "labels": { "a": "1", "b": "2" } } }));
+        let (new, new_hash, _) = desired_and_live(json!({ "metadata": { "labels": { "a": "1" } } }));
+        assert_eq!(standing(&live, &old, &old_hash).unwrap(), Standing::AsWished);
+        assert_eq!(standing(&live, &new, &new_hash).unwrap(), Standing::OtherWish, "b must be removed");
     }
 
     #[test]
-    fn what_nobody_signed_is_of_another_wish() {
-        let (desired, hash, _) = wish(json!({ "metadata": { "name": "a" } }));
+    fn object_without_hash_is_outdated() {
+        let (desired, hash, _) = desired_and_live(json!({ "metadata": { "name": "a" } }));
         assert_eq!(standing(&desired, &desired, &hash).unwrap(), Standing::OtherWish);
     }
 }

@@ -1,4 +1,4 @@
-//! What we ask of cert-manager, as far as we ask it.
+//! The subset of cert-manager's API that Outrigger uses.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sei_node::IssuerKind;
 
-/// A certificate that is wanted.
+/// Desired state of a Certificate.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -20,72 +20,72 @@ use crate::sei_node::IssuerKind;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CertificateSpec {
-    /// The Secret that it is put into.
+    /// Name of the Secret for the certificate.
     #[serde(default)]
     pub secret_name: String,
 
-    /// How long it is valid.
+    /// Lifetime of the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<String>,
 
-    /// How long before its end the next one is asked for.
+    /// How long before expiry the certificate is renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_before: Option<String>,
 
-    /// Its subject.
+    /// Common name of the subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common_name: Option<String>,
 
-    /// The hosts that it names.
+    /// DNS subject alternative names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dns_names: Vec<String>,
 
-    /// Who is to issue it.
+    /// Reference to the issuer.
     pub issuer_ref: IssuerRef,
 }
 
-/// Who issues a certificate.
+/// A reference to an issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssuerRef {
-    /// Its name.
+    /// Name of the issuer.
     pub name: String,
-    /// What it is.
+    /// Kind of the issuer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<IssuerKind>,
-    /// The group of its kind.
+    /// API group of the issuer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// What became of a certificate.
+/// Observed state of a Certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CertificateStatus {
-    /// What holds of it.
+    /// Conditions of the certificate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<CertificateCondition>,
 
-    /// When issuing last failed.
+    /// Time of the last failed issuance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure_time: Option<Time>,
 }
 
-/// What holds of a certificate. Not the condition that all others have: its times and generation may be absent.
+/// A condition of a Certificate. Unlike in `metav1.Condition`, times and generation may be absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CertificateCondition {
-    /// What it is about.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
-    /// True, False or Unknown.
+    /// Status of the condition: True, False or Unknown.
     pub status: String,
-    /// Why, in one word.
+    /// CamelCase reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why, in words for people.
+    /// Human-readable details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The generation that it is about.
+    /// Generation that the condition is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! The definitions of our kinds, as they are to be installed.
+//! The CustomResourceDefinitions.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -7,7 +7,7 @@ use kube_core::CustomResourceExt;
 
 use crate::{KMSHealth, SeiNode, SeiNodeDeployment};
 
-/// Every definition, in the order of their names. Install these, not what `CustomResourceExt::crd` returns.
+/// Returns all CRDs, ordered by name. Install these, not the result of `CustomResourceExt::crd`.
 #[must_use]
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![KMSHealth::crd(), SeiNodeDeployment::crd(), SeiNode::crd()];
@@ -22,15 +22,15 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     crds
 }
 
-/// Makes `null` mean absent, as in the built-in kinds. The derive macro makes every optional field nullable; a stored null
-/// would then be a third state beside a value and nothing, which no reader of the object expects.
+/// Makes `null` mean absent, as in the built-in kinds. The derive macro makes optional fields nullable, which would allow a
+/// stored null as a third state that no client expects.
 fn forbid_null(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
     for_each_below(schema, forbid_null);
 }
 
-/// Rules are for what users write. The status mirrors parts of specs; one that was accepted before a rule was sharpened
-/// must not keep the operator from writing what it has seen.
+/// Drops validation rules. The status mirrors parts of the spec; a value that was accepted before a rule was tightened must not
+/// prevent status writes.
 fn drop_rules(schema: &mut JSONSchemaProps) {
     schema.x_kubernetes_validations = None;
     for_each_below(schema, drop_rules);

@@ -1,4 +1,4 @@
-//! Lengths of time as Go reads and writes them, in nanoseconds: manifests of what we replace, and the files of a node, hold such.
+//! Go durations in nanoseconds, as used by existing manifests and by the configuration files of seid.
 
 /// Nanoseconds in a microsecond.
 const MICROSECOND: i64 = 1_000;
@@ -11,7 +11,7 @@ pub const MINUTE: i64 = 60 * SECOND;
 /// Nanoseconds in an hour.
 pub const HOUR: i64 = 60 * MINUTE;
 
-/// Reads a signed sum such as `1h30m` or `1.5ms`, or a bare 0.
+/// Parses a signed duration such as `1h30m` or `1.5ms`, or a bare `0`.
 #[must_use]
 pub fn parse(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.as_bytes().first()? {
@@ -27,15 +27,15 @@ pub fn parse(text: &str) -> Option<i64> {
     }
     let mut total: i128 = 0;
     while !rest.is_empty() {
-        let (nanoseconds, after) = term(rest)?;
+        let (nanoseconds, after) = parse_term(rest)?;
         total = total.checked_add(nanoseconds)?;
         rest = after;
     }
     i64::try_from(if negative { -total } else { total }).ok()
 }
 
-/// The first term of a sum, and what stands after it.
-fn term(text: &str) -> Option<(i128, &str)> {
+/// Parses the first term. Returns it with the rest of the text.
+fn parse_term(text: &str) -> Option<(i128, &str)> {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (whole, rest) = text.split_at(digits(text));
     let (fraction, rest) = match rest.strip_prefix('.') {
@@ -57,14 +57,14 @@ fn term(text: &str) -> Option<(i128, &str)> {
         _ => return None,
     });
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // What is beyond nanoseconds of an hour is cut off, as Go does.
+    // Truncated like in Go: more digits do not change the nanoseconds.
     let fraction = &fraction[..fraction.len().min(18)];
     let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
     let part: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     Some((whole.checked_mul(unit)?.checked_add(part * unit / scale)?, rest))
 }
 
-/// Writes nanoseconds: below a second in one unit, else in hours, minutes and seconds with every lower one.
+/// Formats nanoseconds: below a second in one unit, otherwise as hours, minutes and seconds like `1h0m0s`.
 #[must_use]
 pub fn format(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
@@ -90,7 +90,7 @@ pub fn format(nanoseconds: i64) -> String {
     }
 }
 
-/// A number in units, without zeros at its end.
+/// Formats a number in units, without trailing zeros.
 fn decimal(total: u64, unit: u64) -> String {
     let (whole, part) = (total / unit, total % unit);
     if part == 0 {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_go_does() {
+    fn parse_follows_go() {
         for (text, nanoseconds) in [
             ("0", 0),
             ("+0", 0),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_written_as_go_does() {
+    fn format_follows_go() {
         for (nanoseconds, text) in [
             (0, "0s"),
             (1, "1ns"),

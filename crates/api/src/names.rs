@@ -1,14 +1,14 @@
-//! Names that others rely on: dashboards, policies, scripts, and objects that exist already. Each is written here once;
-//! `tests/names.golden` freezes them all, because changing one breaks somebody.
+//! Names that are part of the interface: dashboards, policies, scripts and existing objects depend on them. Each is defined here
+//! once, and `tests/names.golden` freezes them.
 
-/// Declares a module of names together with the list of them that the golden test reads.
+/// Declares a module of names, and a list of them for the golden test.
 macro_rules! names {
     ($(#[$doc:meta])* $module:ident: $type:ty { $($(#[$name_doc:meta])* $name:ident = $value:expr;)* }) => {
         $(#[$doc])*
         pub mod $module {
             $($(#[$name_doc])* pub const $name: $type = $value;)*
 
-            /// All of them.
+            /// All names of this module.
             pub const ALL: &[(&str, $type)] = &[$((stringify!($name), $name)),*];
         }
     };
@@ -17,13 +17,13 @@ macro_rules! names {
 names! {
     /// API groups and versions.
     group: &str {
-        /// The group of nodes and fleets.
+        /// Group of nodes and fleets.
         SEI = "sei.io";
-        /// The group of what is our own.
+        /// Group of all other kinds.
         OUTRIGGER = "outrigger.dev";
-        /// The version of all of them.
+        /// Version of all kinds.
         VERSION = "v1alpha1";
-        /// The resource that a caller of a sidecar must have rights on; its name is the node's.
+        /// Resource that callers of a sidecar need permissions on. The resource name is the node's name.
         TASK_RESOURCE = "seinodetasks";
     }
 }
@@ -31,23 +31,23 @@ names! {
 names! {
     /// Finalizers.
     finalizer: &str {
-        /// On every node.
+        /// Set on every node.
         NODE = "sei.io/seinode-finalizer";
-        /// On every fleet.
+        /// Set on every fleet.
         FLEET = "sei.io/seinodedeployment-finalizer";
     }
 }
 
 names! {
-    /// Field managers of server-side apply, which are also the components that events come from.
+    /// Field managers of server-side apply, also used as reporting controllers of events.
     manager: &str {
-        /// Everything that belongs to a node.
+        /// Controller of nodes.
         NODE = "seinode-controller";
-        /// Everything that belongs to a fleet.
+        /// Controller of fleets.
         FLEET = "seinodedeployment-controller";
-        /// The KMS reporter; the lower-case hexadecimal SHA-256 of the node's name follows.
+        /// KMS reporter; the lower-case hexadecimal SHA-256 of the node's name follows.
         KMS_REPORTER_PREFIX = "kms-health-reporter-";
-        /// The rollup of KMS reports.
+        /// KMS aggregator.
         KMS_AGGREGATOR = "outrigger-kms-aggregator";
     }
 }
@@ -55,12 +55,12 @@ names! {
 names! {
     /// Leases.
     lease: &str {
-        /// Held by the operator that acts.
+        /// Lease of the operator.
         OPERATOR = "bc1f5b0a.sei.io";
-        /// Held by the aggregator of KMS reports that acts. One that writes on a ClusterOperator has a Lease of its own: a hyphen and
-        /// that name follow.
+        /// Lease of the KMS aggregator. An aggregator that writes to a ClusterOperator has its own Lease: a hyphen and the name of
+        /// the ClusterOperator follow.
         KMS_AGGREGATOR = "outrigger-kms-aggregator";
-        /// Held by the preflight controller that acts, in the namespace of its API servers.
+        /// Lease of the KMS preflight controller, in the namespace of its API servers.
         KMS_PREFLIGHT = "outrigger-kms-preflight";
     }
 }
@@ -68,19 +68,19 @@ names! {
 names! {
     /// Labels.
     label: &str {
-        /// The node that an object belongs to. The only label that selects, because selectors cannot change.
+        /// Node that an object belongs to. Selectors use only this label, because they are immutable.
         NODE = "sei.io/node";
-        /// The chain.
+        /// Chain ID.
         CHAIN = "sei.io/chain";
-        /// What kind of node it is: a value of [`super::role`].
+        /// Kind of the node: a value of [`super::role`].
         ROLE = "sei.io/role";
-        /// What an object is for, where it is not the node itself.
+        /// Component of an object that does not belong to the node's main pod.
         COMPONENT = "sei.io/component";
-        /// The fleet that a node belongs to.
+        /// Fleet that a node belongs to.
         FLEET = "sei.io/nodedeployment";
-        /// Which node of its fleet it is, from 0.
+        /// Ordinal of a node in its fleet, starting at 0.
         FLEET_ORDINAL = "sei.io/nodedeployment-ordinal";
-        /// The revision of the fleet's template that a node was made from.
+        /// Revision of the fleet's template that a node was created from.
         REVISION = "sei.io/revision";
     }
 }
@@ -90,7 +90,7 @@ names! {
     role: &str {
         /// A full node.
         FULL_NODE = "node";
-        /// An archive.
+        /// An archive node.
         ARCHIVE = "archive";
         /// A replayer.
         REPLAYER = "replayer";
@@ -104,29 +104,29 @@ names! {
 names! {
     /// Annotations.
     annotation: &str {
-        /// Keeps Karpenter from moving a pod.
+        /// Prevents Karpenter from disrupting a pod.
         DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt";
-        /// Who manages an object of a fleet.
+        /// Manager of an object of a fleet.
         MANAGED_BY = "sei.io/managed-by";
         /// Value of [`MANAGED_BY`].
         MANAGED_BY_FLEET = "seinodedeployment";
-        /// Hash of the proxy's configuration in the pod template: a change replaces the pod.
+        /// Hash of the proxy's configuration, in the pod template: a change replaces the pod.
         PROXY_CONFIG_HASH = "outrigger.dev/proxy-config-hash";
-        /// Hash of what seid's configuration is made from, in the pod template: a change replaces the pod.
+        /// Hash of the inputs of seid's configuration, in the pod template: a change replaces the pod.
         CONFIG_HASH = "outrigger.dev/config-hash";
-        /// Who issues the certificate of the sidecar, in the pod template: who is not trusted any more is served by no pod.
+        /// Issuer of the sidecar's certificate, in the pod template: no pod keeps serving a certificate of a previous issuer.
         TLS_ISSUER = "outrigger.dev/sidecar-tls-issuer";
-        /// Hash of what was last applied to an object: it tells what somebody else has changed since.
+        /// Hash of the desired object that was last applied, for drift detection.
         APPLIED_HASH = "outrigger.dev/applied-hash";
-        /// Lets an object go although its cleanup cannot be done.
+        /// Removes the finalizer of an object even if its cleanup fails.
         SKIP_FINALIZER = "outrigger.dev/skip-finalizer";
     }
 }
 
 names! {
-    /// Label of a node that says which pool of machines it is in.
+    /// Labels of Kubernetes nodes, for scheduling.
     scheduling: &str {
-        /// Karpenter's label for the pool of a machine.
+        /// Karpenter's label with the node pool.
         NODE_POOL = "karpenter.sh/nodepool";
     }
 }
@@ -134,15 +134,15 @@ names! {
 names! {
     /// Containers of a node's pod.
     container: &str {
-        /// Makes the node's home once.
+        /// Init container that creates the node's home directory.
         SEID_INIT = "seid-init";
         /// The sidecar.
         SIDECAR = "sei-sidecar";
-        /// The authorizing proxy before the sidecar.
+        /// The authorizing proxy in front of the sidecar.
         PROXY = "kube-rbac-proxy";
-        /// The chain.
+        /// seid.
         SEID = "seid";
-        /// Metrics of the chain.
+        /// The exporter of chain metrics.
         EXPORTER = "cosmos-exporter";
     }
 }
@@ -150,19 +150,19 @@ names! {
 names! {
     /// Volumes of a node's pod.
     volume: &str {
-        /// The chain's data.
+        /// Chain data.
         DATA = "data";
         /// Scratch space of the sidecar.
         SIDECAR_TMP = "sidecar-tmp";
-        /// The proxy's configuration.
+        /// Configuration of the proxy.
         PROXY_CONFIG = "rbac-proxy-config";
-        /// The proxy's certificate.
+        /// Certificate of the proxy.
         SIDECAR_TLS = "sidecar-tls";
-        /// The key that signs blocks.
+        /// Signing key.
         SIGNING_KEY = "signing-key";
-        /// The key that identifies the node.
+        /// Node key.
         NODE_KEY = "node-key";
-        /// The operating account's keys.
+        /// Operator keyring.
         OPERATOR_KEYRING = "operator-keyring";
     }
 }
@@ -170,19 +170,19 @@ names! {
 names! {
     /// Paths in containers.
     path: &str {
-        /// The node's home.
+        /// Home directory of the node.
         DATA = "/.sei";
         /// Scratch space of the sidecar.
         TMP = "/tmp";
-        /// The proxy's configuration.
+        /// Configuration of the proxy.
         PROXY_CONFIG = "/etc/kube-rbac-proxy";
-        /// The proxy's certificate.
+        /// Certificate of the proxy.
         TLS = "/etc/tls";
-        /// The key that signs blocks.
+        /// Signing key.
         SIGNING_KEY = "/.sei/config/priv_validator_key.json";
-        /// The key that identifies the node.
+        /// Node key.
         NODE_KEY = "/.sei/config/node_key.json";
-        /// The operating account's keys.
+        /// Operator keyring.
         OPERATOR_KEYRING = "/.sei/keyring-file";
     }
 }
@@ -190,15 +190,15 @@ names! {
 names! {
     /// Keys in Secrets and ConfigMaps.
     data_key: &str {
-        /// The key that signs blocks.
+        /// Signing key.
         SIGNING_KEY = "priv_validator_key.json";
-        /// The key that identifies the node.
+        /// Node key.
         NODE_KEY = "node_key.json";
-        /// The proxy's configuration.
+        /// Configuration of the proxy.
         PROXY_CONFIG = "config.yaml";
-        /// A certificate.
+        /// Certificate.
         TLS_CERTIFICATE = "tls.crt";
-        /// A certificate's key.
+        /// Private key of the certificate.
         TLS_KEY = "tls.key";
     }
 }
@@ -206,25 +206,25 @@ names! {
 names! {
     /// Ports of a node's pod.
     port: i32 {
-        /// EVM JSON-RPC by HTTP.
+        /// EVM JSON-RPC over HTTP.
         EVM_RPC = 8545;
-        /// EVM JSON-RPC by WebSocket.
+        /// EVM JSON-RPC over WebSocket.
         EVM_WS = 8546;
         /// gRPC.
         GRPC = 9090;
         /// REST.
         REST = 1317;
-        /// Peers.
+        /// Peer-to-peer network.
         P2P = 26656;
         /// Tendermint RPC.
         RPC = 26657;
         /// Metrics of seid.
         METRICS = 26660;
-        /// The sidecar, unless the spec says otherwise.
+        /// Default port of the sidecar.
         SIDECAR = 7777;
-        /// The proxy before the sidecar.
+        /// The proxy in front of the sidecar.
         PROXY = 8443;
-        /// Metrics of the chain.
+        /// The exporter of chain metrics.
         EXPORTER = 9300;
     }
 }
@@ -232,17 +232,17 @@ names! {
 names! {
     /// Names of ports.
     port_name: &str {
-        /// EVM JSON-RPC by HTTP.
+        /// EVM JSON-RPC over HTTP.
         EVM_RPC = "evm-rpc";
-        /// EVM JSON-RPC by HTTP, on the Service of a fleet.
+        /// EVM JSON-RPC over HTTP, on the Service of a fleet.
         EVM_HTTP = "evm-http";
-        /// EVM JSON-RPC by WebSocket.
+        /// EVM JSON-RPC over WebSocket.
         EVM_WS = "evm-ws";
         /// gRPC.
         GRPC = "grpc";
         /// REST.
         REST = "rest";
-        /// Peers.
+        /// Peer-to-peer network.
         P2P = "p2p";
         /// Tendermint RPC.
         RPC = "rpc";
@@ -250,17 +250,17 @@ names! {
         METRICS = "metrics";
         /// The sidecar.
         SIDECAR = "sidecar";
-        /// The proxy before the sidecar.
+        /// The proxy in front of the sidecar.
         PROXY = "api";
-        /// Metrics of the chain.
+        /// The exporter of chain metrics.
         EXPORTER = "cosmos-metrics";
     }
 }
 
 names! {
-    /// Identities of processes in pods.
+    /// User and group IDs of containers.
     process_id: i64 {
-        /// User and group of everything that we run.
+        /// User and group of all containers.
         NON_ROOT = 65532;
     }
 }

@@ -1,18 +1,18 @@
-//! What is worth an event.
+//! Events to be recorded on an object.
 
 use std::borrow::Cow;
 
-/// Whether an event is good news.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// As it should be.
+    /// Informational.
     Normal,
-    /// Somebody may have to look.
+    /// Something may need attention.
     Warning,
 }
 
 impl Tone {
-    /// The word that Kubernetes has for it.
+    /// Returns the value in the Kubernetes API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -22,15 +22,15 @@ impl Tone {
     }
 }
 
-/// An event.
+/// An event to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Whether it is good news.
+    /// Type of the event.
     pub tone: Tone,
-    /// Why, in one word.
+    /// CamelCase reason.
     pub reason: Cow<'static, str>,
-    /// What was done about it, in one word.
+    /// CamelCase action that the controller took.
     pub action: &'static str,
-    /// In words for people.
+    /// Human-readable message.
     pub message: String,
 }

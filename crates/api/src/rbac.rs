@@ -1,4 +1,4 @@
-//! Roles and who has them, as documents that are shipped.
+//! Builders of RBAC manifests.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,13 @@ const VERSION: &str = "rbac.authorization.k8s.io/v1";
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Rights in the whole cluster.
+/// Returns a ClusterRole.
 #[must_use]
 pub fn cluster_role(name: &str, rules: &Value) -> Value {
     json!({ "apiVersion": VERSION, "kind": "ClusterRole", "metadata": { "name": name }, "rules": rules })
 }
 
-/// Who has the cluster role of the same name.
+/// Returns a ClusterRoleBinding to the ClusterRole of the same name.
 #[must_use]
 pub fn cluster_binding(name: &str, subjects: &Value) -> Value {
     json!({
@@ -22,14 +22,14 @@ pub fn cluster_binding(name: &str, subjects: &Value) -> Value {
     })
 }
 
-/// Rights in a namespace.
+/// Returns a Role.
 #[must_use]
 pub fn role(name: &str, namespace: &str, rules: &Value) -> Value {
     let metadata = json!({ "name": name, "namespace": namespace });
     json!({ "apiVersion": VERSION, "kind": "Role", "metadata": metadata, "rules": rules })
 }
 
-/// Who has the role of the same name in a namespace.
+/// Returns a RoleBinding to the Role of the same name.
 #[must_use]
 pub fn binding(name: &str, namespace: &str, subject: &Value) -> Value {
     json!({
@@ -39,19 +39,19 @@ pub fn binding(name: &str, namespace: &str, subject: &Value) -> Value {
     })
 }
 
-/// A service account as one who has a role.
+/// Returns a ServiceAccount as a subject of a binding.
 #[must_use]
 pub fn account(name: &str, namespace: &str) -> Value {
     json!({ "kind": "ServiceAccount", "name": name, "namespace": namespace })
 }
 
-/// A service account.
+/// Returns a ServiceAccount.
 #[must_use]
 pub fn service_account(name: &str, namespace: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name, "namespace": namespace } })
 }
 
-/// What holds a Lease.
+/// Returns the rules that leader election with this Lease requires.
 #[must_use]
 pub fn lease(name: &str) -> [Value; 2] {
     [

@@ -1,50 +1,54 @@
-//! Rules that the API server evaluates (CEL), as data: one table per kind, apart from the types they guard.
+//! CEL validation rules as data: one table per kind, separate from the types.
 
 use serde_json::{Value, json};
 
-/// What a user is told a rule's violation is. Only `Invalid` and `Duplicate` repeat the offending value, so rules on whole
-/// objects use the other two: a manifest echoed into an error message hides the sentence that explains it.
+/// How the API server reports a violation. Only `Invalid` (and `Duplicate`, unused here) echoes the value, so rules on whole
+/// objects use the other two where possible: a manifest echoed into the error hides the message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Violation {
-    /// The value is malformed.
+    /// The value is invalid.
     Invalid,
     /// The value, or its absence, is not allowed here.
     Forbidden,
-    /// Something must be given.
+    /// A value is required.
     Required,
 }
 
-/// One rule.
+/// A CEL validation rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     violation: Violation,
-    /// The field that the message is about, below the object that carries the rule; empty for that object itself.
+    /// Path of the field to report, relative to the object that has the rule. Empty for the object itself.
     field: &'static str,
-    /// CEL. A rule that names `oldSelf` is evaluated on updates only.
-    must_hold: &'static str,
-    /// What is wrong, why, and what to do.
+    /// CEL expression that must be true. With `oldSelf`, it is evaluated only on updates.
+    expression: &'static str,
+    /// What is wrong, why, and how to fix it.
     message: &'static str,
 }
 
 impl Rule {
-    pub(crate) const fn invalid(field: &'static str, must_hold: &'static str, message: &'static str) -> Self {
-        Self { violation: Violation::Invalid, field, must_hold, message }
+    pub(crate) const fn invalid(
+        field: &'static str,
+        expression: &'static str,
+        message: &'static str,
+    ) -> Self {
+        Self { violation: Violation::Invalid, field, expression, message }
     }
 
     pub(crate) const fn forbidden(
         field: &'static str,
-        must_hold: &'static str,
+        expression: &'static str,
         message: &'static str,
     ) -> Self {
-        Self { violation: Violation::Forbidden, field, must_hold, message }
+        Self { violation: Violation::Forbidden, field, expression, message }
     }
 
     pub(crate) const fn required(
         field: &'static str,
-        must_hold: &'static str,
+        expression: &'static str,
         message: &'static str,
     ) -> Self {
-        Self { violation: Violation::Required, field, must_hold, message }
+        Self { violation: Violation::Required, field, expression, message }
     }
 
     fn to_value(self) -> Value {
@@ -53,7 +57,7 @@ impl Rule {
             Violation::Forbidden => "FieldValueForbidden",
             Violation::Required => "FieldValueRequired",
         };
-        let mut rule = json!({ "rule": self.must_hold, "message": self.message, "reason": reason });
+        let mut rule = json!({ "rule": self.expression, "message": self.message, "reason": reason });
         if !self.field.is_empty() {
             rule["fieldPath"] = self.field.into();
         }
@@ -61,7 +65,7 @@ impl Rule {
     }
 }
 
-/// A table of rules as the value of `x-kubernetes-validations`.
+/// Returns the value of `x-kubernetes-validations`.
 pub(crate) fn validations(rules: &[Rule]) -> Value {
     rules.iter().map(|rule| rule.to_value()).collect()
 }

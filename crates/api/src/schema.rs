@@ -1,16 +1,15 @@
-//! Schemas that the derive macro cannot know: what Kubernetes itself says of a type, and where a server may not prune.
+//! Schemas that the derive macro cannot generate: types of Kubernetes, and fields that must not be pruned.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use crate::rule::{Rule, validations};
 
-/// Drops the description of a type, so that a field of the type keeps its own: in an optional field of an enum the type's
-/// would win.
+/// Drops the description of a type, so that fields of the type keep their own: for an optional enum the type's would win.
 pub(crate) fn undescribed(schema: &mut Schema) {
     schema.remove("description");
 }
 
-/// Any JSON. Nothing below is pruned.
+/// Any JSON. Nothing in it is pruned.
 pub(crate) fn any(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
@@ -24,7 +23,7 @@ pub(crate) fn map_of_any(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A map from names to text. The limits are those that rules on it need to be cheap enough for the API server.
+/// A map from names to strings. The limits keep the estimated cost of CEL rules within the API server's budget.
 pub(crate) fn settings(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -46,17 +45,17 @@ pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
 const LABELS: &[Rule] = &[Rule::invalid(
     "",
     "self.all(key, self[key].matches('^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$'))",
-    "the value of a label has letters, digits, dashes, dots and underscores, and begins and ends with a letter or digit",
+    "label values must consist of letters, digits, dashes, dots and underscores, and start and end with a letter \
+     or digit",
 )];
 
-/// Resources of a container. Amounts may be written as numbers (`cpu: 4`), as in a Pod: a schema that takes only strings
-/// would refuse manifests that people have.
+/// Compute resources of a container. Quantities may be numbers (`cpu: 4`), as in a Pod.
 pub(crate) fn resources(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "properties": {
             "claims": {
-                "description": "Names of resources, defined in the pod's resourceClaims, that the container uses.",
+                "description": "Resources, defined in the pod's resourceClaims, that the container uses.",
                 "type": "array",
                 "maxItems": 16,
                 "items": {
@@ -69,7 +68,7 @@ pub(crate) fn resources(_: &mut SchemaGenerator) -> Schema {
                             "maxLength": 253,
                         },
                         "request": {
-                            "description": "The request of that claim to use; all of them when absent.",
+                            "description": "Name of the request in the claim. If unset, everything in the claim is available.",
                             "type": "string",
                             "maxLength": 253,
                         },
@@ -78,29 +77,29 @@ pub(crate) fn resources(_: &mut SchemaGenerator) -> Schema {
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
             },
-            "limits": amounts("Most the container may use, by resource (cpu, memory, ...)."),
-            "requests": amounts("What the scheduler sets aside for the container, by resource (cpu, memory, ...)."),
+            "limits": quantities("Maximum amount of compute resources, by resource (cpu, memory, ...)."),
+            "requests": quantities("Minimum amount of compute resources, by resource (cpu, memory, ...)."),
         },
     })
 }
 
-fn amounts(description: &str) -> Schema {
+fn quantities(description: &str) -> Schema {
     json_schema!({
         "description": description,
         "type": "object",
         "maxProperties": 16,
         "additionalProperties": { "x-kubernetes-int-or-string": true },
-        "x-kubernetes-validations": validations(AMOUNTS),
+        "x-kubernetes-validations": validations(QUANTITIES),
     })
 }
 
-const AMOUNTS: &[Rule] = &[Rule::invalid(
+const QUANTITIES: &[Rule] = &[Rule::invalid(
     "",
     "self.all(name, type(self[name]) == int || isQuantity(self[name]))",
-    "an amount is a number with a unit or without, as in 250m, 4 or 2Gi",
+    "must be a quantity, like 250m, 4 or 2Gi",
 )];
 
-/// Conditions, with the limits that Kubernetes puts on its own.
+/// Conditions, with the limits of `metav1.Condition`.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -111,35 +110,35 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
             "required": ["lastTransitionTime", "message", "reason", "status", "type"],
             "properties": {
                 "lastTransitionTime": {
-                    "description": "When the status last changed; other changes do not move it.",
+                    "description": "Time of the last change of the status.",
                     "type": "string",
                     "format": "date-time",
                 },
                 "message": {
-                    "description": "What was seen, for people.",
+                    "description": "Human-readable details.",
                     "type": "string",
                     "maxLength": 32768,
                 },
                 "observedGeneration": {
-                    "description": "The generation of the object that this was judged by.",
+                    "description": "Generation of the object that the condition is based on.",
                     "type": "integer",
                     "format": "int64",
                     "minimum": 0,
                 },
                 "reason": {
-                    "description": "Why, in one word of a closed list: see docs/reference/conditions.md.",
+                    "description": "CamelCase reason. All reasons are documented in docs/reference/conditions.md.",
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 1024,
                     "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
                 },
                 "status": {
-                    "description": "True, False or Unknown.",
+                    "description": "Status of the condition: True, False or Unknown.",
                     "type": "string",
                     "enum": ["True", "False", "Unknown"],
                 },
                 "type": {
-                    "description": "What the condition is about.",
+                    "description": "Type of the condition.",
                     "type": "string",
                     "maxLength": 316,
                     "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",

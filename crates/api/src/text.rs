@@ -1,13 +1,12 @@
-//! Text of a limited length.
+//! Truncation of text.
 
-/// Shows that text was cut.
-const CUT: &str = "...";
+const ELLIPSIS: &str = "...";
 
-/// At most `limit` characters, with a mark when some are missing.
-pub(crate) fn cut(text: &str, limit: usize) -> String {
+/// Truncates to `limit` characters, with an ellipsis.
+pub(crate) fn truncate(text: &str, limit: usize) -> String {
     if text.chars().count() <= limit {
         return text.to_owned();
     }
-    let kept = limit.saturating_sub(CUT.len());
-    text.chars().take(kept).chain(CUT.chars().take(limit)).collect()
+    let kept = limit.saturating_sub(ELLIPSIS.len());
+    text.chars().take(kept).chain(ELLIPSIS.chars().take(limit)).collect()
 }

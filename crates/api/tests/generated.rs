@@ -1,4 +1,4 @@
-//! Files that are made from the code and checked in.
+//! Generated files that are checked in.
 
 #![allow(clippy::panic, reason = "helpers of tests may panic as tests may")]
 
@@ -12,19 +12,19 @@ use api::names::{
 use api::sidecar_wire::exposure::{self, Values};
 use api::sidecar_wire::{self, TaskType};
 
-/// Fails the test when a file is not what is generated now.
+/// Fails the test if a file differs from the generated content.
 fn check(path: &str, now: &str) {
     testbed::harness::generated::check(path, now).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
-fn the_table_of_conditions_is_up_to_date() {
+fn condition_reference_is_up_to_date() {
     let mut page = String::from(
         "# Conditions\n\n\
-         Every condition that Outrigger sets, and every reason it gives. A reason belongs to one status. Messages are for people\n\
-         and may change; types, statuses and reasons are interface. This page is made from the code: do not edit it.\n\n\
-         Beside these, each node's KMS reporter sets `KMSHealthReporter_<node>` on resources of `operator.openshift.io`: always True,\n\
-         always `AsExpected`, with its reports as a JSON document in the message.\n",
+         All conditions that Outrigger sets, with their reasons. Types, statuses and reasons are stable; each reason belongs to one\n\
+         status. Messages may change. This page is generated from the code; do not edit it.\n\n\
+         In addition, the KMS reporter of each node sets `KMSHealthReporter_<node>` on resources of `operator.openshift.io`. It is\n\
+         always True with reason `AsExpected`; its message contains the reports as a JSON document.\n",
     );
     let mut last = "";
     for Entry { kinds, condition, about, status, reason, meaning, remedy } in
@@ -34,7 +34,7 @@ fn the_table_of_conditions_is_up_to_date() {
             last = condition;
             let _ = write!(
                 page,
-                "\n## {condition}\n\n{about} On: {kinds}.\n\n| status | reason | what it says | what to do |\n|---|---|---|---|\n"
+                "\n## {condition}\n\n{about} Set on: {kinds}.\n\n| status | reason | meaning | action |\n|---|---|---|---|\n"
             );
         }
         let _ = writeln!(page, "| {} | `{reason}` | {meaning} | {remedy} |", status.as_str());
@@ -43,35 +43,35 @@ fn the_table_of_conditions_is_up_to_date() {
 }
 
 #[test]
-fn the_table_of_what_a_sidecar_shows_is_up_to_date() {
+fn sidecar_exposure_reference_is_up_to_date() {
     let mut page = String::from(
-        "# What a sidecar shows without a token\n\n\
-         This page is made from the code: do not edit it.\n\n\
-         The proxy before a sidecar asks for a token, and whether its owner may, at every path but these:\n\n",
+        "# What a sidecar exposes without authentication\n\n\
+         This page is generated from the code; do not edit it.\n\n\
+         The proxy in front of a sidecar authenticates and authorizes requests to every path except:\n\n",
     );
-    for (path, shows) in sidecar_wire::path::UNAUTHENTICATED.iter().zip([
-        "whether seid may start, as a code without a body",
-        "the same",
-        "whether the sidecar works, as a code; `?verbose=1` adds which check failed, and nothing else",
-        "metrics, as below",
+    for (path, content) in sidecar_wire::path::UNAUTHENTICATED.iter().zip([
+        "whether seid may start, as a status code without a body",
+        "same as `/v0/healthz`",
+        "whether the sidecar is alive, as a status code; `?verbose=1` adds the names of failed checks",
+        "metrics with the labels below",
     ]) {
-        let _ = writeln!(page, "- `{path}`: {shows}");
+        let _ = writeln!(page, "- `{path}`: {content}");
     }
     page.push_str(
-        "\nWho reaches the proxy at all is up to the node's NetworkPolicy: port 8443 is open to the operator and to the clients that\n\
-         `--sidecar-clients` names, so a scraper must be named there.\n\n\
-         Metrics are numbers. Their labels are these, and no others; no caller and no Secret can put text into them. What tasks\n\
-         were given, what they returned, why they failed, and who called, is shown only to who has a token and may read tasks.\n\n\
-         | label | values | what it tells |\n|---|---|---|\n",
+        "\nThe node's NetworkPolicy limits who can connect to the proxy: port 8443 is open to the operator and to the clients in\n\
+         `--sidecar-clients`. Add scrapers there.\n\n\
+         Metrics have only the labels below. Neither callers nor Secrets can put text into them. Parameters, results and errors of\n\
+         tasks, and the names of callers, are visible only to authenticated clients that are authorized to read tasks.\n\n\
+         | label | values | description |\n|---|---|---|\n",
     );
     for (label, values, about) in exposure::LABELS {
         let values = match values {
-            Values::TaskType => "kinds of tasks".to_owned(),
+            Values::TaskType => "task types".to_owned(),
             Values::TaskState => "`running`, `completed`, `failed`".to_owned(),
             Values::Words(words) => {
                 words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
             }
-            Values::Name => "a name of letters, digits and `-_.+`".to_owned(),
+            Values::Name => "a name with letters, digits and `-_.+`".to_owned(),
             Values::Number => "a number".to_owned(),
         };
         let _ = writeln!(page, "| `{label}` | {values} | {about} |");
@@ -80,8 +80,18 @@ fn the_table_of_what_a_sidecar_shows_is_up_to_date() {
 }
 
 #[test]
-fn names_are_as_they_were() {
-    let mut golden = String::from("# Names that others rely on. A change here breaks somebody.\n");
+fn crd_manifests_are_up_to_date() {
+    for crd in api::crd::all() {
+        let path = format!("deploy/crds/{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
+        let yaml = serde_saphyr::to_string(&crd).unwrap_or_else(|error| panic!("{path}: {error}"));
+        check(&path, &yaml);
+    }
+}
+
+#[test]
+fn interface_names_match_golden_file() {
+    let mut golden =
+        String::from("# Names that are part of the interface. A change breaks existing users.\n");
     for (module, names) in [
         ("group", group::ALL),
         ("finalizer", finalizer::ALL),

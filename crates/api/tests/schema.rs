@@ -1,4 +1,4 @@
-//! The schemas of our kinds, without an API server.
+//! The schemas of the CRDs, without an API server.
 
 #![allow(clippy::expect_used, reason = "helpers of tests may panic as tests may")]
 
@@ -11,49 +11,49 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The schema of each kind, as JSON.
+/// Returns the schema of each kind as JSON.
 fn schemas() -> Vec<(String, Value)> {
     api::crd::all()
         .into_iter()
         .map(|crd| {
-            let crd = serde_json::to_value(crd).expect("a definition is JSON");
+            let crd = serde_json::to_value(crd).expect("a CRD serializes");
             let kind = crd["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
             (kind, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone())
         })
         .collect()
 }
 
-/// Calls `see` with the path and schema of every field, below lists and maps as well.
-fn walk(path: &str, schema: &Value, see: &mut impl FnMut(&str, &Value)) {
-    see(path, schema);
+/// Calls `visit` with the path and schema of every field, including those in lists and maps.
+fn walk(path: &str, schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
+    visit(path, schema);
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        walk(&format!("{path}.{name}"), field, see);
+        walk(&format!("{path}.{name}"), field, visit);
     }
     for (key, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
         if schema[key].is_object() {
-            walk(&format!("{path}{mark}"), &schema[key], see);
+            walk(&format!("{path}{mark}"), &schema[key], visit);
         }
     }
 }
 
 #[test]
 fn every_field_has_a_description() {
-    let mut seen = 0;
+    let mut count = 0;
     for (kind, schema) in schemas() {
         walk(&kind, &schema, &mut |path, field| {
-            seen += 1;
+            count += 1;
             let described = field["description"].as_str().is_some_and(|text| text.ends_with('.'));
             assert!(
                 described || path.ends_with("[]") || path.ends_with("{}"),
-                "{path} is not described: {field}"
+                "{path} has no description: {field}"
             );
         });
     }
-    assert!(seen > 300, "only {seen} fields were seen");
+    assert!(count > 300, "only {count} fields were visited");
 }
 
 #[test]
-fn a_field_is_described_by_what_it_means_not_by_its_type() {
+fn enum_fields_do_not_share_descriptions() {
     let mut descriptions = BTreeMap::<String, BTreeSet<String>>::new();
     for (kind, schema) in schemas() {
         walk(&kind, &schema, &mut |path, field| {
@@ -67,12 +67,12 @@ fn a_field_is_described_by_what_it_means_not_by_its_type() {
         });
     }
     for (text, fields) in descriptions {
-        assert_eq!(fields.len(), 1, "{fields:?} are all described as {text:?}");
+        assert_eq!(fields.len(), 1, "{fields:?} share the description {text:?}");
     }
 }
 
 #[test]
-fn no_format_is_unknown_to_the_api_server_and_nothing_is_nullable() {
+fn formats_are_known_and_nothing_is_nullable() {
     const KNOWN: [&str; 3] = ["int32", "int64", "date-time"];
     for (kind, schema) in schemas() {
         walk(&kind, &schema, &mut |path, field| {
@@ -85,7 +85,7 @@ fn no_format_is_unknown_to_the_api_server_and_nothing_is_nullable() {
 }
 
 #[test]
-fn whatever_a_user_writes_has_a_limit() {
+fn every_user_input_has_a_limit() {
     for (kind, schema) in schemas() {
         walk(&format!("{kind}.spec"), &schema["properties"]["spec"], &mut |path, field| {
             let limit = match field["type"].as_str() {
@@ -94,36 +94,36 @@ fn whatever_a_user_writes_has_a_limit() {
                 Some("object") if field["additionalProperties"].is_object() => "maxProperties",
                 _ => return,
             };
-            // What a map holds needs a limit only where rules look at it, and there the API server insists.
+            // Map values need a limit only if rules use them, which the API server enforces.
             assert!(field[limit].is_number() || path.ends_with("{}"), "{path} has no {limit}");
         });
     }
 }
 
 #[test]
-fn rules_about_changes_are_on_the_spec_only() {
-    let mut seen = 0;
+fn transition_rules_are_only_on_spec() {
+    let mut count = 0;
     for (kind, schema) in schemas() {
         walk(&kind, &schema, &mut |path, field| {
             for rule in field["x-kubernetes-validations"].as_array().into_iter().flatten() {
                 let transition = rule["rule"].as_str().is_some_and(|rule| rule.contains("oldSelf"));
                 if transition {
-                    seen += 1;
-                    assert!(path.ends_with(".spec"), "{path} has a rule about changes: {rule}");
+                    count += 1;
+                    assert!(path.ends_with(".spec"), "{path} has a transition rule: {rule}");
                 }
-                assert!(!path.contains(".status"), "{path} has a rule, and users do not write it");
+                assert!(!path.contains(".status"), "{path} has a rule in the status");
             }
         });
         assert!(
             schema["required"].as_array().is_some_and(|all| all.contains(&"spec".into())),
-            "{kind}: no spec"
+            "{kind}: spec is not required"
         );
     }
-    assert!(seen >= 17, "only {seen} rules about changes");
+    assert!(count >= 17, "only {count} transition rules");
 }
 
 #[test]
-fn the_full_documents_have_every_field_of_the_schemas() {
+fn full_documents_cover_every_schema_field() {
     let documents = documents::all();
     for (kind, schema) in schemas() {
         let mut present = BTreeSet::new();
@@ -131,15 +131,15 @@ fn the_full_documents_have_every_field_of_the_schemas() {
             paths(&kind, document, &schema, &mut present);
         }
         walk(&kind, &schema, &mut |path, _| {
-            // A template is a node's spec, whose fields are all in the documents of nodes.
-            let of_template = path.starts_with("SeiNodeDeployment.spec.template.spec.");
-            let refused = path == "SeiNode.spec.replayer.snapshot.stateSync";
-            assert!(of_template || refused || present.contains(path), "no document has {path}");
+            // A template is the spec of a node, whose fields are covered by the documents of nodes.
+            let in_template = path.starts_with("SeiNodeDeployment.spec.template.spec.");
+            let is_rejected = path == "SeiNode.spec.replayer.snapshot.stateSync";
+            assert!(in_template || is_rejected || present.contains(path), "no document has {path}");
         });
     }
 }
 
-/// The paths of a value, as [`walk`] gives them for its schema.
+/// Collects the paths of a value in the format of [`walk`].
 fn paths(path: &str, value: &Value, schema: &Value, present: &mut BTreeSet<String>) {
     present.insert(path.to_owned());
     if schema["additionalProperties"].is_object() {
@@ -159,30 +159,30 @@ fn paths(path: &str, value: &Value, schema: &Value, present: &mut BTreeSet<Strin
     }
 }
 
-fn through<T: Serialize + DeserializeOwned>(document: &Value) -> Value {
-    let read: T = serde_json::from_value(document.clone()).expect("the document is of its kind");
-    serde_json::to_value(read).expect("an object is JSON")
+fn round_trip<T: Serialize + DeserializeOwned>(document: &Value) -> Value {
+    let parsed: T = serde_json::from_value(document.clone()).expect("the document is valid");
+    serde_json::to_value(parsed).expect("an object serializes")
 }
 
 #[test]
-fn no_field_is_lost_on_the_way_through_our_types() {
+fn documents_round_trip_through_types() {
     for document in documents::all() {
         let written = match document["kind"].as_str() {
-            Some("SeiNode") => through::<SeiNode>(&document),
-            Some("SeiNodeDeployment") => through::<SeiNodeDeployment>(&document),
-            _ => through::<KMSHealth>(&document),
+            Some("SeiNode") => round_trip::<SeiNode>(&document),
+            Some("SeiNodeDeployment") => round_trip::<SeiNodeDeployment>(&document),
+            _ => round_trip::<KMSHealth>(&document),
         };
         assert_eq!(written, document, "{}", document["metadata"]["name"]);
     }
 }
 
 #[test]
-fn an_amount_that_is_a_number_is_read() {
+fn numeric_quantity_is_parsed() {
     let document = serde_json::json!({
         "apiVersion": "sei.io/v1alpha1", "kind": "SeiNode", "metadata": {},
         "spec": { "chainId": "a", "image": "b", "fullNode": {}, "sidecar": { "resources": { "limits": { "cpu": 4 } } } },
     });
-    let written = through::<SeiNode>(&document);
+    let written = round_trip::<SeiNode>(&document);
     assert_eq!(written["spec"]["sidecar"]["resources"]["limits"]["cpu"], "4");
     assert_eq!(written["spec"]["sidecar"]["port"], 7777);
 }

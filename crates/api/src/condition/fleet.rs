@@ -5,44 +5,44 @@ use super::reason::conditions;
 conditions! {
     of "SeiNodeDeployment";
 
-    NodesReady: "Whether every node of the fleet runs." {
-        AllNodesReady => True, "Every node runs.", "Nothing.";
-        NodesInitializing => False, "Nodes are being set up.", "Wait; `kubectl get snode` shows for what.";
-        NodesFailed => False, "Nodes failed.", "Look at the nodes that the message names.";
+    NodesReady: "Whether all nodes of the fleet run." {
+        AllNodesReady => True, "All nodes run.", "Nothing.";
+        NodesInitializing => False, "Nodes are being set up.", "Wait; `kubectl get snode` shows their progress.";
+        NodesFailed => False, "Nodes failed.", "Check the nodes in the message.";
     }
 
-    PlanInProgress: "Whether something is being done to the fleet." {
-        PlanStarted => True, "A plan is being carried out.", "Wait; `status.waitingFor` says for what.";
+    PlanInProgress: "Whether a plan of the fleet is being executed." {
+        PlanStarted => True, "A plan is being executed.", "Wait; `status.waitingFor` shows what the plan is waiting for.";
         PlanComplete => False, "The last plan succeeded.", "Nothing.";
-        PlanFailed => False, "The last plan failed.", "Read `status.lastFailedPlan`; an edit that removes the cause is taken up at once.";
-        NoPlan => False, "Nothing needs to be done.", "Nothing.";
+        PlanFailed => False, "The last plan failed.", "Read `status.lastFailedPlan` and fix the cause; a change of the spec starts a new plan at once.";
+        NoPlan => False, "No plan is needed.", "Nothing.";
     }
 
-    RolloutInProgress: "Whether nodes are being brought to a changed template." {
-        TemplateChanged => True, "The template changed, and not all nodes are as it says.", "Wait; `status.nodes` shows how far each is.";
-        RolloutComplete => False, "Every node is as the template says.", "Nothing.";
-        RolloutFailed => False, "A node could not be brought to the template.", "Look at the nodes that the message names; it is tried again after an edit.";
+    RolloutInProgress: "Whether a changed template is being rolled out." {
+        TemplateChanged => True, "The template changed, and not all nodes match it yet.", "Wait; `status.nodes` shows the progress of each node.";
+        RolloutComplete => False, "All nodes match the template.", "Nothing.";
+        RolloutFailed => False, "A node could not be updated to the template.", "Check the nodes in the message; a change of the spec starts a new rollout.";
         NoRollout => False, "The template has not changed.", "Nothing.";
     }
 
-    GenesisCeremonyNeeded: "Whether a new chain has to be made." {
-        GenesisConfigured => True, "The spec asks for a new chain, and it is not made yet.", "Wait.";
-        GenesisDone => False, "The chain is made.", "Nothing.";
-        GenesisNotRequested => False, "The spec asks for no new chain.", "Nothing.";
+    GenesisCeremonyNeeded: "Whether a new chain has to be created." {
+        GenesisConfigured => True, "The spec requests a new chain, which does not exist yet.", "Wait.";
+        GenesisDone => False, "The chain exists.", "Nothing.";
+        GenesisNotRequested => False, "The spec does not request a new chain.", "Nothing.";
     }
 
-    GenesisCeremonyComplete: "Whether the new chain is made." {
-        CeremonyComplete => True, "The chain is made and its nodes run.", "Nothing.";
-        CeremonyNotStarted => False, "The nodes are not there yet.", "Wait.";
-        CeremonyInProgress => False, "The chain is being made.", "Wait; `status.waitingFor` says for what.";
-        CeremonyFailed => False, "The chain could not be made.", "Read `status.lastFailedPlan`; it is tried again.";
-        CeremonyNotApplicable => False, "The spec asks for no new chain.", "Nothing.";
+    GenesisCeremonyComplete: "Whether the new chain has been created." {
+        CeremonyComplete => True, "The chain has been created and its nodes run.", "Nothing.";
+        CeremonyNotStarted => False, "The nodes do not exist yet.", "Wait.";
+        CeremonyInProgress => False, "The chain is being created.", "Wait; `status.waitingFor` shows what the plan is waiting for.";
+        CeremonyFailed => False, "The chain could not be created.", "Read `status.lastFailedPlan`; the ceremony is retried.";
+        CeremonyNotApplicable => False, "The spec does not request a new chain.", "Nothing.";
     }
 
-    RouteReady: "Whether the fleet is reached from outside as its spec says." {
-        HTTPRouteReady => True, "The routes are there.", "Nothing.";
-        NotPublished => True, "The spec asks for no publication.", "Nothing.";
-        CRDNotInstalled => False, "The cluster has no Gateway API.", "Install the Gateway API, or remove `spec.networking`.";
-        DNSPending => False, "The host names do not resolve yet.", "Wait, or look at what writes DNS records for the gateway. Nodes are not held back by it.";
+    RouteReady: "Whether the fleet is reachable from outside the cluster, if the spec requests it." {
+        HTTPRouteReady => True, "The routes exist.", "Nothing.";
+        NotPublished => True, "The spec does not request publication.", "Nothing.";
+        CRDNotInstalled => False, "The Gateway API is not installed in the cluster.", "Install the Gateway API, or remove `spec.networking`.";
+        DNSPending => False, "The host names do not resolve yet.", "Wait, or check the controller that manages the DNS records of the gateway. Nodes are not affected.";
     }
 }

@@ -1,39 +1,39 @@
-//! Conditions that reports of KMS plugins are rolled up to.
+//! Conditions that summarize the reports of KMS plugins.
 
 use super::reason::conditions;
 
 conditions! {
     of "KMSHealth, operator.openshift.io";
 
-    KMSPluginsDegraded: "Whether a KMS plugin is sick." {
-        PluginUnhealthy => True, "The plugin that encrypts says that it is sick.", "Look at the plugin on the nodes that the message names, and at the KMS.";
-        PluginError => True, "The plugin that encrypts gives no answer.", "Look at the plugin's container on the nodes that the message names.";
-        ReadPluginUnhealthy => True, "A plugin that only decrypts is sick: data of an older key may be unreadable.", "Look at the plugin on the nodes that the message names, and at the KMS.";
-        PluginFlapping => True, "A plugin changes between well and sick.", "Look at the way from the nodes that the message names to the KMS.";
-        ReporterStale => Unknown, "A reporter has stopped.", "Look at the reporter's container on the nodes that the message names.";
-        ReportMalformed => Unknown, "A report cannot be read.", "Update the reporters and the aggregator to one version.";
-        ReporterMissing => Unknown, "A node never reported.", "Look at the reporter's container on the nodes that the message names.";
-        ReporterClockSkew => Unknown, "A report comes from the future.", "Correct the clock of the nodes that the message names.";
-        NotYetObserved => False, "Not every plugin was looked at yet.", "Wait.";
-        AsExpected => False, "Every plugin is well.", "Nothing.";
+    KMSPluginsDegraded: "Whether a KMS plugin is unhealthy." {
+        PluginUnhealthy => True, "The plugin of the write key reports that it is unhealthy.", "Check the plugin on the nodes in the message, and the KMS.";
+        PluginError => True, "The plugin of the write key does not respond.", "Check the plugin's container on the nodes in the message.";
+        ReadPluginUnhealthy => True, "The plugin of a read key is unhealthy: data that is encrypted with an older key may be unreadable.", "Check the plugin on the nodes in the message, and the KMS.";
+        PluginFlapping => True, "A plugin alternates between healthy and unhealthy.", "Check the connection from the nodes in the message to the KMS.";
+        ReporterStale => Unknown, "A reporter stopped reporting.", "Check the reporter's container on the nodes in the message.";
+        ReportMalformed => Unknown, "A report is malformed.", "Update the reporters and the aggregator to the same version.";
+        ReporterMissing => Unknown, "A node has never reported.", "Check the reporter's container on the nodes in the message.";
+        ReporterClockSkew => Unknown, "The timestamp of a report is in the future.", "Fix the clocks of the nodes in the message.";
+        NotYetObserved => False, "Not all plugins have been checked yet.", "Wait.";
+        AsExpected => False, "All plugins are healthy.", "Nothing.";
     }
 
     KMSPluginsAvailable: "Whether new data can be encrypted." {
-        AsExpected => True, "A node's plugin can encrypt.", "Nothing.";
-        WritePluginDown => False, "No node's plugin can encrypt.", "Look at the KMS: new Secrets cannot be stored.";
+        AsExpected => True, "The plugin of the write key works on at least one node.", "Nothing.";
+        WritePluginDown => False, "The plugin of the write key works on no node.", "Check the KMS: new Secrets cannot be stored.";
     }
 
     KMSPluginsProgressing: "Whether nodes are moving to another key." {
-        KeySetsDiffer => True, "Nodes have plugins for different keys.", "Wait until the rollout of the API servers is done.";
-        RemoteKeysDiffer => True, "Plugins of one key use different keys of the KMS.", "Wait until every node has noticed the rotation.";
-        AsExpected => False, "All nodes are alike.", "Nothing.";
+        KeySetsDiffer => True, "Nodes have plugins for different sets of keys.", "Wait until the rollout of the API servers is complete.";
+        RemoteKeysDiffer => True, "Plugins of the same key use different remote keys.", "Wait until all nodes have picked up the rotation.";
+        AsExpected => False, "All nodes have the same keys.", "Nothing.";
     }
 
-    KMSRemoteKeyConverged: "Whether all nodes encrypt with one key of the KMS." {
-        Converged => True, "They do, for long enough to rely on it.", "Nothing.";
-        Settling => False, "They do, for less than five minutes.", "Wait.";
-        Diverged => False, "They do not.", "Wait until every node has noticed the rotation; the message says which node uses which.";
-        Incomplete => False, "Not every node has reported a key.", "See KMSPluginsDegraded.";
-        ReportsStale => Unknown, "Reports are too old to judge by.", "See KMSPluginsDegraded.";
+    KMSRemoteKeyConverged: "Whether all nodes encrypt with the same remote key." {
+        Converged => True, "All nodes have used the same remote key for at least five minutes.", "Nothing.";
+        Settling => False, "All nodes use the same remote key, but for less than five minutes.", "Wait.";
+        Diverged => False, "Nodes use different remote keys.", "Wait until all nodes have picked up the rotation; the message lists the key of each node.";
+        Incomplete => False, "Not all nodes have reported a remote key.", "See KMSPluginsDegraded.";
+        ReportsStale => Unknown, "Reports are stale.", "See KMSPluginsDegraded.";
     }
 }

@@ -1,5 +1,4 @@
-//! Conditions: what holds of an object, in words that alerts and scripts can rely on. A reason belongs to one condition and
-//! to one status of it, so that naming the reason says all three.
+//! Status conditions with typed reasons. A reason belongs to exactly one condition type and status, so that it implies both.
 
 mod fleet;
 mod kms;
@@ -20,27 +19,27 @@ pub use node::{
 pub use reason::{Entry, Reason, Status};
 pub use shared::{Paused, SpecApplied};
 
-use crate::text::cut;
+use crate::text::truncate;
 
-/// Every condition with every reason, kind by kind: what `docs/reference/conditions.md` is made from.
+/// All conditions and reasons, by kind. `docs/reference/conditions.md` is generated from them.
 pub const ALL: &[&[Entry]] = &[node::ALL, fleet::ALL, shared::ALL, kms::ALL];
 
-/// Most characters of a message. One that is longer would have the whole status refused.
+/// Maximum number of characters of a message. The API server rejects the whole status if it is exceeded.
 const MESSAGE_LIMIT: usize = 32768;
 
-/// What setting a condition changed.
+/// The effect of setting a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing.
+    /// The condition did not change.
     Nothing,
-    /// The reason, the message or the observed generation.
+    /// Reason, message or observed generation changed.
     Detail,
-    /// The status: it is worth an event.
+    /// The status changed, which warrants an event.
     Status,
 }
 
-/// Sets a condition: the only way in which one is written. The time of the last transition moves only with the status; a
-/// time that moved at every look would make every look a write.
+/// Sets a condition. `lastTransitionTime` changes only with the status: if it changed on every reconcile, every reconcile would
+/// write the object.
 pub fn set<R: Reason>(
     conditions: &mut Vec<Condition>,
     reason: R,
@@ -48,31 +47,31 @@ pub fn set<R: Reason>(
     generation: i64,
     now: &Time,
 ) -> Change {
-    let wanted = Condition {
+    let desired = Condition {
         type_: R::CONDITION.into(),
         status: reason.status().as_str().into(),
         reason: reason.as_str().into(),
-        message: cut(message, MESSAGE_LIMIT),
+        message: truncate(message, MESSAGE_LIMIT),
         observed_generation: Some(generation),
         last_transition_time: now.clone(),
     };
-    let Some(stored) = conditions.iter_mut().find(|condition| condition.type_ == wanted.type_) else {
-        conditions.push(wanted);
+    let Some(stored) = conditions.iter_mut().find(|condition| condition.type_ == desired.type_) else {
+        conditions.push(desired);
         return Change::Status;
     };
-    if stored.status != wanted.status {
-        *stored = wanted;
+    if stored.status != desired.status {
+        *stored = desired;
         return Change::Status;
     }
-    let wanted = Condition { last_transition_time: stored.last_transition_time.clone(), ..wanted };
-    if *stored == wanted {
+    let desired = Condition { last_transition_time: stored.last_transition_time.clone(), ..desired };
+    if *stored == desired {
         return Change::Nothing;
     }
-    *stored = wanted;
+    *stored = desired;
     Change::Detail
 }
 
-/// Whether a condition is set for exactly this reason.
+/// Returns whether the condition is set with this reason.
 #[must_use]
 pub fn holds<R: Reason>(conditions: &[Condition], reason: R) -> bool {
     conditions.iter().any(|condition| {
@@ -82,7 +81,7 @@ pub fn holds<R: Reason>(conditions: &[Condition], reason: R) -> bool {
     })
 }
 
-/// Whether a condition is True, for whatever reason.
+/// Returns whether the condition is True.
 #[must_use]
 pub fn is_true<R: Reason>(conditions: &[Condition]) -> bool {
     conditions
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transition_time_moves_only_with_the_status() {
+    fn transition_time_changes_only_with_status() {
         let mut conditions = Vec::new();
         assert_eq!(set(&mut conditions, SidecarReady::NotReady, "503", 1, &at(1)), Change::Status);
         assert_eq!(set(&mut conditions, SidecarReady::NotReady, "503", 1, &at(2)), Change::Nothing);
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_reason_of_the_same_status_is_no_transition() {
+    fn new_reason_with_same_status_is_not_a_transition() {
         let mut conditions = Vec::new();
         set(&mut conditions, NodeUpdateInProgress::UpdateComplete, "plan a", 1, &at(1));
         let change = set(&mut conditions, NodeUpdateInProgress::UpdateFailed, "plan b", 1, &at(2));
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_are_left_alone() {
+    fn foreign_conditions_are_preserved() {
         let mut conditions = Vec::new();
         set(&mut conditions, Paused::NotPaused, "", 1, &at(1));
         let foreign = Condition { type_: "Foreign".into(), ..conditions[0].clone() };
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_cut_to_what_can_be_stored() {
+    fn long_message_is_truncated() {
         let mut conditions = Vec::new();
         set(&mut conditions, SpecApplied::SpecInvalid, &"鍵".repeat(40_000), 1, &at(1));
         assert_eq!(conditions[0].message.chars().count(), MESSAGE_LIMIT);
@@ -145,11 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_is_explained_and_belongs_to_one_status() {
+    fn every_reason_is_documented_once() {
         let mut seen = BTreeSet::new();
         for entry in ALL.iter().flat_map(|entries| entries.iter()) {
             let Entry { condition, reason, meaning, remedy, .. } = entry;
-            assert!(seen.insert((condition, reason)), "{condition}/{reason} is there twice");
+            assert!(seen.insert((condition, reason)), "duplicate {condition}/{reason}");
             for text in [entry.about, meaning, remedy] {
                 assert!(text.ends_with('.') && !text.contains('|'), "{condition}/{reason}: {text:?}");
             }

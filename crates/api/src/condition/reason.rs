@@ -1,18 +1,18 @@
-//! Closed lists of reasons.
+//! Typed reasons of conditions.
 
-/// What a condition can be.
+/// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It holds.
+    /// The condition is true.
     True,
-    /// It does not hold.
+    /// The condition is false.
     False,
-    /// It is not known whether it holds.
+    /// It is unknown whether the condition is true.
     Unknown,
 }
 
 impl Status {
-    /// As Kubernetes writes it.
+    /// Returns the value in the Kubernetes API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -23,38 +23,38 @@ impl Status {
     }
 }
 
-/// Why a condition is what it is: one word of a closed list.
+/// A reason of a condition type.
 pub trait Reason: Copy {
-    /// The type of the condition that the reason belongs to.
+    /// The type of the condition.
     const CONDITION: &'static str;
 
-    /// The word.
+    /// Returns the value in the Kubernetes API.
     fn as_str(self) -> &'static str;
 
-    /// The status that the reason goes with.
+    /// Returns the status that the reason implies.
     fn status(self) -> Status;
 }
 
-/// One line of `docs/reference/conditions.md`.
+/// A row of `docs/reference/conditions.md`.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The kinds of objects that have the condition.
+    /// Kinds that have the condition.
     pub kinds: &'static str,
-    /// The condition's type.
+    /// Type of the condition.
     pub condition: &'static str,
-    /// What the condition is about.
+    /// Description of the condition.
     pub about: &'static str,
-    /// The status that goes with the reason.
+    /// Status that the reason implies.
     pub status: Status,
     /// The reason.
     pub reason: &'static str,
-    /// What the reason says.
+    /// Description of the reason.
     pub meaning: &'static str,
-    /// What to do about it.
+    /// What the user should do.
     pub remedy: &'static str,
 }
 
-/// Declares the conditions of a kind: an enum of reasons for each, and the list that the documentation is made from.
+/// Declares the conditions of a kind: one enum of reasons per condition, and the table for the documentation.
 macro_rules! conditions {
     (
         of $kinds:literal;
@@ -88,7 +88,7 @@ macro_rules! conditions {
             }
         )+
 
-        /// Every condition of the kind with every reason.
+        /// All conditions and reasons of the kind.
         pub(super) const ALL: &[$crate::condition::Entry] = &[
             $($(
                 $crate::condition::Entry {

@@ -1,20 +1,20 @@
-//! Conditions of nodes and fleets alike.
+//! Conditions of both nodes and fleets.
 
 use super::reason::conditions;
 
 conditions! {
     of "SeiNode, SeiNodeDeployment";
 
-    SpecApplied: "Whether every field of the spec has its effect. No field is ignored in silence." {
-        AllApplied => True, "Every field has its effect, or is being brought to it.", "Nothing.";
-        FieldsNotApplied => False, "Fields were accepted, and have no effect on this object.", "Remove or correct the fields that the message names.";
-        SpecInvalid => False, "The spec cannot be carried out.", "Correct what the message names.";
-        ApplyConflict => False, "Someone else owns fields of an object that belongs to this one.", "Let go of the fields that the message names, or delete the object.";
-        NotEvaluated => Unknown, "The spec was not looked at yet.", "Wait.";
+    SpecApplied: "Whether every field of the spec takes effect. No field is silently ignored." {
+        AllApplied => True, "Every field takes effect or is being applied.", "Nothing.";
+        FieldsNotApplied => False, "Some fields have no effect on this object.", "Remove or correct the fields in the message.";
+        SpecInvalid => False, "The spec cannot be applied.", "Correct what the message names.";
+        ApplyConflict => False, "Another field manager owns fields of an object that belongs to this one.", "Release the fields in the message, or delete the object.";
+        NotEvaluated => Unknown, "The spec was not evaluated yet.", "Wait.";
     }
 
-    Paused: "Whether the object is left as it is." {
-        Paused => True, "The spec says so; the message says what would be done otherwise.", "Set `spec.paused` to false to go on.";
-        NotPaused => False, "The object is kept as its spec says.", "Nothing.";
+    Paused: "Whether reconciliation is paused." {
+        Paused => True, "Reconciliation is paused; the message lists pending changes.", "Set `spec.paused` to false to resume.";
+        NotPaused => False, "The object is reconciled.", "Nothing.";
     }
 }

@@ -1,4 +1,4 @@
-//! The making of a new chain.
+//! The genesis ceremony of a new chain.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +10,36 @@ use super::rules;
 use crate::rule::validations;
 use crate::schema;
 
-/// The making of a new chain, with the fleet's nodes as its first validators.
+/// The genesis ceremony of a new chain, with the nodes of the fleet as its initial validators.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenesisCeremonyConfig {
-    /// The new chain: the same as in the template.
+    /// ID of the new chain. It must equal the chain ID in the template.
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = validations(rules::GENESIS_CHAIN_ID)))]
     pub chain_id: String,
 
-    /// What each validator stakes, as amount and denomination.
+    /// Amount that each validator stakes, with denomination.
     #[serde(default = "default_staking_amount")]
     #[schemars(length(max = 256))]
     pub staking_amount: String,
 
-    /// What each validator's account holds at the start, as amounts and denominations.
+    /// Initial balance of each validator's account, as amounts with denominations.
     #[serde(default = "default_account_balance")]
     #[schemars(length(max = 1024))]
     pub account_balance: String,
 
-    /// Further accounts of the new chain.
+    /// Additional accounts of the new chain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub accounts: Vec<GenesisAccount>,
 
-    /// Values of the genesis file that differ from the defaults: dotted names to values, for example
+    /// Overrides of the default genesis parameters: dotted names to values, for example
     /// `gov.voting_params.voting_period: "60s"`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_any")]
     pub overrides: BTreeMap<String, Value>,
 
-    /// How long the ceremony may take before it has failed, for example `15m`.
+    /// Timeout of the ceremony, for example `15m`.
     #[serde(default = "default_max_ceremony_duration")]
     #[schemars(length(max = 32), extend("x-kubernetes-validations" = validations(rules::DURATION)))]
     pub max_ceremony_duration: String,
@@ -61,11 +61,11 @@ fn default_max_ceremony_duration() -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenesisAccount {
-    /// The account, as `sei1...`.
+    /// Address of the account, starting with `sei1`.
     #[schemars(length(max = 128), extend("x-kubernetes-validations" = validations(rules::ACCOUNT_ADDRESS)))]
     pub address: String,
 
-    /// What the account holds at the start, as amounts and denominations.
+    /// Initial balance of the account, as amounts with denominations.
     #[schemars(length(min = 1, max = 1024))]
     pub balance: String,
 }

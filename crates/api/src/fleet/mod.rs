@@ -1,4 +1,4 @@
-//! `SeiNodeDeployment`: a fleet of like nodes.
+//! `SeiNodeDeployment`: a fleet of identical nodes.
 
 mod genesis;
 mod rules;

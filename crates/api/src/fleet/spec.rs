@@ -1,4 +1,4 @@
-//! What a user asks for.
+//! The desired state of a `SeiNodeDeployment`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::rule::validations;
 use crate::schema;
 use crate::sei_node::SeiNodeSpec;
 
-/// What the fleet is to be.
+/// Desired state of the fleet.
 #[expect(clippy::duplicated_attributes, reason = "columns may have the same type")]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -19,7 +19,7 @@ use crate::sei_node::SeiNodeSpec;
     group = "sei.io",
     version = "v1alpha1",
     kind = "SeiNodeDeployment",
-    doc = "A fleet of Sei nodes that are made from one template.",
+    doc = "SeiNodeDeployment is a fleet of Sei nodes that are created from one template.",
     namespaced,
     shortname = "snd",
     category = "sei",
@@ -33,43 +33,43 @@ use crate::sei_node::SeiNodeSpec;
     printcolumn(
         name = "Phase",
         type_ = "string",
-        description = "Where the fleet is in its life",
+        description = "Phase of the fleet",
         json_path = ".status.phase"
     ),
     printcolumn(
         name = "Ready",
         type_ = "integer",
-        description = "Nodes that run",
+        description = "Number of running nodes",
         json_path = ".status.readyReplicas"
     ),
     printcolumn(
         name = "Replicas",
         type_ = "integer",
-        description = "Nodes there are",
+        description = "Number of nodes",
         json_path = ".status.replicas"
     ),
     printcolumn(
         name = "Updated",
         type_ = "integer",
-        description = "Nodes that are as the template says",
+        description = "Number of nodes that match the template",
         json_path = ".status.updatedReplicas"
     ),
     printcolumn(
         name = "Image",
         type_ = "string",
-        description = "The seid image that is to run",
+        description = "seid image in the template",
         json_path = ".spec.template.spec.image"
     ),
     printcolumn(
         name = "Step",
         type_ = "string",
-        description = "The step of the plan that is being carried out",
+        description = "Current step of the plan",
         json_path = ".status.planStep"
     ),
     printcolumn(
         name = "Waiting For",
         type_ = "string",
-        description = "What has to happen next",
+        description = "What the plan is waiting for",
         json_path = ".status.waitingFor.target"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
@@ -77,45 +77,45 @@ use crate::sei_node::SeiNodeSpec;
         name = "Revision",
         type_ = "string",
         priority = 1,
-        description = "The revision that is being rolled out",
+        description = "Revision that is being rolled out",
         json_path = ".status.rollout.entrantRevision"
     ),
     printcolumn(
         name = "Reason",
         type_ = "string",
         priority = 1,
-        description = "Why the nodes are ready, or are not",
+        description = "Reason of the NodesReady condition",
         json_path = ".status.conditions[?(@.type==\"NodesReady\")].reason"
     )
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validations(rules::SPEC)))]
 pub struct SeiNodeDeploymentSpec {
-    /// How many nodes there are to be. With a signing key in the template only 1 is allowed.
+    /// Desired number of nodes. Must be 1 if the template has a signing key.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100))]
     pub replicas: i32,
 
-    /// What each node is made from.
+    /// Template of the nodes.
     pub template: NodeTemplate,
 
-    /// What becomes of the nodes when the fleet is deleted.
+    /// What happens to the nodes when the fleet is deleted: Delete or Retain.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
 
-    /// Make a new chain with these nodes as its first validators. Decided when the fleet is created.
+    /// Creates a new chain with the nodes as its initial validators. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub genesis: Option<GenesisCeremonyConfig>,
 
-    /// Publish the fleet through the operator's gateway. Absent: it is reached only from inside the cluster.
+    /// Publishes the fleet through the operator's gateway. If unset, the fleet is reachable only from inside the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub networking: Option<Networking>,
 
-    /// How the nodes are brought to a changed template.
+    /// How nodes are updated when the template changes.
     #[serde(default)]
     pub update_strategy: UpdateStrategy,
 
-    /// Leave the fleet and its nodes as they are until this is false again.
+    /// Pauses reconciliation of the fleet and its nodes while it is true.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 }
@@ -124,23 +124,23 @@ fn one() -> i32 {
     1
 }
 
-/// What each node is made from.
+/// The template of the nodes of a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeTemplate {
-    /// Labels and annotations of the nodes.
+    /// Metadata of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMetadata>,
 
-    /// What each node is to be: the spec of a `SeiNode`.
+    /// Spec of the nodes, as in a `SeiNode`.
     pub spec: SeiNodeSpec,
 }
 
-/// Labels and annotations of the nodes.
+/// Metadata of the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateMetadata {
-    /// Labels of the nodes and of their pods.
+    /// Labels of the nodes and their pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::labels")]
     pub labels: BTreeMap<String, String>,
@@ -151,17 +151,17 @@ pub struct TemplateMetadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What becomes of the nodes when their fleet is deleted.
+/// What happens to the nodes when their fleet is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
 pub enum DeletionPolicy {
-    /// They go with it.
+    /// The nodes are deleted.
     #[default]
     Delete,
-    /// They stay, and belong to nobody.
+    /// The nodes are kept, without an owner.
     Retain,
 }
 
-/// Publication through the operator's gateway; there is nothing to choose.
+/// Publication through the operator's gateway. It has no options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Networking {}

@@ -1,4 +1,4 @@
-//! What the operator has seen.
+//! The observed state of a `SeiNodeDeployment`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
@@ -8,270 +8,270 @@ use super::UpdateStrategyType;
 use crate::schema;
 use crate::sei_node::{FailedPlan, SeiNodePhase, TaskPlan, WaitingFor};
 
-/// What the operator has seen.
+/// Observed state of the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SeiNodeDeploymentStatus {
-    /// Where the fleet is in its life.
+    /// Phase of the fleet: Pending, Initializing, Ready, Upgrading, Degraded, Failed or Terminating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<FleetPhase>,
 
-    /// The newest generation of the spec that the operator has seen.
+    /// Most recent generation observed by the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The newest generation of the spec that every node has fully reached.
+    /// Most recent generation that was fully applied to every node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciled_generation: Option<i64>,
 
-    /// What holds of the fleet, each with its reason: see docs/reference/conditions.md.
+    /// Conditions of the fleet. Types and reasons are documented in docs/reference/conditions.md.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// How many nodes there are.
+    /// Number of nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
-    /// How many nodes run.
+    /// Number of running nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
 
-    /// How many nodes are as the template says.
+    /// Number of nodes that match the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,
 
-    /// Selects the pods of the fleet, for whoever scales it.
+    /// Label selector of the fleet's pods, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
 
-    /// Each node.
+    /// Nodes of the fleet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub nodes: Vec<NodeSummary>,
 
-    /// Hash of the template that the nodes were last brought to.
+    /// Hash of the template that was last rolled out to the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_hash: Option<String>,
 
-    /// What is being done to the fleet.
+    /// Plan that is being executed, or the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<TaskPlan>,
 
-    /// The step of the plan and how many there are, as `3/7`.
+    /// Current step of the plan and number of steps, for example `3/7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_step: Option<String>,
 
-    /// What has to happen before the plan goes on.
+    /// What the plan is waiting for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitingFor>,
 
-    /// The last plan that failed, kept until one for the same purpose succeeds.
+    /// Most recent failed plan. It is kept until a plan with the same purpose succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failed_plan: Option<FailedPlan>,
 
-    /// The update that is under way.
+    /// Rollout in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
 
-    /// Nodes that serve.
+    /// Names of the nodes that serve traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incumbent_nodes: Vec<String>,
 
-    /// SHA-256 of the genesis file that the ceremony made.
+    /// SHA-256 of the genesis file that the ceremony created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub genesis_hash: Option<String>,
 
-    /// Where the genesis file is.
+    /// S3 URI of the genesis file.
     #[serde(default, rename = "genesisS3URI", skip_serializing_if = "Option::is_none")]
     pub genesis_s3_uri: Option<String>,
 
-    /// How the fleet is published.
+    /// Publication of the fleet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub networking_status: Option<NetworkingStatus>,
 
-    /// The Service that spreads requests over the nodes.
+    /// Service that balances requests over the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internal_service: Option<InternalService>,
 
-    /// The Service of each node.
+    /// Services of the single nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub per_pod_services: Vec<PerPodService>,
 
-    /// Addresses for clients.
+    /// Endpoints for clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<FleetEndpoints>,
 }
 
-/// Where a fleet is in its life.
+/// The phase of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
 pub enum FleetPhase {
-    /// There are no nodes yet.
+    /// No node exists yet.
     Pending,
     /// Nodes are being set up.
     Initializing,
-    /// Every node runs.
+    /// All nodes run.
     Ready,
-    /// Nodes are being brought to a changed template.
+    /// Nodes are being updated to a changed template.
     Upgrading,
     /// Some nodes failed.
     Degraded,
-    /// Every node failed.
+    /// All nodes failed.
     Failed,
-    /// Being deleted.
+    /// The fleet is being deleted.
     Terminating,
 }
 
-/// One node of a fleet.
+/// A node of a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSummary {
-    /// The node's name.
+    /// Name of the node.
     pub name: String,
 
-    /// Where the node is in its life.
+    /// Phase of the node: Pending, Initializing, Running, Failed or Terminating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<SeiNodePhase>,
 
-    /// The image of seid that the node runs.
+    /// Image of the running seid container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_image: Option<String>,
 }
 
-/// An update that is under way.
+/// A rollout in progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
-    /// How it is done.
+    /// Update strategy of the rollout.
     pub strategy: UpdateStrategyType,
 
-    /// Hash of the template that the nodes are brought to.
+    /// Hash of the template that is being rolled out.
     pub target_hash: String,
 
-    /// When it began.
+    /// Time at which the rollout started.
     pub started_at: Time,
 
-    /// Nodes that serve.
+    /// Names of the nodes that serve traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incumbent_nodes: Vec<String>,
 
-    /// Nodes that take over.
+    /// Names of the nodes that will take over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entrant_nodes: Vec<String>,
 
-    /// The revision that serves.
+    /// Revision of the nodes that serve traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incumbent_revision: Option<String>,
 
-    /// The revision that takes over.
+    /// Revision of the nodes that will take over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entrant_revision: Option<String>,
 }
 
-/// How a fleet is published.
+/// Publication of a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkingStatus {
-    /// Names under which the fleet is reached from outside.
+    /// Routes through which the fleet is reachable from outside the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RouteStatus>,
 }
 
-/// One name under which a fleet is reached from outside.
+/// A route to a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteStatus {
-    /// The host name.
+    /// Host name of the route.
     pub hostname: String,
 
-    /// What is spoken there: evm, rpc, rest or grpc.
+    /// Protocol of the route: evm, rpc, rest or grpc.
     pub protocol: String,
 }
 
-/// The Service that spreads requests over the nodes.
+/// The Service that balances requests over the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InternalService {
-    /// The Service's name.
+    /// Name of the Service.
     pub name: String,
 
-    /// The Service's namespace.
+    /// Namespace of the Service.
     pub namespace: String,
 
-    /// The Service's ports.
+    /// Ports of the Service.
     pub ports: InternalServicePorts,
 }
 
-/// Ports of the Service that spreads requests.
+/// Ports of the Service that balances requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InternalServicePorts {
-    /// Tendermint RPC.
+    /// Port of the Tendermint RPC.
     pub rpc: i32,
 
-    /// EVM JSON-RPC by HTTP.
+    /// Port of the EVM JSON-RPC over HTTP.
     pub evm_http: i32,
 
-    /// REST.
+    /// Port of the REST API.
     pub rest: i32,
 }
 
-/// The Service of one node.
+/// The Service of a single node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PerPodService {
-    /// The Service's name.
+    /// Name of the Service.
     pub name: String,
 
-    /// The Service's namespace.
+    /// Namespace of the Service.
     pub namespace: String,
 
-    /// The Service's ports.
+    /// Ports of the Service.
     pub ports: PerPodPorts,
 }
 
-/// Ports of one node whose clients must stay with it.
+/// Ports of a single node, for clients that must not be balanced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PerPodPorts {
-    /// EVM JSON-RPC by HTTP.
+    /// Port of the EVM JSON-RPC over HTTP.
     pub evm_http: i32,
 
-    /// EVM JSON-RPC by WebSocket.
+    /// Port of the EVM JSON-RPC over WebSocket.
     pub evm_ws: i32,
 }
 
-/// Addresses for clients.
+/// Endpoints for clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FleetEndpoints {
-    /// Tendermint RPC of any node.
+    /// URL of the Tendermint RPC, balanced over the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tendermint_rpc: Option<String>,
 
-    /// REST of any node.
+    /// URL of the REST API, balanced over the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tendermint_rest: Option<String>,
 
-    /// Addresses of each node, for protocols whose clients must stay with one.
+    /// Endpoints of the single nodes, for protocols whose clients must not be balanced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeEndpoints>,
 }
 
-/// Addresses of one node.
+/// Endpoints of a single node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeEndpoints {
-    /// The node's name.
+    /// Name of the node.
     pub name: String,
 
-    /// EVM JSON-RPC by HTTP.
+    /// URL of the EVM JSON-RPC over HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evm_json_rpc: Option<String>,
 
-    /// EVM JSON-RPC by WebSocket.
+    /// URL of the EVM JSON-RPC over WebSocket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evm_ws: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How nodes are brought to a changed template.
+//! Update strategies.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
@@ -8,43 +8,43 @@ use super::rules;
 use crate::rule::validations;
 use crate::schema;
 
-/// How nodes are brought to a changed template.
+/// How nodes are updated when the template changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validations(rules::UPDATE_STRATEGY)))]
 pub struct UpdateStrategy {
-    /// The way it is done.
+    /// Type of the update strategy: InPlace, BlueGreen or HardFork.
     #[serde(default, rename = "type")]
     pub strategy_type: UpdateStrategyType,
 
-    /// How many nodes may be away at once, as a number or as a percentage of the replicas. Absent: all of them, because a chain
-    /// that halts for an upgrade needs every node to come back with the new image.
+    /// Maximum number of nodes that may be unavailable during an update, as a number or a percentage of the replicas. Defaults to
+    /// all nodes, because a chain that halts for an upgrade needs every node to restart with the new image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
 
-    /// What `HardFork` needs to know.
+    /// Parameters of the strategy HardFork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard_fork: Option<HardFork>,
 }
 
-/// Ways to bring nodes to a changed template.
+/// The type of an update strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
 pub enum UpdateStrategyType {
-    /// Each node is updated where it is.
+    /// Existing nodes are updated.
     #[default]
     InPlace,
-    /// New nodes take over from the old ones.
+    /// New nodes replace the existing ones.
     BlueGreen,
-    /// New nodes take over from the old ones at a height.
+    /// New nodes replace the existing ones at a block height.
     HardFork,
 }
 
-/// A change at a height.
+/// Parameters of a hard fork.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HardFork {
-    /// The height at which the old nodes stop.
+    /// Block height at which the existing nodes halt.
     #[schemars(range(min = 1))]
     pub halt_height: i64,
 }

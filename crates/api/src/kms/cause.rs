@@ -1,36 +1,36 @@
-//! Why a plugin is not healthy: a closed list, for people and for programs.
+//! Causes of unhealthy plugins.
 
 use std::fmt;
 
-/// Why a plugin is not healthy. A report's detail begins with it, so that readers need not understand the rest.
+/// The cause of an unhealthy plugin. The detail of a report starts with it, so that programs need not parse the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// There is no socket.
+    /// The socket does not exist.
     SocketMissing,
-    /// The socket may not be opened.
+    /// Access to the socket is denied.
     PermissionDenied,
-    /// There is a socket, and nobody listens on it.
+    /// Nothing listens on the socket.
     ConnectionRefused,
-    /// Somebody listens, and does not speak gRPC.
+    /// The listener does not speak gRPC.
     ProtocolError,
-    /// Somebody listens, and gives no answer in time.
+    /// The plugin does not respond in time.
     Timeout,
-    /// The plugin answers with an error of this code.
+    /// The plugin responds with a gRPC error.
     RpcError(RpcCode),
-    /// The plugin says that it is not well.
+    /// The plugin reports a status other than "ok".
     NotOk,
-    /// The plugin speaks a version that no API server accepts, or another one than before.
+    /// API servers do not accept the version, or it changed.
     BadVersion,
-    /// The plugin gives no key id, or one that is too long.
+    /// The key ID is empty or too long.
     BadKeyId,
-    /// The plugin answers with nothing.
+    /// The response is empty.
     EmptyResponse,
-    /// The plugin says that it is well, and cannot encrypt and decrypt.
+    /// The plugin reports "ok" but fails to encrypt and decrypt.
     RoundTripFailed,
 }
 
 impl Cause {
-    /// Every cause; of those with a code, one.
+    /// All causes. [`RpcError`](Self::RpcError) is included with one code.
     pub const ALL: [Self; 11] = [
         Self::SocketMissing,
         Self::PermissionDenied,
@@ -45,7 +45,7 @@ impl Cause {
         Self::RoundTripFailed,
     ];
 
-    /// Its name, without a code: one word of a closed list.
+    /// Returns the name, without an RPC code.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,35 +63,35 @@ impl Cause {
         }
     }
 
-    /// What to look at.
+    /// Returns what to check.
     #[must_use]
     pub fn hint(self) -> &'static str {
         match self {
-            Self::SocketMissing => "look at the state of the plugin's container",
+            Self::SocketMissing => "check the state of the plugin's container",
             Self::PermissionDenied => {
-                "compare user, mode and SELinux label of the socket with those of this container"
+                "compare the user, mode and SELinux label of the socket with those of this container"
             }
-            Self::ConnectionRefused => "the plugin has ended or hangs; look at its container",
-            Self::ProtocolError => "another program listens on the socket, or the plugin is broken",
-            Self::Timeout => "look at the way from the plugin to its KMS",
-            Self::RpcError(RpcCode::UNIMPLEMENTED) => "the plugin does not speak KMS v2; update it",
-            Self::RpcError(_) => "look at the plugin's log and at its credentials",
-            Self::NotOk => "look at the plugin's log and at its KMS",
+            Self::ConnectionRefused => "the plugin exited or hangs; check its container",
+            Self::ProtocolError => "another program listens on the socket, or the plugin is faulty",
+            Self::Timeout => "check the connection from the plugin to its KMS",
+            Self::RpcError(RpcCode::UNIMPLEMENTED) => "the plugin does not support KMS v2; update it",
+            Self::RpcError(_) => "check the plugin's log and credentials",
+            Self::NotOk => "check the plugin's log and its KMS",
             Self::BadVersion => "API servers accept v2 and v2beta1, and no change between them",
-            Self::BadKeyId => "API servers accept key ids of 1 to 1024 bytes",
-            Self::EmptyResponse => "the plugin is broken; update it",
-            Self::RoundTripFailed => "look at what the plugin may do with its key",
+            Self::BadKeyId => "API servers accept key IDs of 1 to 1024 bytes",
+            Self::EmptyResponse => "the plugin is faulty; update it",
+            Self::RoundTripFailed => "check the plugin's permissions on its key",
         }
     }
 
-    /// The cause that a detail begins with, if one of ours does.
+    /// Parses the cause at the start of a detail. `None` if there is none, as in reports of other reporters.
     #[must_use]
     pub fn of_detail(detail: &str) -> Option<Self> {
-        let word = detail.split(':').next().unwrap_or_default();
-        if let Some(code) = word.strip_prefix("RpcError(").and_then(|rest| rest.strip_suffix(')')) {
-            return RpcCode::named(code).map(Self::RpcError);
+        let prefix = detail.split(':').next().unwrap_or_default();
+        if let Some(code) = prefix.strip_prefix("RpcError(").and_then(|rest| rest.strip_suffix(')')) {
+            return RpcCode::from_name(code).map(Self::RpcError);
         }
-        Self::ALL.into_iter().find(|cause| !matches!(cause, Self::RpcError(_)) && cause.name() == word)
+        Self::ALL.into_iter().find(|cause| !matches!(cause, Self::RpcError(_)) && cause.name() == prefix)
     }
 }
 
@@ -104,15 +104,15 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A code of gRPC that is no success. One that gRPC does not know counts as Unknown.
+/// A gRPC error code. Codes that gRPC does not define are Unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RpcCode(u8);
 
 impl RpcCode {
-    /// The call is not known.
+    /// The method is not implemented.
     pub const UNIMPLEMENTED: Self = Self(12);
 
-    /// Names by number, from 1 on, as gRPC has them.
+    /// Names of the gRPC codes, starting at 1.
     const NAMES: [&str; 16] = [
         "Canceled",
         "Unknown",
@@ -132,19 +132,19 @@ impl RpcCode {
         "Unauthenticated",
     ];
 
-    /// The code of a number.
+    /// Converts a numeric code.
     #[must_use]
     pub fn new(number: i32) -> Self {
         Self(u8::try_from(number).ok().filter(|number| (1..=16).contains(number)).unwrap_or(2))
     }
 
-    /// Its name.
+    /// Returns the name as gRPC defines it.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.get(usize::from(self.0.saturating_sub(1))).copied().unwrap_or("Unknown")
     }
 
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         let index = Self::NAMES.iter().position(|known| *known == name)?;
         u8::try_from(index + 1).ok().map(Self)
     }
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_detail_tells_its_cause() {
+    fn cause_is_parsed_from_detail() {
         let codes = (1..=16).map(|number| Cause::RpcError(RpcCode::new(number)));
         for cause in Cause::ALL.into_iter().chain(codes) {
             assert_eq!(Cause::of_detail(&format!("{cause}: dial: no such file")), Some(cause));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_that_grpc_does_not_know_are_unknown() {
+    fn undefined_codes_are_unknown() {
         assert_eq!(RpcCode::new(7).name(), "PermissionDenied");
         assert_eq!(RpcCode::new(12), RpcCode::UNIMPLEMENTED);
         for number in [-1, 0, 17, 4711] {

@@ -1,80 +1,80 @@
-//! What a check of a plugin found, step by step: printed by `kms-check`, and posted by the check before a configuration is used.
+//! The result of checking a plugin, step by step: printed by `kms-check` and published by the preflight check.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a check of one plugin found.
+/// The result of checking a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginCheck {
-    /// Where the plugin listens.
+    /// Socket of the plugin.
     pub socket: String,
-    /// Whether an API server could use it.
+    /// Whether an API server could use the plugin.
     pub passed: bool,
-    /// The version that it speaks.
+    /// KMS API version of the plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Id of its key in the KMS.
+    /// ID of its key in the KMS.
     #[serde(default, rename = "remoteKeyID", skip_serializing_if = "Option::is_none")]
     pub remote_key_id: Option<String>,
-    /// The steps, in the order in which they were taken.
+    /// The steps in the order of their execution.
     pub steps: Vec<Step>,
 }
 
 impl PluginCheck {
-    /// The first step that failed.
+    /// Returns the first step that failed.
     #[must_use]
     pub fn failure(&self) -> Option<&Step> {
         self.steps.iter().find(|step| step.outcome == Outcome::Failed)
     }
 }
 
-/// One step of a check.
+/// A step of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// Which one.
+    /// Name of the step.
     pub step: StepName,
-    /// How it ended.
+    /// Outcome of the step.
     pub outcome: Outcome,
-    /// How long the call took, in a step that is one.
+    /// Duration of the call, in steps that make one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub milliseconds: Option<u64>,
-    /// Why it failed: one word of a closed list.
+    /// Cause of the failure: the name of a [`Cause`](super::Cause).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// What was said or seen.
+    /// Details of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// The steps of a check. Each is one that kube-apiserver takes too.
+/// The steps of a check. kube-apiserver verifies the same things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StepName {
-    /// Status answers, and says "ok".
+    /// Status responds with "ok".
     Status,
-    /// It speaks a version that API servers accept.
+    /// API servers accept the version.
     Version,
-    /// It names a key, with an id that is not too long.
+    /// The key ID is present and not too long.
     #[serde(rename = "keyID")]
     KeyId,
-    /// Encrypt answers.
+    /// Encrypt responds.
     Encrypt,
-    /// With a text that is encrypted, and not too long.
+    /// The ciphertext differs from the plaintext and is not too long.
     Ciphertext,
-    /// With the key that Status names.
+    /// Encrypt used the key that Status returned.
     #[serde(rename = "sameKeyID")]
     SameKeyId,
-    /// With annotations that API servers accept.
+    /// API servers accept the annotations.
     Annotations,
-    /// Decrypt gives back what was encrypted.
+    /// Decrypt returns the plaintext.
     Decrypt,
 }
 
 impl StepName {
-    /// All of them, in their order.
+    /// All steps in the order of their execution.
     pub const ALL: [Self; 8] = [
         Self::Status,
         Self::Version,
@@ -86,7 +86,7 @@ impl StepName {
         Self::Decrypt,
     ];
 
-    /// Its name.
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -108,20 +108,20 @@ impl fmt::Display for StepName {
     }
 }
 
-/// How a step ended.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// As it should.
+    /// The step passed.
     Passed,
-    /// Not as it should.
+    /// The step failed.
     Failed,
-    /// It was not taken, since an earlier one failed or it was not asked for.
+    /// The step did not run, because an earlier one failed or it was not requested.
     Skipped,
 }
 
 impl Outcome {
-    /// Its name.
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_written_by_their_names() {
+    fn serialized_names_match_as_str() {
         for step in StepName::ALL {
             assert_eq!(serde_json::to_value(step).unwrap(), step.as_str());
         }

@@ -1,70 +1,71 @@
-//! Form A: the reports of one node as a single condition of an operator resource, whose message is a JSON document.
+//! The reports of a node as a single condition of an operator resource. The message of the condition is a JSON document.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
 use super::text::{DETAIL_LIMIT, KEY_ID_LIMIT, clean};
-use crate::text::cut;
+use crate::text::truncate;
 
-/// The condition's type; the node's name follows. It ends in no word that a cluster operator's status is rolled up from.
+/// Prefix of the condition type; the node's name follows. It has no suffix that cluster operators roll up into their status.
 pub const CONDITION_TYPE_PREFIX: &str = "KMSHealthReporter_";
 
-/// Most bytes of a condition's message, as Kubernetes has it for its own.
+/// Maximum length of a condition's message in bytes, the limit of Kubernetes conditions.
 pub const MESSAGE_BUDGET: usize = 32768;
 
-/// The type of a node's condition. Its status is always True and its reason `AsExpected`, so that nothing reacts to one pod.
+/// Returns the type of a node's condition. Its status is always True and its reason `AsExpected`, so that nothing reacts to a
+/// single pod.
 #[must_use]
 pub fn condition_type(node: &str) -> String {
     format!("{CONDITION_TYPE_PREFIX}{node}")
 }
 
-/// One plugin's report. The fields are written in this order.
+/// The report of a plugin. The order of the fields is the order in the JSON document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConditionEntry {
     /// Number of the key, as in the name of the plugin's socket.
     #[serde(rename = "keyID")]
     pub key_id: String,
 
-    /// Id of the key in the KMS, if the plugin gave one.
+    /// ID of the key in the KMS, if the plugin returned one.
     #[serde(default, rename = "kekID", skip_serializing_if = "Option::is_none")]
     pub kek_id: Option<String>,
 
-    /// How the plugin is.
+    /// Health of the plugin.
     pub status: PluginStatus,
 
-    /// When it was looked at.
+    /// Time of the check.
     #[serde(rename = "lastChecked")]
     pub last_checked: Time,
 
-    /// What the plugin, or the way to it, said, unless it is healthy.
+    /// Error message of the plugin or the connection. Unset if the plugin is healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// How a plugin is.
+/// The health of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginStatus {
-    /// It says that it is well, and an API server would believe it.
+    /// The plugin reports that it is healthy, in a response that API servers accept.
     Healthy,
-    /// It answers, and an API server would not use it.
+    /// The plugin responds, but API servers would not use it.
     Unhealthy,
-    /// It gives no answer.
+    /// The plugin does not respond.
     Error,
 }
 
-/// Why a message is not a list of reports.
+/// A message that is not a list of reports.
 #[derive(Debug, thiserror::Error)]
-#[error("the condition's message is not a list of KMS reports: {0}")]
+#[error("invalid KMS reports in condition message: {0}")]
 pub struct ParseError(#[from] serde_json::Error);
 
-/// The message of a node's condition: one minified JSON array, in the given order. It always fits the budget and is always
-/// valid JSON: details shrink first, from the longest; then they go; then key ids go. What says which plugin is sick stays.
+/// Encodes the message of a node's condition as a minified JSON array. The result always fits [`MESSAGE_BUDGET`]: details are
+/// truncated first, then dropped, then key IDs are dropped. Key numbers and statuses are always kept.
 pub fn message(entries: &[ConditionEntry]) -> Result<String, serde_json::Error> {
     let mut entries = entries.to_vec();
     for entry in &mut entries {
-        entry.detail = fit(entry.detail.take(), DETAIL_LIMIT);
-        entry.kek_id = fit(entry.kek_id.take(), KEY_ID_LIMIT);
+        entry.detail = sanitize_optional(entry.detail.take(), DETAIL_LIMIT);
+        entry.kek_id = sanitize_optional(entry.kek_id.take(), KEY_ID_LIMIT);
     }
     let mut limit = DETAIL_LIMIT;
     loop {
@@ -73,9 +74,9 @@ pub fn message(entries: &[ConditionEntry]) -> Result<String, serde_json::Error> 
             return Ok(message);
         }
         limit /= 2;
-        if limit >= SHORTEST_DETAIL {
+        if limit >= MIN_DETAIL_LEN {
             for entry in &mut entries {
-                entry.detail = entry.detail.take().map(|detail| cut(&detail, limit));
+                entry.detail = entry.detail.take().map(|detail| truncate(&detail, limit));
             }
         } else if entries.iter().any(|entry| entry.detail.is_some()) {
             entries.iter_mut().for_each(|entry| entry.detail = None);
@@ -87,14 +88,14 @@ pub fn message(entries: &[ConditionEntry]) -> Result<String, serde_json::Error> 
     }
 }
 
-/// A detail that is cut below this says nothing.
-const SHORTEST_DETAIL: usize = 16;
+/// A detail that is shorter than this is useless and dropped instead.
+const MIN_DETAIL_LEN: usize = 16;
 
-fn fit(text: Option<String>, limit: usize) -> Option<String> {
+fn sanitize_optional(text: Option<String>, limit: usize) -> Option<String> {
     text.map(|text| clean(&text, limit)).filter(|text| !text.is_empty())
 }
 
-/// Reads the message of a node's condition. Fields that are not known are ignored, and their order does not matter.
+/// Parses the message of a node's condition. Unknown fields are ignored.
 pub fn parse(message: &str) -> Result<Vec<ConditionEntry>, ParseError> {
     Ok(serde_json::from_str(message)?)
 }
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_is_minified_in_the_declared_order() {
+    fn message_is_minified_in_field_order() {
         let entries = [
             entry("2", Some("kek-b"), PluginStatus::Healthy, None),
             entry("1", None, PluginStatus::Error, Some("dial\nfailed")),
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_read_whatever_its_order_and_its_extra_fields() {
+    fn parse_accepts_any_field_order_and_unknown_fields() {
         let read = parse(
             r#"[{"future":1,"kekID":"k","keyID":"7","lastChecked":"2026-05-18T10:00:00Z","status":"unhealthy","detail":"err"}]"#,
         );
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_long_reports_fits_and_stays_json() {
+    fn message_always_fits_and_is_valid_json() {
         // A quotation mark takes two bytes in JSON, an ideogram three.
         for text in ["x".repeat(5000), "\"".repeat(5000), "鍵".repeat(5000), "\u{1}".repeat(5000)] {
             for count in [1, 10, 40, 200] {
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_text_is_no_text() {
+    fn empty_text_is_omitted() {
         let message = message(&[entry("1", Some(""), PluginStatus::Unhealthy, Some(""))]).unwrap();
         assert_eq!(parse(&message).unwrap(), [entry("1", None, PluginStatus::Unhealthy, None)]);
     }

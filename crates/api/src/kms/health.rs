@@ -1,4 +1,4 @@
-//! `KMSHealth`: typed reports (form B) and their rollup.
+//! `KMSHealth`: typed health reports and their rollup.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::text::{DETAIL_LIMIT, KEY_ID_LIMIT, clean};
 use crate::schema;
 
-/// Most reports that one object holds. Each may be 2.5 KB long, and etcd takes objects of 1.5 MB.
+/// Maximum number of reports per object. A report has up to 2.5 KB, and etcd accepts objects of up to 1.5 MB.
 pub const MAX_REPORTS: usize = 500;
 
-/// Whose reports are expected.
+/// Desired state: the nodes and keys that must report.
 #[expect(clippy::duplicated_attributes, reason = "columns may have the same type")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -20,20 +20,20 @@ pub const MAX_REPORTS: usize = 500;
     version = "v1alpha1",
     kind = "KMSHealth",
     plural = "kmshealths",
-    doc = "Health of the KMS plugins of the cluster's API servers, as each of their nodes reports it.",
+    doc = "KMSHealth is the health of the KMS plugins of the cluster's API servers, as reported by each node.",
     category = "sei",
     status = "KMSHealthStatus",
     derive = "PartialEq",
     printcolumn(
         name = "Degraded",
         type_ = "string",
-        description = "Whether a plugin is sick",
+        description = "Whether a plugin is unhealthy",
         json_path = ".status.conditions[?(@.type==\"KMSPluginsDegraded\")].status"
     ),
     printcolumn(
         name = "Reason",
         type_ = "string",
-        description = "Why",
+        description = "Reason of the KMSPluginsDegraded condition",
         json_path = ".status.conditions[?(@.type==\"KMSPluginsDegraded\")].reason"
     ),
     printcolumn(
@@ -45,7 +45,7 @@ pub const MAX_REPORTS: usize = 500;
     printcolumn(
         name = "Key Converged",
         type_ = "string",
-        description = "Whether all nodes use one key",
+        description = "Whether all nodes encrypt with the same remote key",
         json_path = ".status.conditions[?(@.type==\"KMSRemoteKeyConverged\")].status"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
@@ -53,13 +53,13 @@ pub const MAX_REPORTS: usize = 500;
         name = "Message",
         type_ = "string",
         priority = 1,
-        description = "Which plugins are sick",
+        description = "Message of the KMSPluginsDegraded condition",
         json_path = ".status.conditions[?(@.type==\"KMSPluginsDegraded\")].message"
     )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct KMSHealthSpec {
-    /// Nodes whose plugins must report. Absent: those that have reported.
+    /// Names of the nodes whose plugins must report. Defaults to the nodes that have reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 100),
@@ -68,7 +68,7 @@ pub struct KMSHealthSpec {
     )]
     pub expected_nodes: Vec<String>,
 
-    /// Keys whose plugins must report. Absent: those that were reported, of which the highest number encrypts.
+    /// Keys whose plugins must report. Defaults to the keys that were reported; the highest number is the write key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -81,12 +81,12 @@ pub struct KMSHealthSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExpectedKey {
-    /// Number of the key, as in the name of the plugin's socket. It is not the id of the key in the KMS.
+    /// Number of the key, as in the name of the plugin's socket. It is not the ID of the key in the KMS.
     #[serde(rename = "keyID")]
     #[schemars(length(min = 1, max = 512))]
     pub key_id: String,
 
-    /// Whether new data is encrypted with the key, or only old data read.
+    /// Role of the key: Write if it encrypts new data, Read if it only decrypts existing data.
     pub role: KeyRole,
 }
 
@@ -94,26 +94,26 @@ pub struct ExpectedKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
 pub enum KeyRole {
-    /// New data is encrypted with it.
+    /// The key encrypts new data.
     Write,
-    /// Old data is decrypted with it.
+    /// The key only decrypts existing data.
     Read,
 }
 
-/// What was reported, and what follows from it.
+/// Observed state: the reports and their rollup.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KMSHealthStatus {
-    /// The newest generation of the spec that the aggregator has seen.
+    /// Most recent generation observed by the aggregator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// What follows from the reports, each with its reason: see docs/reference/conditions.md.
+    /// Conditions derived from the reports. Types and reasons are documented in docs/reference/conditions.md.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// One report for each plugin of each node, written by the reporter of that node.
+    /// Reports, one per plugin and node, written by the reporter of the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = MAX_REPORTS),
@@ -122,49 +122,48 @@ pub struct KMSHealthStatus {
     pub health_reports: Vec<HealthReport>,
 }
 
-/// One look at one plugin. Only what a reporter always knows is required: the report of a plugin that gives no answer must
-/// be storable, or the object would keep saying that all is well.
+/// A health report of a plugin. Only fields that a reporter always knows are required: if the report of an unresponsive plugin
+/// could not be stored, the object would keep showing it as healthy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
-    /// The node that the plugin runs on.
+    /// Name of the node that the plugin runs on.
     #[schemars(length(min = 1, max = 253))]
     pub node_name: String,
 
-    /// Number of the key, as in the name of the plugin's socket. It is not the id of the key in the KMS.
+    /// Number of the key, as in the name of the plugin's socket. It is not the ID of the key in the KMS.
     #[serde(rename = "keyID")]
     #[schemars(length(min = 1, max = 512))]
     pub key_id: String,
 
-    /// How the plugin is.
+    /// Health of the plugin: Healthy, Unhealthy or Error.
     pub status: HealthStatus,
 
-    /// When it was looked at.
+    /// Time of the check.
     pub last_checked_time: Time,
 
-    /// Id of the key in the KMS, as the plugin gave it. Absent: it gave none.
+    /// ID of the key in the KMS, as returned by the plugin. Unset if it returned none.
     #[serde(default, rename = "remoteKeyID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = KEY_ID_LIMIT))]
     pub remote_key_id: Option<String>,
 
-    /// What the plugin, or the way to it, said. Absent when it is healthy.
+    /// Error message of the plugin or the connection. Unset if the plugin is healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = DETAIL_LIMIT))]
     pub detail: Option<String>,
 
-    /// Seconds between two looks: a report that is several times older is stale.
+    /// Seconds between two checks. A report that is several intervals old is stale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub interval_seconds: Option<i32>,
 }
 
-/// What a report says of a key id that is not known, where one is required. It is no key: nodes that say it do not agree.
+/// Placeholder for an unknown key ID where one is required. Nodes that report it do not count as using the same key.
 pub const UNKNOWN_KEY_ID: &str = "unknown";
 
 impl HealthReport {
-    /// The report as resources of `operator.openshift.io` take it (form B). They require a key id also of a plugin that gave
-    /// none, and refuse the reports of all of a node's plugins for one that lacks it, so the last one that was known stands
-    /// in. They know no interval.
+    /// Converts the report for resources of `operator.openshift.io`. These require a key ID even if the plugin returned none, and
+    /// reject all reports of a node if one lacks it, so the last known ID is used instead. They have no interval.
     #[must_use]
     pub fn for_operator_resource(mut self, last_known_key_id: Option<&str>) -> Self {
         let fit = |text: &str, limit| Some(clean(text, limit)).filter(|text| !text.is_empty());
@@ -180,15 +179,15 @@ impl HealthReport {
     }
 }
 
-/// How a plugin is.
+/// The health of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
 pub enum HealthStatus {
-    /// It says that it is well, and an API server would believe it.
+    /// The plugin reports that it is healthy, in a response that API servers accept.
     Healthy,
-    /// It answers, and an API server would not use it.
+    /// The plugin responds, but API servers would not use it.
     Unhealthy,
-    /// It gives no answer.
+    /// The plugin does not respond.
     Error,
 }
 
@@ -197,8 +196,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operator_resource_always_gets_a_key_id_and_never_empty_text() {
-        for (given, last_known, expected) in [
+    fn operator_resource_report_always_has_a_key_id() {
+        for (reported, last_known, expected) in [
             (Some("now"), Some("before"), "now"),
             (None, Some("before"), "before"),
             (Some(""), Some(""), "unknown"),
@@ -209,7 +208,7 @@ mod tests {
                 key_id: "1".into(),
                 status: HealthStatus::Error,
                 last_checked_time: serde_json::from_value("2026-05-18T10:00:00Z".into()).unwrap(),
-                remote_key_id: given.map(Into::into),
+                remote_key_id: reported.map(Into::into),
                 detail: Some(String::new()),
                 interval_seconds: Some(30),
             };

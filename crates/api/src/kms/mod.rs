@@ -1,5 +1,5 @@
-//! Health of KMS plugins: reports of each API server's plugins, in the two forms they are published in, and our own kind
-//! for clusters that have no operator resource to publish them on.
+//! Health of KMS plugins: the reports of each API server's plugins in their two published forms, and the `KMSHealth` kind for
+//! clusters without operator resources.
 
 mod cause;
 pub mod check;

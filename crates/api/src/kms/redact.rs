@@ -1,11 +1,11 @@
-//! Secrets in the text of plugins. A plugin tells what its KMS told it, and clients of a KMS put into errors what they sent: who
-//! may read a status must not be able to log in with it.
+//! Redacts secrets in the messages of plugins. Plugins forward errors of their KMS, and KMS clients include requests in errors:
+//! access to a status must not give access to the KMS.
 
-/// Stands for what was taken out.
+/// Replaces redacted text.
 const REDACTED: &str = "[redacted]";
 
-/// Words whose value is a secret, without separators and in lower case.
-const SECRET_WORDS: [&str; 14] = [
+/// Names whose value is a secret, without separators and in lower case.
+const SECRET_NAMES: [&str; 14] = [
     "roleid",
     "secretid",
     "token",
@@ -22,15 +22,15 @@ const SECRET_WORDS: [&str; 14] = [
     "apikey",
 ];
 
-/// Words that stand before a secret, as in the header `Authorization`.
+/// Authentication schemes, which precede a secret as in the header `Authorization`.
 const SCHEMES: [&str; 2] = ["bearer", "basic"];
 
-/// Beginnings of tokens that need no word before them, with the fewest characters that must follow.
-const TOKENS: [(&str, usize); 8] = [
+/// Prefixes of tokens that are recognized anywhere, with the minimum number of characters that must follow.
+const TOKEN_PREFIXES: [(&str, usize); 8] = [
     ("hvs.", 8),
     ("hvb.", 8),
     ("hvr.", 8),
-    // Vault's before 1.10.
+    // Vault before 1.10.
     ("s.", 24),
     ("b.", 24),
     // A JWT.
@@ -39,23 +39,23 @@ const TOKENS: [(&str, usize); 8] = [
     ("ASIA", 16),
 ];
 
-/// The text without bearer tokens, Vault tokens, user names and queries of addresses, and ids of AppRoles.
+/// Redacts bearer tokens, Vault tokens, JWTs, AppRole IDs, passwords, and the user info and query of URLs.
 #[must_use]
 pub fn redact(text: &str) -> String {
-    words(&addresses(text))
+    redact_words(&redact_urls(text))
 }
 
-/// Takes user names and queries out of addresses.
-fn addresses(text: &str) -> String {
+/// Redacts user info and queries of URLs.
+fn redact_urls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + "://".len());
         out.push_str(before);
         let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '`' | '\\'));
-        let (address, after) = after.split_at(end.unwrap_or(after.len()));
-        let (place, query) = address.split_at(address.find(['?', '#']).unwrap_or(address.len()));
-        let (host, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+        let (url, after) = after.split_at(end.unwrap_or(after.len()));
+        let (location, query) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
+        let (host, path) = location.split_at(location.find('/').unwrap_or(location.len()));
         match host.rsplit_once('@') {
             Some((_, host)) => out.extend([REDACTED, "@", host]),
             None => out.push_str(host),
@@ -64,7 +64,7 @@ fn addresses(text: &str) -> String {
         if let Some(mark) = query.chars().next() {
             out.push(mark);
             out.push_str(REDACTED);
-            // Punctuation of the sentence around it.
+            // Keeps the punctuation of the surrounding sentence.
             out.push_str(&query[query.trim_end_matches([':', ',', '.', ')', ']', ';']).len().max(1)..]);
         }
         rest = after;
@@ -72,64 +72,64 @@ fn addresses(text: &str) -> String {
     out + rest
 }
 
-/// Takes out words that are secrets, by themselves or by what stands before them.
-fn words(text: &str) -> String {
+/// Redacts words that are tokens, or that follow a secret name or an authentication scheme.
+fn redact_words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    let mut before = Before::Other;
+    let mut context = Context::Other;
     while !rest.is_empty() {
-        let (gap, after) = rest.split_at(rest.find(is_word).unwrap_or(rest.len()));
-        before = before.over(gap);
+        let (gap, after) = rest.split_at(rest.find(is_word_char).unwrap_or(rest.len()));
+        context = context.after_gap(gap);
         out.push_str(gap);
-        let (word, after) = after.split_at(after.find(|c| !is_word(c)).unwrap_or(after.len()));
-        match before {
-            Before::SecretWord { assigned: true } | Before::Scheme
+        let (word, after) = after.split_at(after.find(|c| !is_word_char(c)).unwrap_or(after.len()));
+        match context {
+            Context::SecretName { assigned: true } | Context::Scheme
                 if !word.is_empty() && !is_scheme(word) =>
             {
                 out.push_str(REDACTED);
             }
-            _ => out.push_str(&token(word)),
+            _ => out.push_str(&redact_token(word)),
         }
-        before = Before::of(word);
+        context = Context::after_word(word);
         rest = after;
     }
     out
 }
 
-/// What stands before a word.
+/// What precedes a word.
 #[derive(Clone, Copy)]
-enum Before {
+enum Context {
     Other,
-    /// A word whose value is a secret, and whether something like `=` came since.
-    SecretWord {
+    /// A secret name, and whether an assignment like `=` followed it.
+    SecretName {
         assigned: bool,
     },
     Scheme,
 }
 
-impl Before {
-    fn of(word: &str) -> Self {
-        // A query, or a path, may end with one: `?token`, `/token`.
+impl Context {
+    fn after_word(word: &str) -> Self {
+        // A query or a path may end with a secret name: `?token`, `/token`.
         let last = word.rsplit(['?', '&', '/', '.']).next().unwrap_or_default();
         let plain: String =
             last.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
         if is_scheme(word) {
             Self::Scheme
-        } else if SECRET_WORDS.contains(&plain.as_str()) {
-            Self::SecretWord { assigned: false }
+        } else if SECRET_NAMES.contains(&plain.as_str()) {
+            Self::SecretName { assigned: false }
         } else {
             Self::Other
         }
     }
 
-    /// `role_id=x`, `role_id: x`, `"role_id":"x"`, `role_id = x`, but not "the role_id is wrong".
-    fn over(self, gap: &str) -> Self {
+    /// Recognizes `role_id=x`, `role_id: x`, `"role_id":"x"` and `role_id = x`, but not "the role_id is wrong".
+    fn after_gap(self, gap: &str) -> Self {
         match self {
             Self::Scheme if gap.chars().all(|c| c.is_whitespace() || c == ':') => Self::Scheme,
-            Self::SecretWord { assigned } => {
+            Self::SecretName { assigned } => {
                 if gap.chars().all(|c| c.is_whitespace() || matches!(c, '=' | ':' | '"' | '\'' | '\\' | '>'))
                 {
-                    Self::SecretWord { assigned: assigned || gap.contains(['=', ':']) }
+                    Self::SecretName { assigned: assigned || gap.contains(['=', ':']) }
                 } else {
                     Self::Other
                 }
@@ -143,17 +143,17 @@ fn is_scheme(word: &str) -> bool {
     SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
-/// Characters that tokens and names are made of.
-fn is_word(c: char) -> bool {
+/// Returns whether a character can be part of a token or a name.
+fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+' | '~' | '%' | '$' | '!' | '*')
 }
 
-/// A word without the token that it ends with.
-fn token(word: &str) -> String {
-    for (begin, least) in TOKENS {
-        if let Some(at) = word.find(begin) {
-            let starts = word[..at].chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric());
-            if starts && word[at + begin.len()..].chars().count() >= least {
+/// Redacts the token at the end of a word.
+fn redact_token(word: &str) -> String {
+    for (prefix, min_len) in TOKEN_PREFIXES {
+        if let Some(at) = word.find(prefix) {
+            let is_start = word[..at].chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric());
+            if is_start && word[at + prefix.len()..].chars().count() >= min_len {
                 return format!("{}{REDACTED}", &word[..at]);
             }
         }
@@ -166,8 +166,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_taken_out_and_the_rest_stays() {
-        for (said, shown) in [
+    fn secrets_are_redacted_and_the_rest_is_kept() {
+        for (text, redacted) in [
             ("Authorization: Bearer abc.DEF-123_4==, then", "Authorization: Bearer [redacted]==, then"),
             ("token hvs.CAESIJ7Zx0aaaaaaaaaa refused", "token [redacted] refused"),
             ("lease s.aBcDeFgHiJkLmNoPqRsTuVwX gone", "lease [redacted] gone"),
@@ -186,12 +186,12 @@ mod tests {
             ("jwt eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.sig bad", "jwt [redacted] bad"),
             ("password = hunter2\nnext", "password = [redacted]\nnext"),
         ] {
-            assert_eq!(redact(said), shown);
+            assert_eq!(redact(text), redacted);
         }
     }
 
     #[test]
-    fn text_without_secrets_stays() {
+    fn text_without_secrets_is_unchanged() {
         for text in [
             "",
             "invalid role or secret ID",
@@ -201,9 +201,9 @@ mod tests {
             "POST https://kms.example/v1/keys: 503 鍵 🔑",
             "https://",
         ] {
-            let shown = redact(text);
-            // "bearer tokens" is read as a token: better too much than too little.
-            assert_eq!(shown.replace("bearer [redacted]", "bearer tokens"), text);
+            let redacted = redact(text);
+            // "bearer tokens" is a false positive, which is acceptable.
+            assert_eq!(redacted.replace("bearer [redacted]", "bearer tokens"), text);
         }
     }
 }

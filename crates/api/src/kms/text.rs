@@ -1,28 +1,28 @@
-//! Text of plugins, made fit for an API server. Plugins say what they like; a report must be storable whatever they say.
+//! Sanitizes text from plugins: a report must be storable whatever a plugin returns.
 
-use crate::text::cut;
+use crate::text::truncate;
 
-/// Most characters of a report's detail.
+/// Maximum number of characters of a report's detail.
 pub const DETAIL_LIMIT: usize = 1024;
 
-/// Most characters of a plugin's key id.
+/// Maximum number of characters of a plugin's key ID.
 pub const KEY_ID_LIMIT: usize = 1024;
 
-/// Makes text fit: at most `limit` characters, cut visibly, on one line, without characters that an apply cannot carry. An
-/// apply is parsed as YAML, and a single one of those would refuse the reports of all of a node's plugins.
+/// Sanitizes text: at most `limit` characters, truncated with an ellipsis, on one line, without characters that a server-side
+/// apply cannot carry. An apply is parsed as YAML, and one such character would fail the reports of all plugins of a node.
 #[must_use]
 pub fn clean(text: &str, limit: usize) -> String {
     let cleaned = text.chars().map(|c| match c {
-        // Readers split messages at line ends.
+        // Consumers split messages at line ends.
         '\0'..='\x1f' | '\u{85}' | '\u{2028}' | '\u{2029}' => ' ',
-        c if is_refused(c) => char::REPLACEMENT_CHARACTER,
+        c if is_forbidden(c) => char::REPLACEMENT_CHARACTER,
         c => c,
     });
-    cut(&cleaned.collect::<String>(), limit)
+    truncate(&cleaned.collect::<String>(), limit)
 }
 
-/// Whether YAML does not allow a character, beyond those of line ends.
-fn is_refused(c: char) -> bool {
+/// Returns whether YAML forbids a character, line ends excluded.
+fn is_forbidden(c: char) -> bool {
     matches!(c, '\u{7f}'..='\u{9f}' | '\u{feff}') || (c as u32) & 0xfffe == 0xfffe
 }
 
@@ -31,22 +31,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_fits_stays() {
+    fn short_text_is_unchanged() {
         for text in ["", "ok", "ключ 鍵 🔑", &"x".repeat(DETAIL_LIMIT)] {
             assert_eq!(clean(text, DETAIL_LIMIT), text);
         }
     }
 
     #[test]
-    fn text_is_cut_at_a_character_and_shows_it() {
-        let cut = clean(&"鍵".repeat(2000), DETAIL_LIMIT);
-        assert_eq!(cut.chars().count(), DETAIL_LIMIT);
-        assert!(cut.ends_with("鍵..."), "{cut}");
+    fn long_text_is_truncated_with_ellipsis() {
+        let truncated = clean(&"鍵".repeat(2000), DETAIL_LIMIT);
+        assert_eq!(truncated.chars().count(), DETAIL_LIMIT);
+        assert!(truncated.ends_with("鍵..."), "{truncated}");
         assert_eq!(clean("abcdef", 2), "..");
     }
 
     #[test]
-    fn what_an_apply_cannot_carry_is_replaced() {
+    fn characters_forbidden_in_yaml_are_replaced() {
         assert_eq!(
             clean("a\nb\0c\u{85}d\u{7f}e\u{fffe}f\u{1ffff}g", 99),
             "a b c d\u{fffd}e\u{fffd}f\u{fffd}g"

@@ -3,51 +3,51 @@
 names! {
     /// Of the operator.
     operator: &str {
-        /// Pool of machines for most nodes.
+        /// Node pool of most nodes.
         NODEPOOL_NAME = "SEI_NODEPOOL_NAME";
-        /// Pool of machines for archives.
+        /// Node pool of archive nodes.
         NODEPOOL_ARCHIVE = "SEI_NODEPOOL_ARCHIVE";
-        /// Key of the taint on machines for nodes.
+        /// Key of the taint that node pods tolerate.
         TOLERATION_KEY = "SEI_TOLERATION_KEY";
         /// ServiceAccount of node pods.
         SERVICE_ACCOUNT = "SEI_SERVICE_ACCOUNT";
         /// Storage class of most nodes.
         STORAGE_CLASS_PERF = "SEI_STORAGE_CLASS_PERF";
-        /// Storage class of kinds that have none of their own.
+        /// Storage class of nodes without a more specific one.
         STORAGE_CLASS_DEFAULT = "SEI_STORAGE_CLASS_DEFAULT";
-        /// Storage class of archives.
+        /// Storage class of archive nodes.
         STORAGE_CLASS_ARCHIVE = "SEI_STORAGE_CLASS_ARCHIVE";
         /// Volume size of most nodes.
         STORAGE_SIZE_DEFAULT = "SEI_STORAGE_SIZE_DEFAULT";
-        /// Volume size of archives.
+        /// Volume size of archive nodes.
         STORAGE_SIZE_ARCHIVE = "SEI_STORAGE_SIZE_ARCHIVE";
         /// CPU of seid.
         RESOURCE_CPU_DEFAULT = "SEI_RESOURCE_CPU_DEFAULT";
         /// Memory of seid.
         RESOURCE_MEM_DEFAULT = "SEI_RESOURCE_MEM_DEFAULT";
-        /// CPU of an archive's seid.
+        /// CPU of seid on archive nodes.
         RESOURCE_CPU_ARCHIVE = "SEI_RESOURCE_CPU_ARCHIVE";
-        /// Memory of an archive's seid.
+        /// Memory of seid on archive nodes.
         RESOURCE_MEM_ARCHIVE = "SEI_RESOURCE_MEM_ARCHIVE";
-        /// Bucket of snapshots.
+        /// S3 bucket of snapshots.
         SNAPSHOT_BUCKET = "SEI_SNAPSHOT_BUCKET";
-        /// Region of the bucket of snapshots.
+        /// Region of the snapshot bucket.
         SNAPSHOT_REGION = "SEI_SNAPSHOT_REGION";
-        /// Bucket of replay results.
+        /// S3 bucket of replay results.
         RESULT_EXPORT_BUCKET = "SEI_RESULT_EXPORT_BUCKET";
-        /// Region of the bucket of replay results.
+        /// Region of the replay result bucket.
         RESULT_EXPORT_REGION = "SEI_RESULT_EXPORT_REGION";
-        /// Prefix of replay results.
+        /// Key prefix of replay results.
         RESULT_EXPORT_PREFIX = "SEI_RESULT_EXPORT_PREFIX";
-        /// Bucket of genesis files.
+        /// S3 bucket of genesis files.
         GENESIS_BUCKET = "SEI_GENESIS_BUCKET";
-        /// Region of the bucket of genesis files.
+        /// Region of the genesis bucket.
         GENESIS_REGION = "SEI_GENESIS_REGION";
-        /// Address of the buckets' server, when it is not AWS's.
+        /// Endpoint of an S3-compatible server other than AWS.
         S3_ENDPOINT = "OUTRIGGER_S3_ENDPOINT";
-        /// Whether that server finds a bucket by the path.
+        /// Whether the server uses path-style requests.
         S3_PATH_STYLE = "OUTRIGGER_S3_PATH_STYLE";
-        /// Secret with the buckets' credentials.
+        /// Secret with the S3 credentials.
         S3_CREDENTIALS_SECRET = "OUTRIGGER_S3_CREDENTIALS_SECRET";
         /// Gateway of published fleets.
         GATEWAY_NAME = "SEI_GATEWAY_NAME";
@@ -63,11 +63,11 @@ names! {
         PROXY_IMAGE = "SEI_KUBE_RBAC_PROXY_IMAGE";
         /// Image of the exporter.
         EXPORTER_IMAGE = "SEI_COSMOS_EXPORTER_IMAGE";
-        /// Where traces and metrics are sent.
+        /// OTLP endpoint for traces.
         OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
-        /// The operator's own pod.
+        /// Name of the operator's pod.
         POD_NAME = "POD_NAME";
-        /// The namespace of the operator's own pod.
+        /// Namespace of the operator's pod.
         POD_NAMESPACE = "POD_NAMESPACE";
     }
 }
@@ -75,45 +75,45 @@ names! {
 names! {
     /// Of the sidecar.
     sidecar: &str {
-        /// The chain.
+        /// Chain ID.
         CHAIN_ID = "SEI_CHAIN_ID";
-        /// The port to listen on.
+        /// Port to listen on.
         PORT = "SEI_SIDECAR_PORT";
-        /// The node's home.
+        /// Home directory of the node.
         HOME = "SEI_HOME";
-        /// Bucket of genesis files.
+        /// S3 bucket of genesis files.
         GENESIS_BUCKET = "SEI_GENESIS_BUCKET";
-        /// Region of the bucket of genesis files.
+        /// Region of the genesis bucket.
         GENESIS_REGION = "SEI_GENESIS_REGION";
-        /// Bucket of snapshots.
+        /// S3 bucket of snapshots.
         SNAPSHOT_BUCKET = "SEI_SNAPSHOT_BUCKET";
-        /// Region of the bucket of snapshots.
+        /// Region of the snapshot bucket.
         SNAPSHOT_REGION = "SEI_SNAPSHOT_REGION";
-        /// Address of the buckets' server, as every AWS client reads it.
+        /// S3 endpoint, in the variable that all AWS clients use.
         S3_ENDPOINT = "AWS_ENDPOINT_URL";
-        /// Whether buckets are named in the host name, with a server that is not AWS's.
+        /// Whether requests to a custom endpoint use virtual-hosted-style.
         S3_VIRTUAL_HOST = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST";
-        /// Name of the key of the buckets.
+        /// S3 access key ID.
         S3_KEY_ID = "AWS_ACCESS_KEY_ID";
-        /// The key of the buckets.
+        /// S3 secret access key.
         S3_KEY = "AWS_SECRET_ACCESS_KEY";
-        /// What goes with a key that is valid for a while.
+        /// Session token of temporary S3 credentials.
         S3_SESSION_TOKEN = "AWS_SESSION_TOKEN";
         /// How callers are authenticated.
         AUTHN_MODE = "SEI_SIDECAR_AUTHN_MODE";
-        /// Time between two uploads of snapshots.
+        /// Interval of snapshot uploads.
         SNAPSHOT_UPLOAD_INTERVAL = "SEI_SNAPSHOT_UPLOAD_INTERVAL";
-        /// Longest time that one upload may take.
+        /// Timeout of a snapshot upload.
         SNAPSHOT_UPLOAD_TIMEOUT = "SEI_SNAPSHOT_UPLOAD_TIMEOUT";
-        /// Kind of keyring.
+        /// Keyring backend.
         KEYRING_BACKEND = "SEI_KEYRING_BACKEND";
-        /// Folder of the keyring.
+        /// Directory of the keyring.
         KEYRING_DIR = "SEI_KEYRING_DIR";
         /// Passphrase of the keyring.
         KEYRING_PASSPHRASE = "SEI_KEYRING_PASSPHRASE";
         /// Value of [`AUTHN_MODE`]: listen on loopback only, and require the proxy's header.
         AUTHN_MODE_TRUSTED_HEADER = "trusted-header";
-        /// Value of [`AUTHN_MODE`]: everybody may do everything.
+        /// Value of [`AUTHN_MODE`]: requests are not authenticated.
         AUTHN_MODE_UNAUTHENTICATED = "unauthenticated";
     }
 }

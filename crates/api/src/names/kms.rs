@@ -1,82 +1,82 @@
-//! Names in pods that have KMS plugins, and around the check of a configuration before it is used.
+//! Names in pods with KMS plugins, and of the preflight check.
 
 names! {
-    /// In pods of API servers.
+    /// Names in pods of API servers.
     pod: &str {
-        /// The reporter's container.
+        /// Container of the reporter.
         REPORTER = "kms-health-reporter";
-        /// Containers of Vault's plugins; the number of the key follows.
+        /// Containers of Vault plugins; the number of the key follows.
         VAULT_PLUGIN_PREFIX = "vault-kms-plugin-";
-        /// The volume of the plugins' sockets.
+        /// Volume of the plugins' sockets.
         SOCKETS = "kms-plugin-socket";
-        /// Where it is mounted.
+        /// Mount path of the sockets.
         SOCKET_FOLDER = "/var/run/kmsplugin";
-        /// The volume of the plugins' files, in Deployments.
+        /// Volume of the plugins' files, in Deployments.
         DATA = "kms-plugins-data";
-        /// Where it is mounted.
+        /// Mount path of the plugins' files.
         DATA_FOLDER = "/var/run/secrets/kms-plugin";
-        /// The volume of a static pod's files, which is there before us.
+        /// Volume of the files of a static pod, which exists already.
         RESOURCES = "resource-dir";
-        /// Where it is mounted.
+        /// Mount path of the files of a static pod.
         RESOURCE_FOLDER = "/etc/kubernetes/static-pod-resources";
-        /// What a reporter in a static pod reaches its API server by.
+        /// Kubeconfig of a reporter in a static pod.
         STATIC_KUBECONFIG = "/etc/kubernetes/static-pod-resources/configmaps/kube-apiserver-cert-syncer-kubeconfig/kubeconfig";
     }
 }
 
 names! {
-    /// Keys of the Secret that holds an API server's encryption configuration.
+    /// Keys of the Secret with an API server's encryption configuration.
     encryption_config: &str {
-        /// The configuration itself.
+        /// The encryption configuration.
         CONFIG = "encryption-config";
-        /// The configuration of a plugin; the number of its key follows.
+        /// Configuration of a plugin; the number of its key follows.
         PLUGIN_CONFIG_PREFIX = "kms-plugin-config-";
-        /// A value of a Secret; its name, `_`, the key in it, `-` and the number of the plugin's key follow.
+        /// Value copied from a Secret; `<secret name>_<key>-<number of the plugin's key>` follows.
         SECRET_PREFIX = "kms-plugin-secret-";
-        /// A value of a ConfigMap; the same follows.
+        /// Value copied from a ConfigMap; `<ConfigMap name>_<key>-<number of the plugin's key>` follows.
         CONFIG_MAP_PREFIX = "kms-plugin-configmap-";
     }
 }
 
 names! {
-    /// Of the check of a configuration before it is used.
+    /// Names of the preflight check, which validates an encryption configuration before it is used.
     preflight: &str {
-        /// Its pod, service account, role and role binding. Where it has a pod on each of several nodes, the node's name follows
-        /// that of the pod.
+        /// Name of its pod, ServiceAccount, Role and RoleBinding. With pods on several nodes, the pod's name is followed by the
+        /// node's.
         NAME = "kms-preflight";
-        /// The container that checks.
+        /// Container that runs the check.
         CONTAINER = "kms-preflight-check";
-        /// The Secret of the configuration that is checked.
+        /// Secret with the configuration to check.
         SECRET = "kms-preflight-encryption-config";
-        /// The label that network policies know its pod by.
+        /// Label of the pod that NetworkPolicies select.
         APP_LABEL = "app";
-        /// Its value.
+        /// Value of [`APP_LABEL`].
         APP = "openshift-kms-preflight";
-        /// On the pod: which configuration it checks.
+        /// Annotation of the pod: hash of the configuration.
         HASH_ANNOTATION = "encryption.apiserver.operator.openshift.io/kms-preflight-config-hash";
-        /// On the pod: the same, keyed and long enough not to be met by chance.
+        /// Annotation of the pod: keyed, collision-resistant hash of the configuration.
         FINGERPRINT_ANNOTATION = "outrigger.dev/kms-preflight-fingerprint";
-        /// In the Secret: the key of that fingerprint.
+        /// Key in the Secret: the secret key of the fingerprint.
         FINGERPRINT_KEY = "outrigger-fingerprint-key";
-        /// On the pod: how often this configuration has been tried.
+        /// Annotation of the pod: number of the attempt with this configuration.
         ATTEMPT_ANNOTATION = "outrigger.dev/kms-preflight-attempt";
-        /// On the pod: how many pods check this configuration, each on a node of its own.
+        /// Annotation of the pod: number of pods that check this configuration, each on its own node.
         PODS_ANNOTATION = "outrigger.dev/kms-preflight-pods";
-        /// On the operator's resource: a new value asks for another try.
+        /// Annotation of the operator resource: a new value requests a retry.
         RETRY_ANNOTATION = "outrigger.dev/kms-preflight-retry";
-        /// Condition of the pod: how the check ended.
+        /// Condition of the pod: result of the check.
         RESULT = "KMSPreflightResult";
-        /// Condition of the pod: which configuration was checked.
+        /// Condition of the pod: hash of the configuration that was checked.
         CONFIG_HASH = "KMSPreflightConfigHash";
-        /// Condition of the pod: the id of the key in the KMS.
+        /// Condition of the pod: ID of the key in the KMS.
         REMOTE_KEY_ID = "KMSPreflightRemoteKeyID";
-        /// Condition of the pod: every step at every socket, as JSON.
+        /// Condition of the pod: all steps at all sockets, as JSON.
         STEPS = "outrigger.dev/KMSPreflightSteps";
-        /// Condition of the operator's resource.
+        /// Condition of the operator resource.
         DEGRADED = "EncryptionKMSPreflightControllerDegraded";
-        /// Condition of the operator's resource.
+        /// Condition of the operator resource.
         PROGRESSING = "EncryptionKMSPreflightControllerProgressing";
-        /// Who writes all of it.
+        /// Field manager of the preflight controller.
         MANAGER = "outrigger-kms-preflight";
     }
 }

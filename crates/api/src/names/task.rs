@@ -1,70 +1,70 @@
-//! Types of the tasks that the operator does itself. They stand in stored plans: a plan of an older operator must be
-//! understood by a newer one. Those that the sidecar does are in [`crate::sidecar_wire::TaskType`].
+//! Types of tasks that the operator executes. They are stored in plans, so a newer operator must understand the types of an older
+//! one. The tasks of the sidecar are in [`crate::sidecar_wire::TaskType`].
 
 names! {
-    /// Of nodes.
+    /// Tasks of nodes.
     node: &str {
-        /// Make the data volume's claim, or check the imported one.
+        /// Creates the PersistentVolumeClaim of the data volume, or validates the imported one.
         ENSURE_DATA_PVC = "ensure-data-pvc";
-        /// Check the key that signs blocks.
+        /// Validates the signing key.
         VALIDATE_SIGNING_KEY = "validate-signing-key";
-        /// Check the key that identifies the node.
+        /// Validates the node key.
         VALIDATE_NODE_KEY = "validate-node-key";
-        /// Check the operating account's keys.
+        /// Validates the operator keyring.
         VALIDATE_OPERATOR_KEYRING = "validate-operator-keyring";
-        /// Write the proxy's configuration.
+        /// Applies the configuration of the proxy.
         APPLY_PROXY_CONFIG = "apply-rbac-proxy-config";
-        /// Ask for the sidecar's certificate.
+        /// Applies the Certificate of the sidecar.
         APPLY_SIDECAR_CERT = "apply-sidecar-cert";
-        /// Wait until the sidecar's certificate is there.
+        /// Waits for the TLS Secret of the sidecar.
         WAIT_FOR_SIDECAR_TLS_SECRET = "wait-for-sidecar-tls-secret";
-        /// Remove the sidecar's certificate.
+        /// Deletes the Certificate of the sidecar.
         REMOVE_SIDECAR_CERT = "remove-sidecar-cert";
-        /// Say who may reach which port.
+        /// Applies the NetworkPolicy.
         APPLY_NETWORK_POLICY = "apply-network-policy";
-        /// Write the StatefulSet.
+        /// Applies the StatefulSet.
         APPLY_STATEFULSET = "apply-statefulset";
-        /// Write the Service.
+        /// Applies the Service.
         APPLY_SERVICE = "apply-service";
-        /// Delete the pod of an older revision.
+        /// Deletes a pod of an older revision.
         REPLACE_POD = "replace-pod";
-        /// See that the image runs, and with what else the pod was made.
+        /// Waits for the image to run and records the state of the pod.
         OBSERVE_IMAGE = "observe-image";
-        /// See how the sidecar's API is served.
+        /// Records the transport of the sidecar's API.
         OBSERVE_SIDECAR_TLS = "observe-sidecar-tls";
-        /// Make the bootstrap pod's Service.
+        /// Creates the Service of the bootstrap pod.
         DEPLOY_BOOTSTRAP_SERVICE = "deploy-bootstrap-service";
-        /// Make the bootstrap pod.
+        /// Creates the bootstrap Job.
         DEPLOY_BOOTSTRAP_JOB = "deploy-bootstrap-job";
-        /// Wait until the bootstrap pod is done.
+        /// Waits for the bootstrap Job to complete.
         AWAIT_BOOTSTRAP_COMPLETE = "await-bootstrap-complete";
-        /// Delete the bootstrap pod and its Service.
+        /// Deletes the bootstrap Job and its Service.
         TEARDOWN_BOOTSTRAP = "teardown-bootstrap";
     }
 }
 
 names! {
-    /// Of fleets.
+    /// Tasks of fleets.
     fleet: &str {
-        /// Make the nodes of a new chain each other's peers.
+        /// Configures the nodes of a new chain as peers of each other.
         COLLECT_AND_SET_PEERS = "collect-and-set-peers";
-        /// Wait until nodes run.
+        /// Waits for nodes to run.
         AWAIT_NODES_RUNNING = "await-nodes-running";
-        /// Bring nodes' specs to the template.
+        /// Updates the specs of nodes to the template.
         UPDATE_NODE_SPECS = "update-node-specs";
-        /// Wait until nodes are as their specs say.
+        /// Waits for nodes to match their specs.
         AWAIT_SPEC_UPDATE = "await-spec-update";
-        /// Make the nodes that take over.
+        /// Creates the new nodes of a blue-green rollout.
         CREATE_ENTRANT_NODES = "create-entrant-nodes";
-        /// Tell nodes to stop at a height.
+        /// Makes nodes halt at a height.
         SUBMIT_HALT_SIGNAL = "submit-halt-signal";
-        /// Wait until nodes are at a height.
+        /// Waits for nodes to reach a height.
         AWAIT_NODES_AT_HEIGHT = "await-nodes-at-height";
-        /// Wait until nodes have caught up.
+        /// Waits for nodes to catch up with the chain.
         AWAIT_NODES_CAUGHT_UP = "await-nodes-caught-up";
-        /// Send clients to the nodes that take over.
+        /// Switches traffic to the new nodes.
         SWITCH_TRAFFIC = "switch-traffic";
-        /// Delete the nodes that were taken over from.
+        /// Deletes the replaced nodes.
         TEARDOWN_NODES = "teardown-nodes";
     }
 }

@@ -1,7 +1,7 @@
-//! The kinds of nodes that hold no keys.
+//! The kinds of nodes without keys.
 //!
-//! Objects that may be empty are atomic: a server-side apply that removes the last field of any other leaves a null behind,
-//! which the API server then refuses in words that nobody can understand.
+//! Objects that may be empty are atomic: with any other map type, a server-side apply that removes the last field leaves a null
+//! behind, which the API server rejects with a misleading message.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,58 +9,58 @@ use serde::{Deserialize, Serialize};
 use super::{SnapshotGeneration, SnapshotSource, rules};
 use crate::rule::validations;
 
-/// A node that follows the chain and serves queries.
+/// A full node: follows the chain and serves queries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct FullNodeSpec {
-    /// What the node starts from. Absent: the chain's first block.
+    /// Snapshot to start from. If unset, the node syncs from the first block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotSource>,
 
-    /// Snapshots that the node makes for others.
+    /// Snapshots that the node generates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_generation: Option<SnapshotGeneration>,
 }
 
-/// A node that keeps the whole chain. It always starts from the first block.
+/// An archive node: keeps the whole chain. It always syncs from the first block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct ArchiveSpec {
-    /// Snapshots that the node makes for others.
+    /// Snapshots that the node generates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_generation: Option<SnapshotGeneration>,
 }
 
-/// A node that replays blocks from a snapshot on.
+/// A replayer: replays blocks, starting from a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validations(rules::REPLAYER)))]
 pub struct ReplayerSpec {
-    /// What the node starts from; it must come from S3.
+    /// Snapshot to start from. It must be an S3 snapshot.
     pub snapshot: SnapshotSource,
 
-    /// What is done with the results of the replay.
+    /// Export of the replay results. If unset, they are not exported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_export: Option<ResultExport>,
 }
 
-/// Where the results of a replay go.
+/// Export of replay results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validations(rules::RESULT_EXPORT)))]
 pub struct ResultExport {
-    /// Compare each block's result with that of a node that is trusted.
+    /// Compares the result of each block with that of a trusted node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow_result: Option<ShadowResult>,
 }
 
-/// A comparison with a trusted node.
+/// Comparison with a trusted node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShadowResult {
-    /// RPC address of the trusted node.
+    /// RPC URL of the trusted node.
     #[schemars(length(min = 1, max = 2048))]
     pub canonical_rpc: String,
 }

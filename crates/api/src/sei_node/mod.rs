@@ -1,4 +1,4 @@
-//! `SeiNode`: one node of a Sei chain.
+//! `SeiNode`: a single node of a Sei chain.
 
 mod kind;
 mod peers;

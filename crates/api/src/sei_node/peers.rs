@@ -1,4 +1,4 @@
-//! Where a node finds its first peers.
+//! Sources of a node's initial peers.
 
 use std::collections::BTreeMap;
 
@@ -8,56 +8,56 @@ use serde::{Deserialize, Serialize};
 use super::rules;
 use crate::rule::validations;
 
-/// One source of peers: exactly one of its fields is set.
+/// A source of peers. Exactly one field is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validations(rules::PEER_SOURCE)))]
 pub struct PeerSource {
-    /// Machines in EC2 that carry these tags.
+    /// EC2 instances selected by tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ec2_tags: Option<Ec2TagsPeers>,
 
-    /// A fixed list.
+    /// A static list of peers.
     #[serde(default, rename = "static", skip_serializing_if = "Option::is_none")]
     pub fixed: Option<StaticPeers>,
 
-    /// Other `SeiNode` objects of this cluster.
+    /// `SeiNode` objects of this cluster selected by labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<LabelPeers>,
 }
 
-/// Machines in EC2.
+/// EC2 instances selected by tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ec2TagsPeers {
-    /// The region to search in.
+    /// AWS region to search.
     #[schemars(length(min = 1, max = 64))]
     pub region: String,
 
-    /// Tags that a machine must carry, all of them.
+    /// Tags that an instance must have. All of them must match.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 50))]
     pub tags: BTreeMap<String, String>,
 }
 
-/// A fixed list of peers.
+/// A static list of peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validations(rules::STATIC_PEERS)))]
 pub struct StaticPeers {
-    /// Peers, each as `nodeId@host:port`.
+    /// Peer addresses in the form `nodeId@host:port`.
     #[schemars(length(min = 1, max = 256), inner(length(max = 320)))]
     pub addresses: Vec<String>,
 }
 
-/// Other nodes of this cluster.
+/// `SeiNode` objects selected by labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelPeers {
-    /// Labels that a `SeiNode` must carry, all of them.
+    /// Labels that a `SeiNode` must have. All of them must match.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 64))]
     pub selector: BTreeMap<String, String>,
 
-    /// The namespace to search in. Absent: the node's own.
+    /// Namespace to search. Defaults to the namespace of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,

@@ -1,4 +1,4 @@
-//! Plans: what the operator is doing, step by step, written down before it is done.
+//! Plans: the ordered tasks that bring a node or a fleet to its desired state. A plan is stored before it is executed.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -12,43 +12,43 @@ use crate::schema;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskPlan {
-    /// Identifies the plan; the ids of its tasks are derived from it.
+    /// ID of the plan. The IDs of its tasks are derived from it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub id: String,
 
-    /// What the plan is for.
+    /// Purpose of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<PlanKind>,
 
-    /// The generation of the spec that the plan carries out.
+    /// Generation of the spec that the plan applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
 
-    /// When the plan was made.
+    /// Time at which the plan was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
 
-    /// Where the plan is in its life.
+    /// Phase of the plan: Active, Complete or Failed.
     pub phase: PlanPhase,
 
-    /// The tasks, in the order in which they are done.
+    /// Tasks in the order of their execution.
     #[schemars(length(max = 256))]
     pub tasks: Vec<PlannedTask>,
 
-    /// The phase of the node once the plan is complete. Plans of fleets have none.
+    /// Phase of the node once the plan is complete. Unset in plans of fleets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_phase: Option<SeiNodePhase>,
 
-    /// The phase of the node if the plan fails. Absent: the one it has.
+    /// Phase of the node if the plan fails. If unset, the phase does not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_phase: Option<SeiNodePhase>,
 
-    /// The task that failed, counted from 0.
+    /// Index of the task that failed, starting at 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_task_index: Option<i32>,
 
-    /// How the task failed.
+    /// Details of the task that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_task_detail: Option<FailedTask>,
 
@@ -120,136 +120,136 @@ pub enum ConfigChange {
     Full,
 }
 
-/// What a plan is for.
+/// The purpose of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
 pub enum PlanKind {
-    /// Set up a new node.
+    /// Sets up a new node.
     Init,
-    /// Set up a new node with a pod of its own that first brings it to a height.
+    /// Sets up a new node with a bootstrap pod that first syncs it to a height.
     Bootstrap,
-    /// Set up a validator of a new chain.
+    /// Sets up a validator of a new chain.
     Genesis,
-    /// Bring a running node to its spec.
+    /// Updates a running node to its spec.
     NodeUpdate,
-    /// Tell a sidecar that has restarted that its node may start.
+    /// Releases seid after the sidecar restarted.
     MarkReady,
-    /// Make a new chain of a fleet's nodes.
+    /// Creates a new chain from the nodes of a fleet.
     GenesisCeremony,
-    /// Bring the nodes of a fleet to its template.
+    /// Updates the nodes of a fleet to its template.
     Rollout,
 }
 
-/// Where a plan is in its life.
+/// The phase of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
 pub enum PlanPhase {
-    /// Being carried out.
+    /// The plan is being executed.
     Active,
-    /// Every task is complete.
+    /// All tasks are complete.
     Complete,
-    /// A task failed for good.
+    /// A task failed and has no retries left.
     Failed,
 }
 
-/// One task of a plan.
+/// A task of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedTask {
-    /// What is done, for example `apply-statefulset`.
+    /// Type of the task, for example `apply-statefulset`.
     #[serde(rename = "type")]
     #[schemars(length(max = 64))]
     pub task_type: String,
 
-    /// Identifies the task, also at the sidecar: the same for every attempt, so that nothing is done twice.
+    /// ID of the task, also used by the sidecar. All attempts share it, so that a task is not executed twice.
     #[schemars(length(max = 64))]
     pub id: String,
 
-    /// How far the task is.
+    /// Status of the task: Pending, Running, Complete or Failed.
     pub status: TaskStatus,
 
-    /// What the task was given when the plan was made. Later edits of the spec do not change it.
+    /// Parameters of the task, fixed when the plan was created. Later changes of the spec do not affect them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any")]
     pub params: Option<Value>,
 
-    /// When the task was given to whoever does it.
+    /// Time at which the task was submitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submitted_at: Option<Time>,
 
-    /// Why the last attempt failed.
+    /// Error of the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 
-    /// How often the task may be tried again.
+    /// Maximum number of retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<i32>,
 
-    /// How often the task was tried again.
+    /// Number of retries so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_count: Option<i32>,
 }
 
-/// How far a task is.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
 pub enum TaskStatus {
-    /// Not begun, or to be tried again.
+    /// Not started, or waiting for a retry.
     Pending,
-    /// Begun. From here on its result is only read; beginning it again could do it twice.
+    /// Started. From here on only its result is read: submitting it again could execute it twice.
     Running,
-    /// Done.
+    /// Succeeded.
     Complete,
-    /// Failed for good.
+    /// Failed without retries left.
     Failed,
 }
 
-/// How a task failed.
+/// Details of a failed task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedTask {
-    /// What was to be done.
+    /// Type of the task.
     #[serde(rename = "type")]
     pub task_type: String,
 
-    /// The task's id.
+    /// ID of the task.
     pub id: String,
 
-    /// Why it failed.
+    /// Error of the last attempt.
     pub error: String,
 
-    /// How often it was tried again.
+    /// Number of retries.
     pub retry_count: i32,
 
-    /// How often it might have been tried again.
+    /// Maximum number of retries.
     pub max_retries: i32,
 }
 
-/// A plan that failed. It stays visible while its successor runs, which would otherwise hide why it was needed.
+/// A failed plan. It stays visible while the next plan runs, which would otherwise hide the failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedPlan {
-    /// The plan's id.
+    /// ID of the plan.
     pub id: String,
 
-    /// What the plan was for.
+    /// Purpose of the failed plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<PlanKind>,
 
-    /// The generation of the spec that the plan carried out.
+    /// Generation of the spec that the plan applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
 
-    /// The step that failed, as in `planStep`.
+    /// Step that failed, in the format of `planStep`.
     pub step: String,
 
-    /// When it failed.
+    /// Time of the failure.
     pub failed_at: Time,
 
-    /// How it failed.
+    /// Details of the task that failed.
     pub task: FailedTask,
 
-    /// How often in a row plans for the same purpose and the same generation have failed.
+    /// Number of consecutive failed plans with the same purpose and generation.
     #[serde(default = "once")]
     pub attempts: i32,
 }
@@ -258,32 +258,32 @@ fn once() -> i32 {
     1
 }
 
-/// Something that must happen before the plan goes on.
+/// What a plan is waiting for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingFor {
-    /// What is waited for: the kind of an object, or `SidecarTask`.
+    /// Kind of the awaited object, or `SidecarTask`.
     pub what: String,
 
-    /// The name of it.
+    /// Name of the awaited object.
     pub name: String,
 
-    /// Both in one word, as `kubectl get` shows it.
+    /// Kind and name as `kind/name`, the form that `kubectl get` prints.
     pub target: String,
 
-    /// Since when.
+    /// Time at which the wait started.
     pub since: Time,
 
-    /// Until when; then the task has failed.
+    /// Time at which the wait times out and the task fails.
     pub deadline: Time,
 
-    /// What is known of it: for example why a container does not start.
+    /// Details, for example why a container does not start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 impl WaitingFor {
-    /// A wait; `target` follows from what is waited for.
+    /// Creates a wait. `target` is derived from `what` and `name`.
     #[must_use]
     pub fn new(what: impl Into<String>, name: impl Into<String>, since: Time, deadline: Time) -> Self {
         let (what, name) = (what.into(), name.into());

@@ -1,4 +1,4 @@
-//! The sidecar's container, and how it is reached.
+//! The sidecar container and its TLS settings.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use schemars::JsonSchema;
@@ -9,28 +9,28 @@ use crate::names::port;
 use crate::rule::validations;
 use crate::schema;
 
-/// The sidecar's container.
+/// The sidecar container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validations(rules::SIDECAR)))]
 pub struct SidecarConfig {
-    /// The sidecar's image. Absent: the one the operator was started with.
+    /// Image of the sidecar. Defaults to the image configured on the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub image: Option<String>,
 
-    /// The port that the sidecar listens on inside the pod.
+    /// Port that the sidecar listens on inside the pod.
     #[serde(default = "default_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
 
-    /// CPU and memory of the sidecar's container. Absent: neither requests nor limits.
+    /// Compute resources of the sidecar container. If unset, it has neither requests nor limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
 
-    /// Serve the sidecar's API by HTTPS. Absent: plain HTTP, authorized as always. May be set, changed and removed while the
-    /// node runs; its pod is replaced once.
+    /// TLS of the sidecar's API. If unset, the API is served over plain HTTP; requests are authorized either way. Changes apply
+    /// to a running node and replace its pod once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<SidecarTls>,
 }
@@ -45,33 +45,34 @@ impl Default for SidecarConfig {
     }
 }
 
-/// Where the certificate comes from: an issuer of cert-manager, or a Secret that exists.
+/// The source of the certificate: a cert-manager issuer, or an existing Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validations(rules::SIDECAR_TLS)))]
 pub struct SidecarTls {
-    /// The issuer of cert-manager that is asked for a certificate.
+    /// Name of the cert-manager issuer that issues the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub issuer_name: Option<String>,
 
-    /// What the issuer is. Absent: a `ClusterIssuer`.
+    /// Kind of the issuer. Defaults to `ClusterIssuer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer_kind: Option<IssuerKind>,
 
-    /// A Secret of type `kubernetes.io/tls` in the node's namespace whose certificate names the node's Service.
+    /// Name of a Secret of type `kubernetes.io/tls` in the node's namespace. Its certificate must be valid for the node's
+    /// Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub secret_name: Option<String>,
 }
 
-/// The kinds of issuers that cert-manager has.
+/// The kind of a cert-manager issuer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
 pub enum IssuerKind {
-    /// An issuer for one namespace.
+    /// A namespaced issuer.
     Issuer,
-    /// An issuer for the whole cluster.
+    /// A cluster-scoped issuer.
     #[default]
     ClusterIssuer,
 }

@@ -1,4 +1,4 @@
-//! What the operator has seen.
+//! The observed state of a `SeiNode`.
 
 use std::collections::BTreeMap;
 
@@ -10,196 +10,196 @@ use serde::{Deserialize, Serialize};
 use super::{FailedPlan, IssuerKind, KeyringSecret, PeerSource, SnapshotSource, TaskPlan, WaitingFor};
 use crate::schema;
 
-/// What the operator has seen. Only the operator may write it: the transport to the sidecar follows it.
+/// Observed state of the node. Written only by the operator, which uses it to choose the transport to the sidecar.
 ///
-/// The fields `current...` mirror what the running pod was made of, one for each way in which it can fall behind the spec.
-/// An absent mirror was never observed, and says nothing.
+/// The `current...` fields describe the running pod, one for each way in which it can drift from the spec. An unset field was
+/// never observed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SeiNodeStatus {
-    /// Where the node is in its life.
+    /// Phase of the node: Pending, Initializing, Running, Failed or Terminating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<SeiNodePhase>,
 
-    /// When the phase last changed.
+    /// Time of the last phase change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_transition_time: Option<Time>,
 
-    /// The newest generation of the spec that the operator has seen.
+    /// Most recent generation observed by the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The newest generation of the spec that the node has fully reached.
+    /// Most recent generation that was fully applied to the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciled_generation: Option<i64>,
 
-    /// What holds of the node, each with its reason: see docs/reference/conditions.md.
+    /// Conditions of the node. Types and reasons are documented in docs/reference/conditions.md.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// What is being done to the node.
+    /// Plan that is being executed, or the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<TaskPlan>,
 
-    /// The step of the plan and how many there are, as `3/7`.
+    /// Current step of the plan and number of steps, for example `3/7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_step: Option<String>,
 
-    /// What has to happen before the plan goes on.
+    /// What the plan is waiting for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitingFor>,
 
-    /// The last plan that failed, kept until one for the same purpose succeeds.
+    /// Most recent failed plan. It is kept until a plan with the same purpose succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failed_plan: Option<FailedPlan>,
 
-    /// Host names of the peers that labels selected, sorted.
+    /// Host names of the peers selected by labels, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resolved_peers: Vec<String>,
 
-    /// Where other nodes reach this one, when `spec.externalAddress` does not say.
+    /// External address of the node, if `spec.externalAddress` is unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_address: Option<String>,
 
-    /// The image of seid that runs.
+    /// Image of the running seid container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_image: Option<String>,
 
-    /// The image of the sidecar that runs.
+    /// Image of the running sidecar container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_sidecar_image: Option<String>,
 
-    /// The port that the sidecar listens on.
+    /// Port that the running sidecar listens on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_sidecar_port: Option<i32>,
 
-    /// The resources of the sidecar's container; empty when it has none.
+    /// Compute resources of the running sidecar container. Empty if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::resources")]
     pub current_sidecar_resources: Option<ResourceRequirements>,
 
-    /// How the sidecar's API was seen to be served. The operator speaks to it in this way, whatever the spec says.
+    /// Observed transport of the sidecar's API. The operator connects in this way, regardless of the spec.
     #[serde(default, rename = "currentSidecarTLS", skip_serializing_if = "Option::is_none")]
     pub current_sidecar_tls: Option<ObservedTls>,
 
-    /// The image of the proxy that runs.
+    /// Image of the running proxy container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_proxy_image: Option<String>,
 
-    /// Hash of the configuration that the proxy runs with.
+    /// Hash of the configuration of the running proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_proxy_config_hash: Option<String>,
 
-    /// The labels from `spec.podLabels` that the pod carries; empty when there are none.
+    /// Labels of the running pod that come from `spec.podLabels`. Empty if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_pod_labels: Option<BTreeMap<String, String>>,
 
-    /// The settings from `spec.overrides` that seid runs with; empty when there are none.
+    /// Overrides from `spec.overrides` in the running seid's configuration. Empty if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_overrides: Option<BTreeMap<String, String>>,
 
-    /// The sources from `spec.peers` that seid was given peers of; empty when there are none.
+    /// Sources from `spec.peers` in the running seid's configuration. Empty if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_peers: Option<Vec<PeerSource>>,
 
-    /// The external address that seid announces; empty when it announces none.
+    /// External address that the running seid advertises. Empty if it advertises none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_external_address: Option<String>,
 
-    /// The Secrets that a validator runs with.
+    /// Secrets of the running validator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_keys: Option<ObservedKeys>,
 
-    /// The snapshots that seid makes for others.
+    /// Snapshot generation of the running seid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_snapshot_generation: Option<ObservedSnapshotGeneration>,
 
-    /// What the node began with. Nothing can change it any more.
+    /// Snapshot that the node was initialized from. It does not change afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_from: Option<StartedFrom>,
 }
 
-/// The Secrets that a validator runs with; each absent when it has none.
+/// Secrets of a running validator. Each is unset if the validator does not have it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedKeys {
-    /// The Secret of the key that signs blocks.
+    /// Name of the Secret with the signing key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key: Option<String>,
 
-    /// The Secret of the key that identifies the node.
+    /// Name of the Secret with the node key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_key: Option<String>,
 
-    /// The Secrets of the operating account.
+    /// Secrets of the operator keyring.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_keyring: Option<KeyringSecret>,
 }
 
-/// The snapshots that seid makes for others.
+/// Snapshot generation of a running seid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedSnapshotGeneration {
-    /// How many snapshots it keeps; 0 when it makes none.
+    /// Number of recent snapshots that seid keeps. 0 if it generates none.
     pub keep_recent: i32,
 
-    /// Whether they are uploaded.
+    /// Whether snapshots are uploaded.
     pub publish: bool,
 }
 
-/// What a node began with.
+/// What a node was initialized from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StartedFrom {
-    /// The snapshot. Absent: the chain's first block.
+    /// Snapshot that was restored. Unset if the node synced from the first block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotSource>,
 }
 
-/// Where a node is in its life.
+/// The phase of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
 pub enum SeiNodePhase {
-    /// Seen, nothing done yet.
+    /// The operator has not created anything yet.
     Pending,
-    /// Being set up.
+    /// The node is being set up.
     Initializing,
-    /// Set up. Later updates do not leave this phase.
+    /// The node is set up. It stays in this phase during updates.
     Running,
-    /// Could not be set up. An edit that removes the cause is taken up at once.
+    /// The setup failed. It is retried as soon as the spec changes.
     Failed,
-    /// Being deleted.
+    /// The node is being deleted.
     Terminating,
 }
 
-/// How the sidecar's API was seen to be served.
+/// Observed transport of the sidecar's API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedTls {
-    /// By HTTP or HTTPS. Written down in both cases: "seen without TLS" must differ from "never seen".
+    /// Scheme of the sidecar's API: http or https. Set in both cases, because plain HTTP differs from never observed.
     pub scheme: Scheme,
 
-    /// The issuer of the certificate.
+    /// Name of the issuer of the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer_name: Option<String>,
 
-    /// What the issuer is.
+    /// Kind of the issuer of the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer_kind: Option<IssuerKind>,
 
-    /// The Secret that holds the certificate.
+    /// Name of the Secret with the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
 }
 
-/// How an API is served.
+/// The scheme of an API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(transform = schema::undescribed)]
 pub enum Scheme {
-    /// In the clear.
+    /// Plain HTTP.
     Http,
-    /// By TLS.
+    /// HTTP over TLS.
     Https,
 }

@@ -1,4 +1,4 @@
-//! A validator: the only kind of node that holds keys.
+//! Validators, the only kind of node with keys.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,91 +6,91 @@ use serde::{Deserialize, Serialize};
 use super::{SnapshotSource, rules};
 use crate::rule::validations;
 
-/// The key in an operator's keyring that is used when none is named.
+/// The default name of the key in an operator keyring.
 pub const DEFAULT_OPERATOR_KEY_NAME: &str = "node_admin";
 
-/// A node that validates.
+/// A validator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic", "x-kubernetes-validations" = validations(rules::VALIDATOR)))]
 pub struct ValidatorSpec {
-    /// What the node starts from. Absent: the chain's first block.
+    /// Snapshot to start from. If unset, the node syncs from the first block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotSource>,
 
-    /// The node's part in the making of a new chain. Written by the operator for nodes of a `SeiNodeDeployment`.
+    /// The node's role in the genesis ceremony of a new chain. Set by the operator on nodes of a `SeiNodeDeployment`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub genesis_ceremony: Option<GenesisCeremony>,
 
-    /// The key that signs blocks. Goes together with `nodeKey`. Once set it stays: two nodes that sign with one key are slashed.
+    /// Key that signs blocks. Requires `nodeKey`. Immutable once set, because two nodes that sign with one key are slashed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key: Option<SigningKey>,
 
-    /// The key that identifies the node among its peers. Goes together with `signingKey`. Once set it stays.
+    /// Key that identifies the node to its peers. Requires `signingKey`. Immutable once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_key: Option<NodeKey>,
 
-    /// The keys of the account that operates the validator. Only the sidecar ever sees them.
+    /// Keyring of the validator's operator account. It is mounted only into the sidecar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_keyring: Option<OperatorKeyring>,
 }
 
-/// One node's part in the making of a new chain.
+/// A node's role in the genesis ceremony of a new chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenesisCeremony {
-    /// The new chain.
+    /// ID of the new chain.
     #[schemars(length(min = 1, max = 64))]
     pub chain_id: String,
 
-    /// What the validator stakes, as amount and denomination.
+    /// Amount that the validator stakes, with denomination.
     #[schemars(length(min = 1, max = 256))]
     pub staking_amount: String,
 
-    /// What the validator's account holds at the start, as amounts and denominations.
+    /// Initial balance of the validator's account, as amounts with denominations.
     #[schemars(length(min = 1, max = 1024))]
     pub account_balance: String,
 
-    /// Values of the genesis file that differ from the defaults, as a JSON document.
+    /// Overrides of the default genesis parameters, as a JSON document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 65536))]
     pub genesis_params: Option<String>,
 
-    /// Which of the chain's first validators this is, from 0.
+    /// Index of the validator in the ceremony, starting at 0.
     #[schemars(range(min = 0))]
     pub index: i32,
 }
 
-/// Where the key that signs blocks is.
+/// The source of the signing key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SigningKey {
-    /// A Secret that holds it under `priv_validator_key.json`.
+    /// Secret with the key `priv_validator_key.json`.
     pub secret: SecretKeySource,
 }
 
-/// Where the key that identifies the node is.
+/// The source of the node key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeKey {
-    /// A Secret that holds it under `node_key.json`.
+    /// Secret with the key `node_key.json`.
     pub secret: SecretKeySource,
 }
 
-/// A Secret in the node's namespace. It is read, never changed or deleted.
+/// A Secret in the node's namespace. The operator never changes or deletes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretKeySource {
-    /// The Secret's name. It cannot change.
+    /// Name of the Secret. Immutable.
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = validations(rules::OBJECT_NAME)))]
     pub secret_name: String,
 }
 
-/// Where the keys of the operating account are.
+/// The source of the operator keyring.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorKeyring {
-    /// A Secret that holds an encrypted keyring.
+    /// Secret with the encrypted keyring.
     pub secret: KeyringSecret,
 }
 
@@ -98,16 +98,16 @@ pub struct OperatorKeyring {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyringSecret {
-    /// The Secret's name. It cannot change.
+    /// Name of the Secret. Immutable.
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = validations(rules::OBJECT_NAME)))]
     pub secret_name: String,
 
-    /// The key in the ring that signs. It may change.
+    /// Name of the key in the keyring that signs transactions. It can be changed.
     #[serde(default = "default_key_name")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = validations(rules::KEY_NAME)))]
     pub key_name: String,
 
-    /// Where the keyring's passphrase is. It must be another Secret than the keyring's own.
+    /// Passphrase of the keyring. It must be in a different Secret than the keyring.
     pub passphrase_secret_ref: PassphraseSecretRef,
 }
 
@@ -125,15 +125,15 @@ impl Default for KeyringSecret {
     }
 }
 
-/// One value of a Secret in the node's namespace.
+/// A key of a Secret in the node's namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PassphraseSecretRef {
-    /// The Secret's name. It cannot change.
+    /// Name of the Secret. Immutable.
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = validations(rules::OBJECT_NAME)))]
     pub secret_name: String,
 
-    /// The key in the Secret.
+    /// Key in the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
 }

@@ -1,76 +1,76 @@
-//! What a sidecar shows to whoever reaches it, without a token.
+//! What a sidecar exposes to unauthenticated clients.
 //!
-//! The proxy asks nobody for a token at [`UNAUTHENTICATED`](super::path::UNAUTHENTICATED): kubelets and scrapers have none. Who
-//! reaches the proxy at all is up to the node's network policy. What is shown there is numbers, and labels from this list,
-//! none of which a caller or a Secret can put text into.
+//! The proxy requires no token at the paths in [`UNAUTHENTICATED`](super::path::UNAUTHENTICATED), because kubelets and scrapers
+//! have none; the node's NetworkPolicy limits who can connect. These paths expose numbers, and the labels in this list. Neither
+//! callers nor Secrets can put text into them.
 
 use super::{TaskState, TaskType};
 
-/// What the value of a label may be.
+/// The allowed values of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// A kind of task.
+    /// A task type.
     TaskType,
-    /// How a task stands.
+    /// A task state.
     TaskState,
-    /// One of these words.
+    /// One of these values.
     Words(&'static [&'static str]),
-    /// The name of a chain, or of a pod: both are public, and chosen by who makes the node.
+    /// The name of a chain or a pod, or a version. These are public and not chosen by callers.
     Name,
     /// A number, or `+Inf`.
     Number,
 }
 
-/// The labels that metrics of a sidecar may have, each with its values and with what it tells.
+/// The labels that metrics of a sidecar may have, with their allowed values and a description.
 pub const LABELS: [(&str, Values, &str); 10] = [
-    ("type", Values::TaskType, "Which kind of task; what it was given and what it returned are never shown"),
-    ("status", Values::TaskState, "How the task ended"),
+    ("type", Values::TaskType, "Task type; parameters and results of tasks are never exposed"),
+    ("status", Values::TaskState, "Task state"),
     (
         "reason",
         Values::Words(&["missing_header", "duplicate_header", "empty_header"]),
-        "Why a call was turned away; never who called",
+        "Why a request was rejected; the caller is never exposed",
     ),
     (
         "outcome",
         Values::Words(&["success", "failure", "skipped", "error", "sent", "dropped"]),
-        "How an upload, a broadcast or an event ended; never why, which may name buckets and accounts",
+        "Outcome of an upload, a broadcast or an event; error messages, which may contain bucket or account names, are never exposed",
     ),
-    ("divergence_layer", Values::Words(&["0", "1", "2", "3"]), "Where a replayed block differs"),
-    ("chain", Values::Name, "The chain"),
-    ("chain_id", Values::Name, "The chain"),
-    ("pod_name", Values::Name, "The pod"),
-    ("le", Values::Number, "The upper bound of a bucket"),
-    ("version", Values::Name, "The version of the sidecar"),
+    ("divergence_layer", Values::Words(&["0", "1", "2", "3"]), "Layer in which a replayed block diverges"),
+    ("chain", Values::Name, "Chain ID"),
+    ("chain_id", Values::Name, "Chain ID"),
+    ("pod_name", Values::Name, "Name of the pod"),
+    ("le", Values::Number, "Upper bound of a histogram bucket"),
+    ("version", Values::Name, "Version of the sidecar"),
 ];
 
-/// The longest name that is shown.
-const LONGEST_NAME: usize = 253;
+/// Maximum length of an exposed name.
+const MAX_NAME_LEN: usize = 253;
 
-/// What in a text of metrics must not be shown without a token, one sentence each.
+/// Returns one message for everything in a text of metrics that must not be exposed.
 #[must_use]
 pub fn violations(metrics: &str) -> Vec<String> {
     let samples = metrics.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    samples.flat_map(of_sample).collect()
+    samples.flat_map(check_sample).collect()
 }
 
-fn of_sample(line: &str) -> Vec<String> {
-    let unreadable = || vec![format!("a line that is no sample: {line}")];
-    let Some((name, rest)) = line.split_once(['{', ' ']) else { return unreadable() };
+fn check_sample(line: &str) -> Vec<String> {
+    let malformed = || vec![format!("malformed sample: {line}")];
+    let Some((name, rest)) = line.split_once(['{', ' ']) else { return malformed() };
     let mut found = Vec::new();
     if line[name.len()..].starts_with('{') {
-        let Some((labels, value)) = labels(rest) else { return unreadable() };
-        found.extend(labels.iter().filter_map(|(label, value)| of_label(name, label, value)));
+        let Some((labels, value)) = parse_labels(rest) else { return malformed() };
+        found.extend(labels.iter().filter_map(|(label, value)| check_label(name, label, value)));
         if !is_number(value.trim()) {
-            return unreadable();
+            return malformed();
         }
     } else if !is_number(rest.trim()) {
-        return unreadable();
+        return malformed();
     }
     found
 }
 
-/// The labels that a text begins with, and what follows them.
-fn labels(mut text: &str) -> Option<(Vec<(&str, String)>, &str)> {
+/// Parses the labels at the start of `text`. Returns them with the rest.
+fn parse_labels(mut text: &str) -> Option<(Vec<(&str, String)>, &str)> {
     let mut found = Vec::new();
     loop {
         if let Some(after) = text.strip_prefix('}') {
@@ -92,11 +92,11 @@ fn labels(mut text: &str) -> Option<(Vec<(&str, String)>, &str)> {
     }
 }
 
-fn of_label(metric: &str, label: &str, value: &str) -> Option<String> {
+fn check_label(metric: &str, label: &str, value: &str) -> Option<String> {
     let Some((_, values, _)) = LABELS.iter().find(|(name, ..)| *name == label) else {
-        return Some(format!("{metric} has the label {label}, which nobody has looked at"));
+        return Some(format!("{metric} has the unknown label {label}"));
     };
-    let fits = match values {
+    let is_allowed = match values {
         Values::TaskType => TaskType::ALL.iter().any(|kind| kind.as_str() == value),
         Values::TaskState => [TaskState::Running, TaskState::Completed, TaskState::Failed]
             .iter()
@@ -105,12 +105,12 @@ fn of_label(metric: &str, label: &str, value: &str) -> Option<String> {
         Values::Name => is_name(value),
         Values::Number => is_number(value),
     };
-    (!fits).then(|| format!("{metric} has {label}={value:?}"))
+    (!is_allowed).then(|| format!("{metric} has {label}={value:?}"))
 }
 
-/// Letters, digits, and what joins them: no path, no address, no sentence.
+/// Allows letters, digits and `-_.+`, which excludes paths, URLs and sentences.
 fn is_name(text: &str) -> bool {
-    text.len() <= LONGEST_NAME && text.chars().all(|one| one.is_ascii_alphanumeric() || "-_.+".contains(one))
+    text.len() <= MAX_NAME_LEN && text.chars().all(|one| one.is_ascii_alphanumeric() || "-_.+".contains(one))
 }
 
 fn is_number(text: &str) -> bool {
@@ -123,8 +123,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_every_sidecar_may_show_is_let_through() {
-        let metrics = r#"# HELP seictl_task_submissions_total Tasks that were begun.
+    fn allowed_metrics_have_no_violations() {
+        let metrics = r#"# HELP seictl_task_submissions_total Submitted tasks.
 # TYPE seictl_task_submissions_total counter
 seictl_task_submissions_total{type="snapshot-restore"} 3
 seictl_task_execution_duration_seconds_bucket{type="mark-ready",status="completed",le="+Inf"} 1
@@ -136,19 +136,19 @@ process_resident_memory_bytes 1.2e7
     }
 
     #[test]
-    fn what_a_caller_or_a_secret_could_put_there_is_found() {
-        for (line, said) in [
-            (r#"a_total{user="system:serviceaccount:ops:alice"} 1"#, "a_total has the label user"),
+    fn text_of_callers_and_secrets_is_detected() {
+        for (line, message) in [
+            (r#"a_total{user="system:serviceaccount:ops:alice"} 1"#, "a_total has the unknown label user"),
             (r#"a_total{type="x\",status=\"completed"} 1"#, "a_total has type="),
             (r#"a_total{type="mark-ready",status="denied: key of bob"} 1"#, "a_total has status="),
             (r#"a_total{outcome="AccessDenied: s3://bucket/key"} 1"#, "a_total has outcome="),
             (r#"a_total{chain="https://keys.example/secret"} 1"#, "a_total has chain="),
-            (r#"a_total{chain="a" 1"#, "a line that is no sample"),
-            ("a_total one", "a line that is no sample"),
-            ("free text", "a line that is no sample"),
+            (r#"a_total{chain="a" 1"#, "malformed sample"),
+            ("a_total one", "malformed sample"),
+            ("free text", "malformed sample"),
         ] {
             let found = violations(line);
-            assert!(matches!(&found[..], [one] if one.starts_with(said)), "{line}: {found:?}");
+            assert!(matches!(&found[..], [one] if one.starts_with(message)), "{line}: {found:?}");
         }
     }
 }

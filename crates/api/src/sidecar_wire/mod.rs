@@ -1,4 +1,4 @@
-//! What is spoken with a node's sidecar: JSON over HTTP, through the proxy.
+//! The API of a node's sidecar: JSON over HTTP, behind the proxy.
 
 pub mod exposure;
 mod params;
@@ -16,23 +16,23 @@ pub use task::{
 
 /// Paths of the sidecar's API.
 pub mod path {
-    /// 200 once the node may start, else 503. Needs no authorization.
+    /// 200 once seid may start, otherwise 503. Needs no authorization.
     pub const HEALTHZ: &str = "/v0/healthz";
-    /// The same as [`HEALTHZ`].
+    /// Same as [`HEALTHZ`].
     pub const STARTUPZ: &str = "/v0/startupz";
-    /// 200 while the sidecar works, whether or not the node may start. Needs no authorization.
+    /// 200 while the sidecar is alive, whether or not seid may start. Needs no authorization.
     pub const LIVEZ: &str = "/v0/livez";
     /// Metrics. Needs no authorization.
     pub const METRICS: &str = "/v0/metrics";
-    /// A [`SidecarStatus`](super::SidecarStatus).
+    /// Returns a [`SidecarStatus`](super::SidecarStatus).
     pub const STATUS: &str = "/v0/status";
-    /// A [`NodeId`](super::NodeId).
+    /// Returns a [`NodeId`](super::NodeId).
     pub const NODE_ID: &str = "/v0/node-id";
-    /// POST a [`TaskRequest`](super::TaskRequest); GET the newest hundred [`TaskResult`](super::TaskResult)s.
+    /// POST submits a [`TaskRequest`](super::TaskRequest); GET returns the latest hundred [`TaskResult`](super::TaskResult)s.
     pub const TASKS: &str = "/v0/tasks";
-    /// The paths that need no authorization.
+    /// All paths that need no authorization.
     pub const UNAUTHENTICATED: [&str; 4] = [HEALTHZ, STARTUPZ, LIVEZ, METRICS];
 }
 
-/// The header that names the authenticated caller. Only the proxy may set it.
+/// The header with the authenticated user. Only the proxy may set it.
 pub const USER_HEADER: &str = "x-remote-user";

@@ -1,4 +1,4 @@
-//! Parameters of the tasks that plans are made of. Tasks that are not here have none, or none that a plan sets.
+//! Parameters of the tasks that plans use. Other tasks have no parameters, or none that a plan sets.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SnapshotRestore {
-    /// The newest snapshot that is not above this height is taken; 0 for the newest of all.
+    /// Maximum height of the snapshot: the latest one at or below it is restored. 0 means no maximum.
     #[serde(skip_serializing_if = "is_zero")]
     pub target_height: i64,
 }
@@ -18,7 +18,7 @@ pub struct SnapshotRestore {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConfigureGenesis {
-    /// SHA-256 that the file must have, in lower-case hexadecimal. Absent: any.
+    /// Expected SHA-256 of the genesis file in lower-case hexadecimal. If unset, any file is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_genesis_hash: Option<String>,
 }
@@ -27,32 +27,32 @@ pub struct ConfigureGenesis {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConfigApply {
-    /// The defaults to begin with. Absent: those of the files that are there, if the change is incremental.
+    /// Defaults to start from. If unset in an incremental change, the existing files are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ConfigMode>,
 
-    /// Change the files that are there, instead of writing them anew.
+    /// Whether to change the existing files instead of rewriting them.
     pub incremental: bool,
 
-    /// Version of the settings; 0 for the newest.
+    /// Version of the configuration schema. 0 means the latest.
     pub target_version: i32,
 
-    /// Settings that differ from the defaults: dotted names to values.
+    /// Overrides of the defaults: dotted field names to values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<String, String>,
 }
 
-/// Defaults that a node's settings begin with.
+/// The defaults of a node's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConfigMode {
-    /// Of a validator.
+    /// A validator.
     Validator,
-    /// Of a node that serves queries.
+    /// A full node.
     Full,
-    /// Of a node that only knows peers.
+    /// A seed node.
     Seed,
-    /// Of a node that keeps everything.
+    /// An archive node.
     Archive,
 }
 
@@ -60,27 +60,27 @@ pub enum ConfigMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiscoverPeers {
-    /// Where to look; at least one.
+    /// Sources of peers. At least one is required.
     pub sources: Vec<PeerDiscovery>,
 }
 
-/// One place to look for peers.
+/// A source of peers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum PeerDiscovery {
-    /// Machines in EC2.
+    /// EC2 instances selected by tags.
     Ec2Tags {
-        /// The region to search in.
+        /// AWS region to search.
         region: String,
-        /// Tags that a machine must carry.
+        /// Tags that an instance must have.
         tags: BTreeMap<String, String>,
     },
-    /// A fixed list.
+    /// A static list.
     Static {
-        /// Peers, each as `nodeId@host:port`.
+        /// Peer addresses in the form `nodeId@host:port`.
         addresses: Vec<String>,
     },
-    /// Hosts that tell who they are.
+    /// Hosts whose sidecars are asked for their node IDs.
     DnsEndpoints {
         /// Host names.
         endpoints: Vec<String>,
@@ -91,19 +91,19 @@ pub enum PeerDiscovery {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConfigureStateSync {
-    /// Trust the height of the snapshot that was fetched before.
+    /// Whether to trust the height of the snapshot that was restored before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub use_local_snapshot: bool,
 
-    /// How old a block may be that is trusted by its hash.
+    /// Trust period of the light client.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub trust_period: String,
 
-    /// How many blocks before the snapshot are fetched as well.
+    /// Number of blocks before the snapshot to download as well.
     #[serde(skip_serializing_if = "is_zero")]
     pub backfill_blocks: i64,
 
-    /// Nodes to ask for blocks to trust, each as `host:port`. Absent: peers.
+    /// RPC servers of the light client, as `host:port`. If unset, peers are used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rpc_servers: Vec<String>,
 }
@@ -112,19 +112,19 @@ pub struct ConfigureStateSync {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitCondition {
-    /// What to wait for.
+    /// Condition to wait for.
     pub condition: AwaitedCondition,
 
-    /// The height, if that is waited for.
+    /// Height to wait for, if the condition is a height.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub target_height: i64,
 
-    /// What to do then.
+    /// Action once the condition is met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<AwaitAction>,
 }
 
-/// What can be waited for.
+/// A condition to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AwaitedCondition {
@@ -134,10 +134,10 @@ pub enum AwaitedCondition {
     CatchingUp,
 }
 
-/// What can be done at the end of a wait.
+/// An action at the end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AwaitAction {
-    /// Stop seid.
+    /// Sends SIGTERM to seid.
     #[serde(rename = "SIGTERM_SEID")]
     SigtermSeid,
 }
@@ -146,10 +146,10 @@ pub enum AwaitAction {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GenerateIdentity {
-    /// The new chain.
+    /// ID of the new chain.
     pub chain_id: String,
 
-    /// The node's name.
+    /// Moniker of the node.
     pub moniker: String,
 }
 
@@ -157,16 +157,16 @@ pub struct GenerateIdentity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GenerateGentx {
-    /// The new chain.
+    /// ID of the new chain.
     pub chain_id: String,
 
-    /// What the validator stakes.
+    /// Amount that the validator stakes.
     pub staking_amount: String,
 
-    /// What the validator's account holds.
+    /// Initial balance of the validator's account.
     pub account_balance: String,
 
-    /// Values of the genesis file that differ from the defaults, as a JSON document.
+    /// Overrides of the default genesis parameters, as a JSON document.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub genesis_params: String,
 }
@@ -175,7 +175,7 @@ pub struct GenerateGentx {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UploadGenesisArtifacts {
-    /// The node's name.
+    /// Name of the node.
     pub node_name: String,
 }
 
@@ -183,20 +183,20 @@ pub struct UploadGenesisArtifacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AssembleGenesis {
-    /// What each validator's account holds.
+    /// Initial balance of each validator's account.
     pub account_balance: String,
 
-    /// The namespace of the validators.
+    /// Namespace of the validators.
     pub namespace: String,
 
     /// The validators.
     pub nodes: Vec<CeremonyNode>,
 
-    /// Further accounts.
+    /// Additional accounts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accounts: Vec<CeremonyAccount>,
 
-    /// Values of the genesis file that differ from the defaults: dotted names to values.
+    /// Overrides of the default genesis parameters: dotted names to values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<String, Value>,
 }
@@ -205,7 +205,7 @@ pub struct AssembleGenesis {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CeremonyNode {
-    /// The node's name.
+    /// Name of the node.
     pub name: String,
 }
 
@@ -213,28 +213,28 @@ pub struct CeremonyNode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CeremonyAccount {
-    /// The account, as `sei1...`.
+    /// Address of the account, starting with `sei1`.
     pub address: String,
 
-    /// What the account holds.
+    /// Initial balance.
     pub balance: String,
 
-    /// What of it can be spent only later.
+    /// Vesting of the balance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vesting: Option<CeremonyVesting>,
 }
 
-/// Tokens of an account that can be spent only later.
+/// Vesting of an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CeremonyVesting {
-    /// How much.
+    /// Vesting amount.
     pub amount: String,
 
-    /// When all of it can be spent, in seconds since 1970.
+    /// End of the vesting period in seconds since the epoch.
     pub end_time: i64,
 
-    /// All at the end, instead of more and more.
+    /// Whether everything vests at the end instead of continuously.
     #[serde(default)]
     pub delayed: bool,
 }
@@ -249,34 +249,38 @@ mod tests {
     use serde::de::DeserializeOwned;
     use serde_json::json;
 
-    fn same<T: Serialize + DeserializeOwned>(document: &Value) {
-        let read: T = serde_json::from_value(document.clone()).unwrap();
-        assert_eq!(serde_json::to_value(&read).unwrap(), *document);
+    fn assert_round_trip<T: Serialize + DeserializeOwned>(document: &Value) {
+        let parsed: T = serde_json::from_value(document.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&parsed).unwrap(), *document);
     }
 
     #[test]
-    fn parameters_are_written_as_sidecars_read_them() {
-        same::<SnapshotRestore>(&json!({}));
-        same::<SnapshotRestore>(&json!({"targetHeight": 5}));
-        same::<ConfigureGenesis>(&json!({"expectedGenesisHash": "ab"}));
-        same::<ConfigApply>(
+    fn parameters_round_trip() {
+        assert_round_trip::<SnapshotRestore>(&json!({}));
+        assert_round_trip::<SnapshotRestore>(&json!({"targetHeight": 5}));
+        assert_round_trip::<ConfigureGenesis>(&json!({"expectedGenesisHash": "ab"}));
+        assert_round_trip::<ConfigApply>(
             &json!({"mode": "full", "incremental": false, "targetVersion": 0, "overrides": {"logging.level": "info"}}),
         );
-        same::<DiscoverPeers>(&json!({"sources": [
+        assert_round_trip::<DiscoverPeers>(&json!({"sources": [
             {"type": "ec2Tags", "region": "us-east-2", "tags": {"a": "b"}},
             {"type": "static", "addresses": ["id@host:26656"]},
             {"type": "dnsEndpoints", "endpoints": ["a-0.a.sei.svc.cluster.local"]},
         ]}));
-        same::<ConfigureStateSync>(&json!({}));
-        same::<ConfigureStateSync>(
+        assert_round_trip::<ConfigureStateSync>(&json!({}));
+        assert_round_trip::<ConfigureStateSync>(
             &json!({"useLocalSnapshot": true, "trustPeriod": "168h", "backfillBlocks": 9}),
         );
-        same::<AwaitCondition>(&json!({"condition": "height", "targetHeight": 9, "action": "SIGTERM_SEID"}));
-        same::<AwaitCondition>(&json!({"condition": "catchingUp"}));
-        same::<GenerateIdentity>(&json!({"chainId": "c", "moniker": "m"}));
-        same::<GenerateGentx>(&json!({"chainId": "c", "stakingAmount": "1usei", "accountBalance": "2usei"}));
-        same::<UploadGenesisArtifacts>(&json!({"nodeName": "n"}));
-        same::<AssembleGenesis>(&json!({
+        assert_round_trip::<AwaitCondition>(
+            &json!({"condition": "height", "targetHeight": 9, "action": "SIGTERM_SEID"}),
+        );
+        assert_round_trip::<AwaitCondition>(&json!({"condition": "catchingUp"}));
+        assert_round_trip::<GenerateIdentity>(&json!({"chainId": "c", "moniker": "m"}));
+        assert_round_trip::<GenerateGentx>(
+            &json!({"chainId": "c", "stakingAmount": "1usei", "accountBalance": "2usei"}),
+        );
+        assert_round_trip::<UploadGenesisArtifacts>(&json!({"nodeName": "n"}));
+        assert_round_trip::<AssembleGenesis>(&json!({
             "accountBalance": "2usei", "namespace": "sei", "nodes": [{"name": "n-0"}],
             "accounts": [
                 {"address": "sei1a", "balance": "1usei"},

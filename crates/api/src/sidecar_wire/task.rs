@@ -1,4 +1,4 @@
-//! Tasks: how they are given, and what becomes of them.
+//! Tasks: requests and results.
 
 use std::fmt;
 
@@ -6,129 +6,129 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A task to be done. The same id is the same task: what runs or is done is not begun again, what failed is.
+/// A request to execute a task. Requests with the same ID are the same task: it is executed again only if it failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskRequest {
-    /// A UUID. Absent: the sidecar makes one.
+    /// ID of the task, a UUID. If unset, the sidecar generates one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 
-    /// What is to be done: a [`TaskType`], as text, so that an unknown one can be named in the refusal.
+    /// Type of the task: a [`TaskType`], as a string so that the error for an unknown type can name it.
     #[serde(rename = "type", default)]
     pub task_type: String,
 
-    /// With what.
+    /// Parameters of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Map<String, Value>>,
 }
 
-/// The answer to a task that was given.
+/// The response to a submitted task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubmittedTask {
-    /// The task's id.
+    /// ID of the task.
     pub id: String,
 }
 
-/// What became of a task.
+/// The state and result of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskResult {
-    /// The task's id.
+    /// ID of the task.
     pub id: String,
 
-    /// What was to be done.
+    /// Type of the task.
     #[serde(rename = "type")]
     pub task_type: String,
 
-    /// How far it is.
+    /// State of the task.
     pub status: TaskState,
 
-    /// Which attempt this is, from 1.
+    /// Number of the attempt, starting at 1.
     #[serde(default = "first_run")]
     pub run: u32,
 
-    /// With what.
+    /// Parameters of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Map<String, Value>>,
 
-    /// What it returned; a task that failed may have returned something, too.
+    /// Result of the task. A failed task may have one, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
 
-    /// Why it failed.
+    /// Error of a failed task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 
-    /// When it was last given.
+    /// Time of the last submission.
     pub submitted_at: MicroTime,
 
-    /// When it ended.
+    /// Time of completion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<MicroTime>,
 }
 
-/// Sidecars of others may leave it out.
+/// Other sidecar implementations may omit the field.
 fn first_run() -> u32 {
     1
 }
 
-/// How far a task is.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
-    /// Being done.
+    /// The task is running.
     Running,
-    /// Done.
+    /// The task succeeded.
     Completed,
-    /// Failed.
+    /// The task failed.
     Failed,
 }
 
-/// Every refusal has this body.
+/// The body of every error response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// Why.
+    /// Error message.
     pub error: String,
 }
 
-/// Whether the node may start.
+/// The status of the sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SidecarStatus {
-    /// Whether it may.
+    /// Whether seid may start.
     pub status: SidecarState,
 }
 
-/// Whether the node may start.
+/// Whether seid may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SidecarState {
-    /// Not yet.
+    /// seid must not start yet.
     Initializing,
-    /// It may.
+    /// seid may start.
     Ready,
 }
 
-/// Who the node is among its peers.
+/// The node's identity in the peer-to-peer network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeId {
-    /// Forty hexadecimal digits.
+    /// Node ID: forty hexadecimal digits.
     pub node_id: String,
 }
 
-/// Declares the types of tasks with their names on the wire.
+/// Declares the task types with their names on the wire.
 macro_rules! task_types {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
-        /// What a sidecar can do.
+        /// The type of a task.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum TaskType {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)+
         }
 
         impl TaskType {
-            /// All of them.
+            /// All task types.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The name on the wire.
+            /// Returns the name on the wire.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -136,7 +136,7 @@ macro_rules! task_types {
                 }
             }
 
-            /// The type with a name, if there is one.
+            /// Returns the task type with this name.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
@@ -149,57 +149,57 @@ macro_rules! task_types {
 }
 
 task_types! {
-    /// Let the node start.
+    /// Lets seid start.
     MarkReady = "mark-ready",
-    /// Hold the node back when it next starts.
+    /// Holds seid back at its next start.
     MarkNotReady = "mark-not-ready",
-    /// Stop seid; it starts again by itself.
+    /// Restarts seid.
     RestartSeid = "restart-seid",
-    /// Stop seid.
+    /// Stops seid.
     StopSeid = "stop-seid",
-    /// Delete the chain's data.
+    /// Deletes the chain data.
     ResetData = "reset-data",
-    /// Wait for a height, or until the node has caught up.
+    /// Waits for a height, or until the node has caught up.
     AwaitCondition = "await-condition",
-    /// Change parts of configuration files.
+    /// Changes fields of configuration files.
     ConfigPatch = "config-patch",
-    /// Write the configuration files.
+    /// Writes the configuration files.
     ConfigApply = "config-apply",
-    /// Check the configuration files.
+    /// Validates the configuration files.
     ConfigValidate = "config-validate",
-    /// Change settings that seid reads while it runs.
+    /// Changes settings that seid reloads at runtime.
     ConfigReload = "config-reload",
-    /// Fetch the genesis file.
+    /// Downloads the genesis file.
     ConfigureGenesis = "configure-genesis",
-    /// Make the validators of a new chain each other's peers.
+    /// Configures the validators of a new chain as peers of each other.
     SetGenesisPeers = "set-genesis-peers",
-    /// Find peers.
+    /// Discovers peers.
     DiscoverPeers = "discover-peers",
-    /// Choose what state sync trusts.
+    /// Configures state sync.
     ConfigureStateSync = "configure-state-sync",
-    /// Fetch a snapshot.
+    /// Restores a snapshot.
     SnapshotRestore = "snapshot-restore",
-    /// Upload snapshots for ever.
+    /// Uploads snapshots continuously.
     SnapshotUpload = "snapshot-upload",
-    /// Upload a snapshot.
+    /// Uploads one snapshot.
     SnapshotUploadOnce = "snapshot-upload-once",
-    /// Make the keys of a validator of a new chain.
+    /// Generates the keys of a validator of a new chain.
     GenerateIdentity = "generate-identity",
-    /// Make the first transaction of a validator of a new chain.
+    /// Generates the genesis transaction of a validator of a new chain.
     GenerateGentx = "generate-gentx",
-    /// Upload what the others of a new chain need.
+    /// Uploads the artifacts that the other validators of a new chain need.
     UploadGenesisArtifacts = "upload-genesis-artifacts",
-    /// Make the genesis file of a new chain.
+    /// Assembles and uploads the genesis file of a new chain.
     AssembleAndUploadGenesis = "assemble-and-upload-genesis",
-    /// Vote on a proposal.
+    /// Votes on a proposal.
     GovVote = "gov-vote",
-    /// Propose an upgrade.
+    /// Submits a software upgrade proposal.
     GovSoftwareUpgrade = "gov-software-upgrade",
-    /// Propose other parameters of the chain.
+    /// Submits a parameter change proposal.
     GovParamChange = "gov-param-change",
-    /// Export or compare the results of blocks.
+    /// Exports or compares block results.
     ResultExport = "result-export",
-    /// Compare two stores of EVM state.
+    /// Compares two stores of EVM state.
     EvmLogicalDigest = "evm-logical-digest",
 }
 
@@ -215,7 +215,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_result_of_the_sidecar_is_read_and_written_unchanged() {
+    fn task_result_round_trips() {
         for document in [
             json!({"id": "a", "type": "mark-ready", "status": "running", "run": 1, "submittedAt": "2026-05-18T10:00:00.123456Z"}),
             json!({
@@ -224,13 +224,13 @@ mod tests {
                 "error": "S3: <&>", "submittedAt": "2026-05-18T10:00:00.000000Z", "completedAt": "2026-05-18T10:00:01.000000Z",
             }),
         ] {
-            let read: TaskResult = serde_json::from_value(document.clone()).unwrap();
-            assert_eq!(serde_json::to_value(&read).unwrap(), document);
+            let parsed: TaskResult = serde_json::from_value(document.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&parsed).unwrap(), document);
         }
     }
 
     #[test]
-    fn times_are_read_to_the_nanosecond_and_without_a_fraction() {
+    fn timestamps_with_and_without_fraction_are_parsed() {
         for time in ["2026-05-18T10:00:00Z", "2026-05-18T10:00:00.123456789Z"] {
             let document = json!({"id": "a", "type": "x", "status": "completed", "submittedAt": time, "completedAt": time});
             let read: TaskResult = serde_json::from_value(document).unwrap();
@@ -240,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_type_can_be_read_so_that_it_can_be_refused() {
+    fn request_without_type_is_parsed() {
         let read: TaskRequest = serde_json::from_str(r#"{"params": {}, "unknown": 1}"#).unwrap();
         assert_eq!((read.task_type.as_str(), TaskType::from_name(&read.task_type)), ("", None));
     }
 
     #[test]
-    fn every_type_has_one_name_everywhere() {
+    fn task_type_names_are_consistent() {
         for task in TaskType::ALL {
             assert_eq!(serde_json::to_value(task).unwrap(), task.as_str());
             assert_eq!(TaskType::from_name(task.as_str()), Some(*task));

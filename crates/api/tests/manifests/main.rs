@@ -1,4 +1,4 @@
-//! Our kinds on the real API server: what it accepts, what it refuses and in which words, what it stores, what it shows.
+//! The CRDs on a real API server: validation and its messages, storage, and the output of kubectl.
 
 #![allow(clippy::expect_used, reason = "a test may panic; clippy recognizes only those of the usual runner")]
 
@@ -16,33 +16,33 @@ use testbed::harness::wait;
 use testbed::{Context, ControlPlane, TestResult};
 
 use crate::stored::{
-    a_fleet_is_scaled_unless_its_nodes_would_sign_twice, defaults_are_filled_in,
-    full_documents_are_stored_unchanged, kubectl_explains_every_kind, kubectl_shows_health_at_a_glance,
+    defaults_are_set, fleet_with_signing_key_cannot_be_scaled, full_documents_are_stored_unchanged,
+    kubectl_explain_describes_every_kind, kubectl_get_prints_health_columns,
     reports_of_failing_plugins_are_always_storable,
 };
-use crate::table::every_manifest_is_accepted_or_refused_with_its_sentence;
+use crate::table::manifests_are_accepted_or_rejected_with_expected_message;
 use crate::transitions::{
-    an_object_can_be_emptied_by_an_apply, defect_12_what_cannot_change_does_not_in_one_edit_nor_in_two,
-    what_can_change_does,
+    immutable_fields_survive_every_sequence_of_edits, mutable_fields_can_be_changed,
+    objects_can_be_emptied_by_server_side_apply,
 };
 
 testbed::suite![
-    the_definitions_are_accepted_without_a_warning,
-    what_older_rules_let_in_stays_editable,
-    every_manifest_is_accepted_or_refused_with_its_sentence,
-    defect_12_what_cannot_change_does_not_in_one_edit_nor_in_two,
-    what_can_change_does,
-    an_object_can_be_emptied_by_an_apply,
+    crds_are_accepted_without_warnings,
+    objects_accepted_by_older_rules_stay_editable,
+    manifests_are_accepted_or_rejected_with_expected_message,
+    immutable_fields_survive_every_sequence_of_edits,
+    mutable_fields_can_be_changed,
+    objects_can_be_emptied_by_server_side_apply,
     full_documents_are_stored_unchanged,
-    defaults_are_filled_in,
-    kubectl_shows_health_at_a_glance,
-    kubectl_explains_every_kind,
-    a_fleet_is_scaled_unless_its_nodes_would_sign_twice,
+    defaults_are_set,
+    kubectl_get_prints_health_columns,
+    kubectl_explain_describes_every_kind,
+    fleet_with_signing_key_cannot_be_scaled,
     reports_of_failing_plugins_are_always_storable,
 ];
 
-/// Objects that the operator which we replace let through must stay editable under rules that would not let them in.
-async fn what_older_rules_let_in_stays_editable(cx: Context) -> TestResult {
+/// Objects that the previous operator accepted must stay editable, even if the current rules would reject them.
+async fn objects_accepted_by_older_rules_stay_editable(cx: Context) -> TestResult {
     let plane = ControlPlane::on(&cx.site()?).start().await?;
     let (client, ns) = (plane.client().await?, plane.namespace("older").await?);
     let mut older = serde_json::to_value(api::crd::all())?;
@@ -58,7 +58,7 @@ async fn what_older_rules_let_in_stays_editable(cx: Context) -> TestResult {
         },
     });
     let path = plane::collection(&node, &ns);
-    wait::until("older definitions", Duration::from_secs(30), || plane::call(&client, "POST", &path, &node))
+    wait::until("the older CRDs", Duration::from_secs(30), || plane::call(&client, "POST", &path, &node))
         .await?;
     plane::install(&plane).await?;
     let path = format!("{path}/older");
@@ -67,14 +67,14 @@ async fn what_older_rules_let_in_stays_editable(cx: Context) -> TestResult {
         (format!("{path}/status"), json!({ "status": { "phase": "Running" } })),
         (path.clone(), json!({ "metadata": { "finalizers": [api::names::finalizer::NODE] } })),
     ] {
-        plane::call(&client, "PATCH", &path, &change).await.map_err(|said| format!("{change}: {said}"))?;
+        plane::call(&client, "PATCH", &path, &change).await.map_err(|error| format!("{change}: {error}"))?;
     }
-    let refused =
+    let rejected =
         plane::call(&client, "PATCH", &path, &json!({ "spec": { "podLabels": { "team": "other team" } } }))
             .await;
     assert!(
-        refused.is_err_and(|said| said.contains("the value of a label")),
-        "a new value must follow the rules"
+        rejected.is_err_and(|error| error.contains("label values must")),
+        "a changed value must follow the rules"
     );
     Ok(())
 }
@@ -90,7 +90,7 @@ fn without_rules(schema: &mut Value) {
     }
 }
 
-async fn the_definitions_are_accepted_without_a_warning(cx: Context) -> TestResult {
+async fn crds_are_accepted_without_warnings(cx: Context) -> TestResult {
     assert_eq!(plane::warnings(&cx).await?, "");
     Ok(())
 }

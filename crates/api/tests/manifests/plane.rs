@@ -1,4 +1,4 @@
-//! The shared control plane with our kinds installed, and ways to speak to it.
+//! The shared control plane with the CRDs installed, and helpers for requests.
 
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -10,35 +10,35 @@ use serde_json::{Value, json};
 use testbed::{Context, ControlPlane};
 use tokio::sync::OnceCell;
 
-/// Whatever went wrong; tests only show it.
+/// Any error; tests only print it.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 static INSTALLED: OnceCell<String> = OnceCell::const_new();
 
-/// The shared control plane once our kinds are served.
-pub async fn with_our_kinds(cx: &Context) -> Result<&ControlPlane, Error> {
+/// Returns the shared control plane once the CRDs are served.
+pub async fn with_crds(cx: &Context) -> Result<&ControlPlane, Error> {
     let plane = cx.control_plane().await?;
     INSTALLED.get_or_try_init(|| install(plane)).await?;
     Ok(plane)
 }
 
-/// What `kubectl` said on standard error while it installed our kinds.
+/// Returns what `kubectl` printed to standard error while it installed the CRDs.
 pub async fn warnings(cx: &Context) -> Result<&'static str, Error> {
     let plane = cx.control_plane().await?;
     Ok(INSTALLED.get_or_try_init(|| install(plane)).await?)
 }
 
-/// Installs our kinds and waits until they are served. Returns what `kubectl` said on standard error.
+/// Installs the CRDs and waits until they are served. Returns what `kubectl` printed to standard error.
 pub async fn install(plane: &ControlPlane) -> Result<String, Error> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
-    let mut said = String::new();
-    // As people do it, in either way.
+    let mut stderr = String::new();
+    // Client-side and server-side apply are both supported.
     for args in [&["apply", "-f", folder][..], &["apply", "--server-side", "--force-conflicts", "-f", folder]]
     {
         let applied = kubectl(plane, args, "")?;
-        said.push_str(&String::from_utf8_lossy(&applied.stderr));
+        stderr.push_str(&String::from_utf8_lossy(&applied.stderr));
         if !applied.status.success() {
-            return Err(said.into());
+            return Err(stderr.into());
         }
     }
     let client = plane.client().await?;
@@ -52,10 +52,10 @@ pub async fn install(plane: &ControlPlane) -> Result<String, Error> {
         })
         .await?;
     }
-    Ok(said)
+    Ok(stderr)
 }
 
-/// Runs `kubectl` to its end.
+/// Runs `kubectl` and waits for it.
 pub fn kubectl(plane: &ControlPlane, args: &[&str], input: &str) -> Result<Output, Error> {
     let mut command = plane.kubectl()?;
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -66,8 +66,8 @@ pub fn kubectl(plane: &ControlPlane, args: &[&str], input: &str) -> Result<Outpu
     Ok(child.wait_with_output()?)
 }
 
-/// Runs `kubectl` and returns what it printed; what it said on failure is the error.
-pub fn kubectl_prints(plane: &ControlPlane, args: &[&str]) -> Result<String, Error> {
+/// Runs `kubectl` and returns its standard output. If it fails, the error is its standard error.
+pub fn kubectl_output(plane: &ControlPlane, args: &[&str]) -> Result<String, Error> {
     let output = kubectl(plane, args, "")?;
     if output.status.success() {
         return Ok(String::from_utf8(output.stdout)?);
@@ -75,7 +75,7 @@ pub fn kubectl_prints(plane: &ControlPlane, args: &[&str]) -> Result<String, Err
     Err(format!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr)).into())
 }
 
-/// Asks the API server. The error is its own message.
+/// Sends a request to the API server. The error is the message of its response.
 pub async fn call(client: &Client, method: &str, path: &str, body: &Value) -> Result<Value, String> {
     let content_type = match method {
         "PATCH" if path.contains("fieldManager=") => "application/apply-patch+yaml",
@@ -95,7 +95,7 @@ pub async fn call(client: &Client, method: &str, path: &str, body: &Value) -> Re
     })
 }
 
-/// Where objects of a manifest's kind are.
+/// Returns the collection path of a manifest's kind.
 pub fn collection(manifest: &Value, namespace: &str) -> String {
     let version = manifest["apiVersion"].as_str().unwrap_or_default();
     match manifest["kind"].as_str().unwrap_or_default() {
@@ -105,7 +105,7 @@ pub fn collection(manifest: &Value, namespace: &str) -> String {
     }
 }
 
-/// A JSON merge patch (RFC 7386).
+/// Applies a JSON merge patch (RFC 7386).
 pub fn merge(target: &mut Value, patch: &Value) {
     let Some(patch) = patch.as_object() else {
         *target = patch.clone();

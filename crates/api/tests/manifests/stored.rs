@@ -1,4 +1,4 @@
-//! What the API server stores, and what `kubectl` shows of it.
+//! What the API server stores, and what `kubectl` prints.
 
 use api::kms::{
     ConditionEntry, DETAIL_LIMIT, KEY_ID_LIMIT, MAX_REPORTS, PluginStatus, clean, message, parse,
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use testbed::{Context, TestResult};
 
 use crate::documents;
-use crate::plane::{call, collection, kubectl, kubectl_prints, with_our_kinds};
+use crate::plane::{call, collection, kubectl, kubectl_output, with_crds};
 
 pub async fn full_documents_are_stored_unchanged(cx: Context) -> TestResult {
-    let plane = with_our_kinds(&cx).await?;
+    let plane = with_crds(&cx).await?;
     let (client, ns) = (plane.client().await?, cx.namespace().await?);
     let documents = documents::all();
     for document in &documents {
@@ -18,13 +18,13 @@ pub async fn full_documents_are_stored_unchanged(cx: Context) -> TestResult {
             (collection(document, &ns), document["metadata"]["name"].as_str().unwrap_or_default());
         let strict = format!("{path}?fieldValidation=Strict");
         let mut stored =
-            call(&client, "POST", &strict, document).await.map_err(|said| format!("{name}: {said}"))?;
+            call(&client, "POST", &strict, document).await.map_err(|error| format!("{name}: {error}"))?;
         assert_eq!(stored["spec"], document["spec"], "{name}");
         if document["status"].is_object() {
             stored["status"] = document["status"].clone();
             let status = format!("{path}/{name}/status?fieldValidation=Strict");
             let written =
-                call(&client, "PUT", &status, &stored).await.map_err(|said| format!("{name}: {said}"))?;
+                call(&client, "PUT", &status, &stored).await.map_err(|error| format!("{name}: {error}"))?;
             assert_eq!(written["status"], document["status"], "{name}");
         }
     }
@@ -32,8 +32,8 @@ pub async fn full_documents_are_stored_unchanged(cx: Context) -> TestResult {
     Ok(())
 }
 
-pub async fn defaults_are_filled_in(cx: Context) -> TestResult {
-    let plane = with_our_kinds(&cx).await?;
+pub async fn defaults_are_set(cx: Context) -> TestResult {
+    let plane = with_crds(&cx).await?;
     let (client, ns) = (plane.client().await?, cx.namespace().await?);
     let keyring = json!({ "secretName": "a", "passphraseSecretRef": { "secretName": "b", "key": "c" } });
     let template = json!({ "spec": {
@@ -64,7 +64,7 @@ pub async fn defaults_are_filled_in(cx: Context) -> TestResult {
     Ok(())
 }
 
-/// The words of each line.
+/// Splits the output of `kubectl get` into cells.
 fn table(text: &str) -> Vec<Vec<String>> {
     text.lines()
         .map(|line| {
@@ -73,8 +73,8 @@ fn table(text: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-pub async fn kubectl_shows_health_at_a_glance(cx: Context) -> TestResult {
-    let plane = with_our_kinds(&cx).await?;
+pub async fn kubectl_get_prints_health_columns(cx: Context) -> TestResult {
+    let plane = with_crds(&cx).await?;
     let (client, ns) = (plane.client().await?, cx.namespace().await?);
     for document in documents::all().iter().filter(|document| document["metadata"]["name"] == "observed") {
         let mut document = document.clone();
@@ -101,35 +101,35 @@ pub async fn kubectl_shows_health_at_a_glance(cx: Context) -> TestResult {
             "shown True PluginError True",
         ),
     ] {
-        let printed = table(&kubectl_prints(plane, &["get", kind, "--namespace", &ns])?);
+        let printed = table(&kubectl_output(plane, &["get", kind, "--namespace", &ns])?);
         assert_eq!(printed[0].join(" "), header, "{kind}");
         assert!(printed[1].join(" ").starts_with(row), "{kind}: {printed:?}");
     }
-    let all = kubectl_prints(plane, &["get", "sei", "--namespace", &ns, "--output", "name"])?;
+    let all = kubectl_output(plane, &["get", "sei", "--namespace", &ns, "--output", "name"])?;
     for object in ["seinode.sei.io/shown", "seinodedeployment.sei.io/shown", "kmshealth.outrigger.dev/shown"]
     {
-        assert!(all.contains(object), "{object} is not of category sei: {all}");
+        assert!(all.contains(object), "{object} is not in category sei: {all}");
     }
     Ok(())
 }
 
-pub async fn kubectl_explains_every_kind(cx: Context) -> TestResult {
-    let plane = with_our_kinds(&cx).await?;
+pub async fn kubectl_explain_describes_every_kind(cx: Context) -> TestResult {
+    let plane = with_crds(&cx).await?;
     for kind in ["seinode", "seinodedeployment", "kmshealth"] {
         for part in ["spec", "status"] {
-            let text = kubectl_prints(plane, &["explain", &format!("{kind}.{part}"), "--recursive"])?;
+            let text = kubectl_output(plane, &["explain", &format!("{kind}.{part}"), "--recursive"])?;
             assert!(!text.contains("<no description>"), "{kind}.{part}:\n{text}");
             assert!(text.contains("DESCRIPTION:\n"), "{kind}.{part}:\n{text}");
         }
     }
-    let field = kubectl_prints(plane, &["explain", "seinode.spec.sidecar.tls.issuerKind"])?;
-    assert!(field.contains("What the issuer is. Absent: a `ClusterIssuer`."), "{field}");
+    let field = kubectl_output(plane, &["explain", "seinode.spec.sidecar.tls.issuerKind"])?;
+    assert!(field.contains("Kind of the issuer. Defaults to `ClusterIssuer`."), "{field}");
     assert!(field.contains("ENUM:\n    Issuer\n    ClusterIssuer\n"), "{field}");
     Ok(())
 }
 
-pub async fn a_fleet_is_scaled_unless_its_nodes_would_sign_twice(cx: Context) -> TestResult {
-    let plane = with_our_kinds(&cx).await?;
+pub async fn fleet_with_signing_key_cannot_be_scaled(cx: Context) -> TestResult {
+    let plane = with_crds(&cx).await?;
     let (client, ns) = (plane.client().await?, cx.namespace().await?);
     let keys = json!({ "signingKey": { "secret": { "secretName": "a" } }, "nodeKey": { "secret": { "secretName": "b" } } });
     for (name, kind) in [("free", json!({ "fullNode": {} })), ("keyed", json!({ "validator": keys }))] {
@@ -144,19 +144,19 @@ pub async fn a_fleet_is_scaled_unless_its_nodes_would_sign_twice(cx: Context) ->
     let scale = |name: &str| kubectl(plane, &["scale", "snd", name, "--replicas=3", "--namespace", &ns], "");
     let free = scale("free")?;
     assert!(free.status.success(), "{}", String::from_utf8_lossy(&free.stderr));
-    let replicas = kubectl_prints(
+    let replicas = kubectl_output(
         plane,
         &["get", "snd", "free", "--namespace", &ns, "--output", "jsonpath={.spec.replicas}"],
     )?;
     assert_eq!(replicas, "3");
     let keyed = scale("keyed")?;
-    let said = String::from_utf8(keyed.stderr)?;
-    assert!(!keyed.status.success() && said.contains("which is slashed as double signing"), "{said}");
+    let stderr = String::from_utf8(keyed.stderr)?;
+    assert!(!keyed.status.success() && stderr.contains("slashed for double signing"), "{stderr}");
     Ok(())
 }
 
-/// Everything that a plugin could say, in pieces that a report holds: every control character, every character that is none,
-/// and a good part of the others.
+/// Returns texts that a plugin could return, each short enough for a report: all control characters, all noncharacters, and a
+/// sample of the others.
 fn everything_unicode() -> Vec<String> {
     let odd = |c: &char| {
         c.is_control()
@@ -165,20 +165,20 @@ fn everything_unicode() -> Vec<String> {
             || *c < '\u{3000}'
     };
     let (odd, others): (Vec<char>, Vec<char>) = ('\0'..=char::MAX).partition(odd);
-    let said: Vec<char> = odd.into_iter().chain(others.into_iter().step_by(97)).collect();
-    said.chunks(DETAIL_LIMIT / 2).map(|chunk| chunk.iter().collect()).collect()
+    let chars: Vec<char> = odd.into_iter().chain(others.into_iter().step_by(97)).collect();
+    chars.chunks(DETAIL_LIMIT / 2).map(|chunk| chunk.iter().collect()).collect()
 }
 
 pub async fn reports_of_failing_plugins_are_always_storable(cx: Context) -> TestResult {
-    let plane = with_our_kinds(&cx).await?;
+    let plane = with_crds(&cx).await?;
     let client = plane.client().await?;
-    let object = json!({ "apiVersion": "outrigger.dev/v1alpha1", "kind": "KMSHealth", "metadata": { "name": "sick" }, "spec": {} });
+    let object = json!({ "apiVersion": "outrigger.dev/v1alpha1", "kind": "KMSHealth", "metadata": { "name": "unhealthy" }, "spec": {} });
     let path = collection(&object, "");
     call(&client, "POST", &path, &object).await?;
     let apply = async |node: &str, reports: &Value, conditions: &Value| {
         let mut applied = object.clone();
         applied["status"] = json!({ "healthReports": reports, "conditions": conditions });
-        let path = format!("{path}/sick/status?fieldManager=kms-health-reporter-{node}&force=true");
+        let path = format!("{path}/unhealthy/status?fieldManager=kms-health-reporter-{node}&force=true");
         call(&client, "PATCH", &path, &applied).await
     };
     let report = |node: &str, key: String| {
@@ -186,7 +186,7 @@ pub async fn reports_of_failing_plugins_are_always_storable(cx: Context) -> Test
             "nodeName": node, "keyID": key, "status": "Error", "lastCheckedTime": "2026-05-18T10:00:00Z",
         })
     };
-    // A plugin that says nothing, and one that says everything.
+    // A plugin that returns nothing, and one that returns every kind of text.
     apply("quiet", &json!([report("quiet", "1".into())]), &json!([])).await?;
     let (mut reports, mut entries) = (Vec::new(), Vec::new());
     for (n, text) in everything_unicode().iter().enumerate() {
@@ -208,12 +208,12 @@ pub async fn reports_of_failing_plugins_are_always_storable(cx: Context) -> Test
     }]);
     let stored = apply("loud", &Value::Array(reports.clone()), &condition).await?;
     let all = stored["status"]["healthReports"].as_array().ok_or("no reports")?;
-    assert_eq!(all.len(), reports.len() + 1, "the reports of another node are gone");
-    assert!(reports.iter().all(|report| all.contains(report)), "what was stored differs from what was said");
+    assert_eq!(all.len(), reports.len() + 1, "the reports of the other node are missing");
+    assert!(reports.iter().all(|report| all.contains(report)), "the stored reports differ");
     let message = stored["status"]["conditions"][0]["message"].as_str().ok_or("no message")?;
     assert_eq!(parse(message)?.len(), entries.len());
 
-    // As many as there is room for, each as long as it may be: the object must still fit into etcd.
+    // The maximum number of reports of maximum length must fit into etcd.
     let most: Vec<Value> = (0..MAX_REPORTS)
         .map(|n| {
             let mut one = report("many", n.to_string());

@@ -1,4 +1,4 @@
-//! The table of good and bad manifests in `cases/`.
+//! The valid and invalid manifests in `cases/`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use testbed::{Context, TestResult};
 
-use crate::plane::{call, collection, merge, with_our_kinds};
+use crate::plane::{call, collection, merge, with_crds};
 
 const FILES: [(&str, &str); 3] = [
     ("nodes.yaml", include_str!("cases/nodes.yaml")),
@@ -14,8 +14,8 @@ const FILES: [(&str, &str); 3] = [
     ("kms.yaml", include_str!("cases/kms.yaml")),
 ];
 
-/// Fewer than these would mean that the table was lost, not that it became smaller.
-const AT_LEAST: usize = 80;
+/// Fewer cases mean that the table was not read.
+const MIN_CASES: usize = 80;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,7 +24,7 @@ struct Table {
     cases: Vec<Case>,
 }
 
-/// One manifest, and what becomes of it.
+/// A manifest, and the expected error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -32,13 +32,13 @@ struct Case {
     base: String,
     #[serde(default)]
     change: Value,
-    refused: Option<String>,
+    rejected: Option<String>,
 }
 
-pub async fn every_manifest_is_accepted_or_refused_with_its_sentence(cx: Context) -> TestResult {
-    let plane = with_our_kinds(&cx).await?;
+pub async fn manifests_are_accepted_or_rejected_with_expected_message(cx: Context) -> TestResult {
+    let plane = with_crds(&cx).await?;
     let (client, ns) = (plane.client().await?, cx.namespace().await?);
-    let (mut good, mut bad, mut wrong) = (0, 0, Vec::new());
+    let (mut valid, mut invalid, mut wrong) = (0, 0, Vec::new());
     for (file, text) in FILES {
         let table: Table = serde_saphyr::from_str(text)?;
         for case in table.cases {
@@ -48,33 +48,33 @@ pub async fn every_manifest_is_accepted_or_refused_with_its_sentence(cx: Context
                 merge(&mut manifest, &case.change);
             }
             let path = format!("{}?dryRun=All&fieldValidation=Strict", collection(&manifest, &ns));
-            let refused = call(&client, "POST", &path, &manifest).await.err().map(|said| sentence(&said));
-            if case.refused.is_some() {
-                bad += 1
+            let rejected =
+                call(&client, "POST", &path, &manifest).await.err().map(|error| strip_context(&error));
+            if case.rejected.is_some() {
+                invalid += 1
             } else {
-                good += 1
+                valid += 1
             }
-            if refused != case.refused {
+            if rejected != case.rejected {
                 wrong.push(format!(
                     "{file}: {}\n  expected: {}\n  the API server: {}",
                     case.name,
-                    case.refused.as_deref().unwrap_or("accepted"),
-                    refused.as_deref().unwrap_or("accepted")
+                    case.rejected.as_deref().unwrap_or("accepted"),
+                    rejected.as_deref().unwrap_or("accepted")
                 ));
             }
         }
     }
-    println!("manifests: {good} good, {bad} bad");
-    assert!(wrong.is_empty(), "{} of {} manifests:\n{}", wrong.len(), good + bad, wrong.join("\n"));
-    assert!(good + bad >= AT_LEAST, "only {} manifests", good + bad);
+    println!("manifests: {valid} valid, {invalid} invalid");
+    assert!(wrong.is_empty(), "{} of {} manifests:\n{}", wrong.len(), valid + invalid, wrong.join("\n"));
+    assert!(valid + invalid >= MIN_CASES, "only {} manifests", valid + invalid);
     Ok(())
 }
 
-/// What is wrong, without the kind and name of the object that it is wrong with, and without the remark that the API server
-/// adds when the manifest's shape already keeps it from evaluating rules.
-fn sentence(said: &str) -> String {
+/// Strips the kind and name of the object, and the remark that the API server adds if schema errors kept it from evaluating rules.
+fn strip_context(error: &str) -> String {
     const REMARK: &str = ", <nil>: Invalid value: null: some validation rules were not checked because the object was \
                           invalid; correct the existing errors to complete validation]";
-    let sentence = said.split_once("\" is invalid: ").map_or(said, |(_, sentence)| sentence);
-    sentence.strip_suffix(REMARK).and_then(|list| list.strip_prefix('[')).unwrap_or(sentence).to_owned()
+    let message = error.split_once("\" is invalid: ").map_or(error, |(_, message)| message);
+    message.strip_suffix(REMARK).and_then(|list| list.strip_prefix('[')).unwrap_or(message).to_owned()
 }

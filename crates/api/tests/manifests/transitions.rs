@@ -1,49 +1,50 @@
-//! What cannot change, tried in every way the API has, in one edit and in two; and what can.
+//! Immutable fields, edited with every request type and in sequences of edits; and mutable fields.
 
 use kube::Client;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use testbed::{Context, TestResult};
 
-use crate::plane::{Error, call, collection, merge, with_our_kinds};
+use crate::plane::{Error, call, collection, merge, with_crds};
 
-const TABLE: &str = include_str!("cases/fixed.yaml");
+const TABLE: &str = include_str!("cases/immutable.yaml");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    nodes: Vec<Fixed>,
-    fleets: Vec<Fixed>,
-    changeable: Vec<Changeable>,
+    nodes: Vec<Immutable>,
+    fleets: Vec<Immutable>,
+    mutable: Vec<Mutable>,
 }
 
-/// One field that cannot change.
+/// An immutable field.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fixed {
+struct Immutable {
     name: String,
+    /// Not allowed in the template of a fleet.
     #[serde(default)]
-    alone: bool,
+    node_only: bool,
     spec: Value,
     field: String,
     #[serde(default)]
     other: Value,
     edits: Vec<Value>,
-    refused: String,
+    rejected: String,
 }
 
-/// An object whose fields change one after the other.
+/// An object with edits that must be accepted one after the other.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Changeable {
+struct Mutable {
     name: String,
     spec: Value,
     edits: Vec<Value>,
 }
 
-/// The ways in which an edit reaches the API server. "Null" writes what is removed as `null`, where the others leave it out.
+/// The request types of an edit. `WithNull` sends removed fields as `null`, the others omit them.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Method {
     MergePatch,
     Update,
     UpdateWithNull,
@@ -51,12 +52,13 @@ enum Way {
     ApplyWithNull,
 }
 
-/// The ways that differ where nothing is removed.
-const WAYS_TO_SET: [Way; 3] = [Way::MergePatch, Way::Update, Way::Apply];
+/// The methods that differ if nothing is removed.
+const SET_METHODS: [Method; 3] = [Method::MergePatch, Method::Update, Method::Apply];
 
-const WAYS: [Way; 5] = [Way::MergePatch, Way::Update, Way::UpdateWithNull, Way::Apply, Way::ApplyWithNull];
+const METHODS: [Method; 5] =
+    [Method::MergePatch, Method::Update, Method::UpdateWithNull, Method::Apply, Method::ApplyWithNull];
 
-/// One stored object.
+/// A stored object.
 struct Object {
     client: Client,
     manifest: Value,
@@ -83,18 +85,18 @@ impl Object {
     }
 
     /// Edits the spec.
-    async fn edit(&self, way: Way, change: &Value) -> Result<Value, String> {
+    async fn edit(&self, method: Method, change: &Value) -> Result<Value, String> {
         let change = json!({ "spec": change });
-        match way {
-            Way::MergePatch => call(&self.client, "PATCH", &self.path, &change).await,
-            Way::Update | Way::UpdateWithNull => {
+        match method {
+            Method::MergePatch => call(&self.client, "PATCH", &self.path, &change).await,
+            Method::Update | Method::UpdateWithNull => {
                 let mut stored = self.read().await?;
-                edit(&mut stored, &change, matches!(way, Way::UpdateWithNull));
+                edit(&mut stored, &change, matches!(method, Method::UpdateWithNull));
                 call(&self.client, "PUT", &self.path, &stored).await
             }
-            Way::Apply | Way::ApplyWithNull => {
+            Method::Apply | Method::ApplyWithNull => {
                 let mut manifest = self.manifest.clone();
-                edit(&mut manifest, &change, matches!(way, Way::ApplyWithNull));
+                edit(&mut manifest, &change, matches!(method, Method::ApplyWithNull));
                 self.apply(&manifest).await
             }
         }
@@ -105,7 +107,7 @@ fn edit(target: &mut Value, change: &Value, keep_null: bool) {
     if keep_null { merge_with_null(target, change) } else { merge(target, change) }
 }
 
-/// A merge patch that leaves `null` where it removes.
+/// Applies a merge patch that leaves `null` in place of removed fields.
 fn merge_with_null(target: &mut Value, patch: &Value) {
     match (target.as_object_mut(), patch.as_object()) {
         (Some(target), Some(patch)) => {
@@ -117,62 +119,62 @@ fn merge_with_null(target: &mut Value, patch: &Value) {
     }
 }
 
-/// `value` at a dotted path.
+/// Wraps `value` in objects along a path.
 fn at(path: &[&str], value: &Value) -> Value {
     path.iter()
         .rev()
         .fold(value.clone(), |below, key| Value::Object(Map::from_iter([((*key).to_owned(), below)])))
 }
 
-/// Edits that a person might try to get rid of a field: it and each of its parents removed, which empties those above.
-fn removals(fixed: &Fixed) -> Vec<Value> {
-    let path: Vec<&str> = fixed.field.split('.').collect();
+/// Returns edits that remove the field or one of its parents.
+fn removals(case: &Immutable) -> Vec<Value> {
+    let path: Vec<&str> = case.field.split('.').collect();
     (1..=path.len()).map(|depth| at(&path[..depth], &Value::Null)).collect()
 }
 
-/// The same spec as the template of a fleet.
-fn as_fleet(node: &Fixed) -> Fixed {
-    let below_template = |value: &Value| json!({ "template": { "spec": value } });
-    let mut spec = below_template(&node.spec);
+/// Converts a case of a node to the template of a fleet.
+fn as_fleet(node: &Immutable) -> Immutable {
+    let in_template = |value: &Value| json!({ "template": { "spec": value } });
+    let mut spec = in_template(&node.spec);
     spec["replicas"] = 1.into();
-    Fixed {
+    Immutable {
         name: format!("fleet-{}", node.name),
         spec,
         field: format!("template.spec.{}", node.field),
-        edits: node.edits.iter().map(below_template).collect(),
+        edits: node.edits.iter().map(in_template).collect(),
         ..node.clone()
     }
 }
 
-/// Tries everything on one object and returns what went wrong, and how many edits were tried.
-async fn attack(object: &Object, fixed: &Fixed) -> Result<(Vec<String>, usize), Error> {
+/// Tries all edits on an object. Returns the failures, and the number of edits.
+async fn try_all_edits(object: &Object, case: &Immutable) -> Result<(Vec<String>, usize), Error> {
     let (mut wrong, mut tried) = (Vec::new(), 0);
-    let path: Vec<&str> = fixed.field.split('.').collect();
-    let to_other = at(&path, &fixed.other);
-    for way in WAYS {
-        for change in &fixed.edits {
+    let path: Vec<&str> = case.field.split('.').collect();
+    let to_other = at(&path, &case.other);
+    for method in METHODS {
+        for change in &case.edits {
             tried += 1;
-            match object.edit(way, change).await {
-                Ok(_) => wrong.push(format!("{}: {way:?} of {change} was accepted", fixed.name)),
-                // Only an apply keeps a null that it was given; it is refused for its shape, before any rule is asked.
-                Err(said) if !said.contains(&fixed.refused) && !matches!(way, Way::ApplyWithNull) => {
-                    wrong.push(format!("{}: {way:?} of {change} was refused otherwise: {said}", fixed.name));
+            match object.edit(method, change).await {
+                Ok(_) => wrong.push(format!("{}: {method:?} of {change} was accepted", case.name)),
+                // Only an apply preserves nulls; they fail schema validation before rules are evaluated.
+                Err(error) if !error.contains(&case.rejected) && !matches!(method, Method::ApplyWithNull) => {
+                    wrong.push(format!("{}: {method:?} of {change} failed differently: {error}", case.name));
                 }
                 Err(_) => {}
             }
         }
-        for first in removals(fixed) {
+        for first in removals(case) {
             tried += 1;
-            // An edit that is refused leaves the object as it was, and the second is then the only one, which is tried above.
-            if object.edit(way, &first).await.is_err() || fixed.other.is_null() {
+            // After a rejected edit, the second one would be a single edit, which is tried above.
+            if object.edit(method, &first).await.is_err() || case.other.is_null() {
                 continue;
             }
-            for second_way in WAYS_TO_SET {
+            for second_method in SET_METHODS {
                 tried += 1;
-                if object.edit(second_way, &to_other).await.is_ok() {
+                if object.edit(second_method, &to_other).await.is_ok() {
                     wrong.push(format!(
-                        "{}: {way:?} of {first}, then {second_way:?} of {to_other} were accepted",
-                        fixed.name
+                        "{}: {method:?} of {first}, then {second_method:?} of {to_other} were accepted",
+                        case.name
                     ));
                 }
             }
@@ -181,23 +183,23 @@ async fn attack(object: &Object, fixed: &Fixed) -> Result<(Vec<String>, usize), 
     let stored = object.read().await?["spec"].clone();
     let (field, set) = (format!("/{}", path.join("/")), &object.manifest["spec"]);
     if stored.pointer(&field) != set.pointer(&field) {
-        wrong.push(format!("{}: from {set} to {stored}", fixed.name));
+        wrong.push(format!("{}: from {set} to {stored}", case.name));
     }
     Ok((wrong, tried))
 }
 
-pub async fn defect_12_what_cannot_change_does_not_in_one_edit_nor_in_two(cx: Context) -> TestResult {
-    let plane = with_our_kinds(&cx).await?;
+pub async fn immutable_fields_survive_every_sequence_of_edits(cx: Context) -> TestResult {
+    let plane = with_crds(&cx).await?;
     let (client, ns) = (plane.client().await?, cx.namespace().await?);
     let table: Table = serde_saphyr::from_str(TABLE)?;
-    let nodes = table.nodes.iter().map(|fixed| ("SeiNode", fixed.clone()));
+    let nodes = table.nodes.iter().map(|case| ("SeiNode", case.clone()));
     let templates =
-        table.nodes.iter().filter(|fixed| !fixed.alone).map(|fixed| ("SeiNodeDeployment", as_fleet(fixed)));
-    let fleets = table.fleets.iter().map(|fixed| ("SeiNodeDeployment", fixed.clone()));
+        table.nodes.iter().filter(|case| !case.node_only).map(|case| ("SeiNodeDeployment", as_fleet(case)));
+    let fleets = table.fleets.iter().map(|case| ("SeiNodeDeployment", case.clone()));
     let (mut wrong, mut tried) = (Vec::new(), 0);
-    for (kind, fixed) in nodes.chain(templates).chain(fleets) {
-        let object = Object::create(&client, &ns, kind, &fixed.name, &fixed.spec).await?;
-        let (found, edits) = attack(&object, &fixed).await?;
+    for (kind, case) in nodes.chain(templates).chain(fleets) {
+        let object = Object::create(&client, &ns, kind, &case.name, &case.spec).await?;
+        let (found, edits) = try_all_edits(&object, &case).await?;
         wrong.extend(found);
         tried += edits;
     }
@@ -206,10 +208,10 @@ pub async fn defect_12_what_cannot_change_does_not_in_one_edit_nor_in_two(cx: Co
     Ok(())
 }
 
-/// An apply that removes the last field of an object makes it null on the way, unless the object is atomic or has a default;
-/// the user is then told of a null that nobody wrote.
-pub async fn an_object_can_be_emptied_by_an_apply(cx: Context) -> TestResult {
-    let plane = with_our_kinds(&cx).await?;
+/// An apply that removes the last field of an object temporarily sets it to null, unless the object is atomic or has a default. The
+/// API server then rejects a null that the user did not write.
+pub async fn objects_can_be_emptied_by_server_side_apply(cx: Context) -> TestResult {
+    let plane = with_crds(&cx).await?;
     let (client, ns) = (plane.client().await?, cx.namespace().await?);
     let tls = json!({ "fullNode": {}, "sidecar": { "tls": { "issuerName": "ca" } } });
     let plain = json!({ "fullNode": {}, "sidecar": { "port": 7777 } });
@@ -242,27 +244,27 @@ pub async fn an_object_can_be_emptied_by_an_apply(cx: Context) -> TestResult {
         };
         let mut object = Object::create(&client, &ns, "SeiNode", name, &spec(&before)).await?;
         object.manifest["spec"] = spec(&after);
-        let now = object.apply(&object.manifest).await.map_err(|said| format!("{name}: {said}"))?;
+        let now = object.apply(&object.manifest).await.map_err(|error| format!("{name}: {error}"))?;
         assert_eq!(now["spec"], spec(stored.as_ref().unwrap_or(&after)), "{name}");
     }
     Ok(())
 }
 
-pub async fn what_can_change_does(cx: Context) -> TestResult {
-    let plane = with_our_kinds(&cx).await?;
+pub async fn mutable_fields_can_be_changed(cx: Context) -> TestResult {
+    let plane = with_crds(&cx).await?;
     let (client, ns) = (plane.client().await?, cx.namespace().await?);
     let table: Table = serde_saphyr::from_str(TABLE)?;
-    for Changeable { name, spec, edits } in table.changeable {
+    for Mutable { name, spec, edits } in table.mutable {
         let object = Object::create(&client, &ns, "SeiNode", &name, &spec).await?;
         let mut expected = object.read().await?["spec"].clone();
         for change in edits {
             let stored = object
-                .edit(Way::MergePatch, &change)
+                .edit(Method::MergePatch, &change)
                 .await
-                .map_err(|said| format!("{name}: {change}: {said}"))?;
+                .map_err(|error| format!("{name}: {change}: {error}"))?;
             merge(&mut expected, &change);
             let now = stored["spec"].clone();
-            // Defaults come with what they are defaults of.
+            // Defaults are set together with their parents.
             for (parent, field, default) in [
                 ("/sidecar", "port", json!(7777)),
                 ("/validator/operatorKeyring/secret", "keyName", json!("node_admin")),
