@@ -1,24 +1,7 @@
-//! Start-up and shutdown of a controller process: telemetry, client, admin server, watches, leader election.
+//! Start-up and shutdown of a controller process.
 //!
-//! ```no_run
-//! # use runtime::{client::Access, process::{Error, Process}, telemetry::Options, watch::Watch};
-//! # async fn run(options: Options<'_>, access: Access, pods: Watch<k8s_openapi::api::core::v1::Pod>) -> Result<(), Error> {
-//! let mut process = Process::begin(&options, &access, "1.0.0").await?;
-//! let cache = process.spawn_watch(pods);
-//! process.ready_when_synced({
-//!     let cache = cache.clone();
-//!     move || cache.is_synced()
-//! });
-//! process.spawn_leader_elected("reconciler", None, move |_claim, stop| {
-//!     let cache = cache.clone();
-//!     async move {
-//!         cache.synced().await;
-//!         stop.cancelled().await;
-//!     }
-//! });
-//! process.live([([127, 0, 0, 1], 8080).into()]).await
-//! # }
-//! ```
+//! A process starts telemetry and the client, lets components spawn watches, events and leader-elected work, and then runs until
+//! a signal. Each component registers its own liveness and readiness with the admin server.
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
