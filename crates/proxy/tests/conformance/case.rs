@@ -1,4 +1,4 @@
-//! One scenario, run against one program.
+//! One scenario, run against one implementation.
 
 use std::pin::Pin;
 
@@ -7,81 +7,81 @@ use testbed::faults::fault_proxy::FaultProxy;
 use testbed::{Context, Result, TestResult};
 use tokio::sync::RwLock;
 
-use crate::ground::{self, Ground};
-use crate::program::Orders;
-use crate::verdict::{self, Checks, DIFFERENCES, Target};
+use crate::checks::{self, Checks, DIFFERENCES, Implementation};
+use crate::fixture::Fixture;
+use crate::proxy::ProxyBuilder;
 
-/// One scenario, run against one program.
+/// One scenario, run against one implementation.
 pub struct Case<'a> {
-    pub target: Target,
-    pub ground: Ground<'a>,
+    pub implementation: Implementation,
+    pub fixture: Fixture<'a>,
     pub upstream: Recorder,
     checks: Checks,
 }
 
-/// What a scenario does.
+/// The function of a scenario.
 pub type Scenario = for<'a> fn(&'a Case<'a>) -> Pin<Box<dyn Future<Output = TestResult> + 'a>>;
 
 impl Case<'_> {
-    /// Holds what was seen against what must be.
-    pub fn check(&self, name: &str, wanted: impl ToString, seen: impl ToString) {
-        self.checks.add(name, wanted, seen);
+    /// Records a check: the expected and the actual value. Names are unique within a scenario.
+    pub fn check(&self, name: &str, expected: impl ToString, actual: impl ToString) {
+        self.checks.add(name, expected, actual);
     }
 
-    /// A proxy in clear text before the scenario's upstream.
-    pub fn proxy(&self) -> Orders<'_> {
-        Orders::new(&self.ground, self.target, &format!("{}/", self.upstream.url()))
+    /// Configures a proxy that listens in clear text and forwards to the upstream of the scenario.
+    pub fn proxy(&self) -> ProxyBuilder<'_> {
+        ProxyBuilder::new(&self.fixture, self.implementation, &format!("{}/", self.upstream.url()))
     }
 
-    /// Faults between the proxy and the API server.
+    /// Starts a fault proxy between the proxy and the API server.
     pub async fn faults(&self) -> Result<FaultProxy> {
-        FaultProxy::recorded_in(self.ground.plane, self.ground.logs.join("journal.jsonl")).await
+        FaultProxy::recorded_in(self.fixture.plane, self.fixture.logs.join("journal.jsonl")).await
     }
 }
 
-/// How a scenario is run beside others.
+/// When a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// Beside others.
-    Usual,
-    /// Beside others, in the whole suite only: it waits for minutes and does nothing.
+pub enum Schedule {
+    /// Concurrently with others.
+    Concurrent,
+    /// Concurrently with others, but only in the full suite: it waits for minutes and uses no CPU.
     Slow,
-    /// In the whole suite only, while no other scenario works: it measures time.
-    Alone,
+    /// Only in the full suite, and not while a `Concurrent` scenario runs: it measures time.
+    Exclusive,
 }
 
-impl Pace {
-    /// Reads it from the list of scenarios.
-    pub fn read(word: &str) -> Self {
-        match word {
+impl Schedule {
+    /// Parses the keyword in the list of scenarios.
+    pub fn parse(keyword: &str) -> Self {
+        match keyword {
             "slow" => Self::Slow,
-            "alone" => Self::Alone,
-            _ => Self::Usual,
+            "exclusive" => Self::Exclusive,
+            _ => Self::Concurrent,
         }
     }
 }
 
-/// Held by those who work, and alone by those who measure time.
-static WORK: RwLock<()> = RwLock::const_new(());
+/// Read-locked by `Concurrent` scenarios, write-locked by `Exclusive` ones.
+static CPU: RwLock<()> = RwLock::const_new(());
 
-/// Runs a scenario and judges what it saw.
+/// Runs a scenario and evaluates its checks.
 pub async fn run(
     cx: Context,
     id: &'static str,
-    target: Target,
-    pace: Pace,
+    implementation: Implementation,
+    schedule: Schedule,
     scenario: Scenario,
 ) -> TestResult {
-    let _beside = if pace == Pace::Usual { Some(WORK.read().await) } else { None };
-    let _alone = if pace == Pace::Alone { Some(WORK.write().await) } else { None };
+    let _shared = if schedule == Schedule::Concurrent { Some(CPU.read().await) } else { None };
+    let _exclusive = if schedule == Schedule::Exclusive { Some(CPU.write().await) } else { None };
     let case = Case {
-        target,
-        ground: ground::prepare(&cx).await?,
+        implementation,
+        fixture: Fixture::new(&cx).await?,
         upstream: Recorder::start().await?,
         checks: Checks::default(),
     };
     scenario(&case).await?;
-    let known = DIFFERENCES.as_ref().map_err(|error| format!("differences.yaml: {error}"))?;
-    let wrong = verdict::judge(target, id, &case.checks.all(), known);
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+    let differences = DIFFERENCES.as_ref().map_err(|error| format!("differences.yaml: {error}"))?;
+    let failures = checks::evaluate(implementation, id, &case.checks.all(), differences);
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }

@@ -1,57 +1,60 @@
-//! CLI: flags, as far as behaviour shows them.
+//! CLI: the observable behavior of flags.
 
 use testbed::TestResult;
 use testbed::harness::wire::{Wire, frames};
 
-use crate::ask::Ask;
 use crate::case::Case;
-use crate::ground::SOON;
-use crate::program::PLAIN;
+use crate::fixture::SOON;
+use crate::proxy::PLAIN;
+use crate::raw_request::RawRequest;
 
-/// CLI-01: what holds when nothing is said.
-pub async fn defaults(case: &Case<'_>) -> TestResult {
-    let token = case.ground.caller().await?;
+/// CLI-01: without optional flags, every path is authorized, no identity header is set and HTTP/2 is
+/// enabled.
+pub async fn defaults_apply_without_flags(case: &Case<'_>) -> TestResult {
+    let token = case.fixture.caller_token().await?;
     let proxy = case.proxy().start().await?;
-    case.check("a permitted request", 200, proxy.code(&Ask::get("/ok").token(token)).await);
-    let seen = case.upstream.take();
+    case.check("a permitted request", 200, proxy.status(&RawRequest::get("/ok").token(token)).await);
+    let received = case.upstream.take();
     case.check(
         "identity headers",
         "-",
-        seen.first().map_or("nothing came".into(), |one| one.shown("x-remote-user")),
+        received.first().map_or("nothing came".into(), |request| request.shown("x-remote-user")),
     );
-    case.check("a path nobody was allowed", 403, proxy.code(&Ask::get("/other").token(token)).await);
-    case.check("no path is ignored", 401, proxy.code(&Ask::get("/healthz")).await);
+    case.check("a path without permission", 403, proxy.status(&RawRequest::get("/other").token(token)).await);
+    case.check("no path is ignored by default", 401, proxy.status(&RawRequest::get("/healthz")).await);
 
-    let mut wire = Wire::connect(proxy.plain()).await?;
+    let mut connection = Wire::connect(proxy.plain()).await?;
     let authorization = format!("Bearer {token}");
-    let lines = [
+    let headers = [
         (":method", "GET"),
         (":scheme", "http"),
         (":authority", "proxy.test"),
         (":path", "/ok"),
         ("authorization", authorization.as_str()),
     ];
-    wire.send([frames::begin(), frames::request(1, &lines)].concat()).await?;
-    let said = frames::listen(&mut wire, SOON, |said| !said.answers.is_empty()).await?;
-    case.check("HTTP/2 with prior knowledge", "[(1, 200)]", format!("{:?}", said.answers));
+    connection.send([frames::begin(), frames::request(1, &headers)].concat()).await?;
+    let server_frames =
+        frames::listen(&mut connection, SOON, |server_frames| !server_frames.answers.is_empty()).await?;
+    case.check("HTTP/2 with prior knowledge", "[(1, 200)]", format!("{:?}", server_frames.answers));
 
     let disabled = case.proxy().flag("--http2-disable").start().await?;
-    let mut wire = Wire::connect(disabled.plain()).await?;
-    wire.send([frames::begin(), frames::request(1, &lines)].concat()).await?;
-    let said = frames::listen(&mut wire, SOON, |said| !said.answers.is_empty()).await?;
-    case.check("HTTP/2 when it is disabled", "[]", format!("{:?}", said.answers));
+    let mut connection = Wire::connect(disabled.plain()).await?;
+    connection.send([frames::begin(), frames::request(1, &headers)].concat()).await?;
+    let server_frames =
+        frames::listen(&mut connection, SOON, |server_frames| !server_frames.answers.is_empty()).await?;
+    case.check("HTTP/2 with --http2-disable", "[]", format!("{:?}", server_frames.answers));
 
-    let (outcome, _) = case.proxy().bare().flag("--version").outcome().await?;
+    let (outcome, _) = case.proxy().without_flags().flag("--version").start_outcome().await?;
     case.check("--version", "exit 0", outcome);
-    let (outcome, _) = case.proxy().bare().flag("--help").outcome().await?;
+    let (outcome, _) = case.proxy().without_flags().flag("--help").start_outcome().await?;
     case.check("--help", "exit 0", outcome);
     Ok(())
 }
 
-/// CLI-02: names with underscores, values behind a space, and switches without a value.
-pub async fn spellings(case: &Case<'_>) -> TestResult {
-    let token = case.ground.caller().await?;
-    let bare = case.proxy().bare();
+/// CLI-02: flags accept underscores, a value after a space, and booleans without a value.
+pub async fn flag_spellings_are_accepted(case: &Case<'_>) -> TestResult {
+    let token = case.fixture.caller_token().await?;
+    let bare = case.proxy().without_flags();
     let listen = format!("{}:{PLAIN}", bare.address());
     let upstream = format!("{}/", case.upstream.url());
     let address = bare.address();
@@ -63,24 +66,24 @@ pub async fn spellings(case: &Case<'_>) -> TestResult {
         "-v",
         "0",
     ];
-    let orders = bare.flags(&flags);
-    let proxy = orders.start().await?;
-    crate::until_listens(address, PLAIN).await?;
-    case.check("a permitted request", 200, proxy.code(&Ask::get("/ok").token(token)).await);
-    let seen = case.upstream.take();
-    let user = seen.first().map_or("nothing came".into(), |one| one.shown("x-remote-user"));
-    case.check("a switch without a value", case.ground.name_of("caller"), user);
+    let builder = bare.flags(&flags);
+    let proxy = builder.start().await?;
+    crate::wait_for_listener(address, PLAIN).await?;
+    case.check("a permitted request", 200, proxy.status(&RawRequest::get("/ok").token(token)).await);
+    let received = case.upstream.take();
+    let user = received.first().map_or("nothing came".into(), |request| request.shown("x-remote-user"));
+    case.check("a boolean without a value", case.fixture.username("caller"), user);
     Ok(())
 }
 
-/// CLI-03: lists are split at commas, double quotes protect, and a flag said twice adds.
-pub async fn lists(case: &Case<'_>) -> TestResult {
+/// CLI-03: list flags split at commas, respect double quotes and accumulate; paths match as globs.
+pub async fn list_flags_split_at_commas(case: &Case<'_>) -> TestResult {
     let proxy = case
         .proxy()
         .flags(&["--ignore-paths=/one,/two", "--ignore-paths=\"/three,four\"", "--ignore-paths=/five/*"])
         .start()
         .await?;
-    for (path, wanted) in [
+    for (path, expected) in [
         ("/one", 200),
         ("/two", 200),
         ("/three,four", 200),
@@ -89,78 +92,84 @@ pub async fn lists(case: &Case<'_>) -> TestResult {
         ("/five/x/y", 401),
         ("/five", 401),
     ] {
-        case.check(path, wanted, proxy.code(&Ask::get(path)).await);
+        case.check(path, expected, proxy.status(&RawRequest::get(path)).await);
     }
     let proxy = case.proxy().flag("--allow-paths=/only/[a-c]?,/other\\*").start().await?;
-    for (path, wanted) in
+    for (path, expected) in
         [("/only/ax", 401), ("/only/dx", 404), ("/only/a", 404), ("/other*", 401), ("/otherwise", 404)]
     {
-        case.check(&format!("allowed: {path}"), wanted, proxy.code(&Ask::get(path)).await);
+        case.check(&format!("allowed: {path}"), expected, proxy.status(&RawRequest::get(path)).await);
     }
-    let missed = proxy.ask(&Ask::get("/missed")).await?;
-    case.check("the text of a miss", "404 page not found\n", missed.text());
+    let not_found = proxy.send(&RawRequest::get("/missed")).await?;
+    case.check("the body of a 404", "404 page not found\n", not_found.text());
     Ok(())
 }
 
-async fn outcome(case: &Case<'_>, name: &str, flags: &[&str]) -> TestResult {
-    let (outcome, said) = case.proxy().flags(flags).outcome().await?;
+/// Checks that the proxy exits with an error message.
+async fn check_rejected(case: &Case<'_>, name: &str, flags: &[&str]) -> TestResult {
+    let (outcome, log) = case.proxy().flags(flags).start_outcome().await?;
     case.check(name, "exit 1", &outcome);
     if outcome.starts_with("exit") {
-        case.check(&format!("{name}: it says so"), "yes", if said.trim().is_empty() { "no" } else { "yes" });
+        case.check(
+            &format!("{name}: error message"),
+            "yes",
+            if log.trim().is_empty() { "no" } else { "yes" },
+        );
     }
     Ok(())
 }
 
-/// CLI-04.
-pub async fn bad_glob(case: &Case<'_>) -> TestResult {
-    outcome(case, "in --ignore-paths", &["--ignore-paths=/ok,/[a"]).await?;
-    outcome(case, "in --allow-paths", &["--allow-paths=/[]"]).await
+/// CLI-04: an invalid glob in a path list prevents startup.
+pub async fn invalid_glob_is_rejected(case: &Case<'_>) -> TestResult {
+    check_rejected(case, "in --ignore-paths", &["--ignore-paths=/ok,/[a"]).await?;
+    check_rejected(case, "in --allow-paths", &["--allow-paths=/[]"]).await
 }
 
-/// CLI-05.
-pub async fn both_path_lists(case: &Case<'_>) -> TestResult {
-    outcome(case, "--allow-paths and --ignore-paths", &["--allow-paths=/a", "--ignore-paths=/b"]).await
+/// CLI-05: --allow-paths and --ignore-paths together prevent startup.
+pub async fn allow_and_ignore_paths_are_exclusive(case: &Case<'_>) -> TestResult {
+    check_rejected(case, "--allow-paths and --ignore-paths", &["--allow-paths=/a", "--ignore-paths=/b"]).await
 }
 
-/// CLI-06: TLS settings that cannot be.
-pub async fn tls_settings(case: &Case<'_>) -> TestResult {
+/// CLI-06: unknown or incomplete TLS settings prevent startup.
+pub async fn invalid_tls_settings_are_rejected(case: &Case<'_>) -> TestResult {
     let listen = format!("--secure-listen-address={}:9443", case.proxy().address());
     for (name, flags) in [
-        ("an unknown suite", &["--tls-cipher-suites=TLS_NOT_KNOWN"][..]),
+        ("an unknown cipher suite", &["--tls-cipher-suites=TLS_NOT_KNOWN"][..]),
         ("an unknown version", &["--tls-min-version=VersionSSL30"]),
         ("a certificate without a key", &["--tls-cert-file=/nowhere/tls.crt"]),
+        ("missing files", &["--tls-cert-file=/nowhere/tls.crt", "--tls-private-key-file=/nowhere/tls.key"]),
         (
-            "files that are not there",
-            &["--tls-cert-file=/nowhere/tls.crt", "--tls-private-key-file=/nowhere/tls.key"],
+            "only cipher suites that HTTP/2 forbids",
+            &["--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"],
         ),
-        ("suites that HTTP/2 forbids", &["--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"]),
     ] {
         let flags: Vec<&str> = std::iter::once(listen.as_str()).chain(flags.iter().copied()).collect();
-        outcome(case, name, &flags).await?;
+        check_rejected(case, name, &flags).await?;
     }
     Ok(())
 }
 
-/// CLI-07.
-pub async fn rate_without_burst(case: &Case<'_>) -> TestResult {
-    outcome(case, "--kube-api-qps alone", &["--kube-api-qps=50"]).await?;
-    let (outcome, _) = case.proxy().flags(&["--kube-api-qps=50", "--kube-api-burst=100"]).outcome().await?;
+/// CLI-07: --kube-api-qps requires --kube-api-burst.
+pub async fn qps_without_burst_is_rejected(case: &Case<'_>) -> TestResult {
+    check_rejected(case, "--kube-api-qps alone", &["--kube-api-qps=50"]).await?;
+    let (outcome, _) =
+        case.proxy().flags(&["--kube-api-qps=50", "--kube-api-burst=100"]).start_outcome().await?;
     case.check("with --kube-api-burst", "serves", outcome);
     Ok(())
 }
 
-/// CLI-08.
-pub async fn no_listen_address(case: &Case<'_>) -> TestResult {
+/// CLI-08: a proxy without any listen address does not start and names the flag.
+pub async fn missing_listen_address_is_rejected(case: &Case<'_>) -> TestResult {
     let upstream = format!("--upstream={}/", case.upstream.url());
-    let (outcome, said) = case.proxy().bare().flag(&upstream).outcome().await?;
+    let (outcome, log) = case.proxy().without_flags().flag(&upstream).start_outcome().await?;
     case.check("no listen address", "exit 1", outcome);
-    case.check("it says so", "yes", if said.contains("listen") { "yes" } else { "no" });
+    case.check("the error names the flag", "yes", if log.contains("listen") { "yes" } else { "no" });
     Ok(())
 }
 
-/// CLI-09: flags of logging that have no effect any more are taken, and told.
-pub async fn dead_flags(case: &Case<'_>) -> TestResult {
-    let token = case.ground.caller().await?;
+/// CLI-09: logging flags without effect are accepted and reported in the log.
+pub async fn deprecated_logging_flags_are_accepted(case: &Case<'_>) -> TestResult {
+    let token = case.fixture.caller_token().await?;
     let flags = [
         "--logtostderr=true",
         "--alsologtostderr=true",
@@ -178,31 +187,31 @@ pub async fn dead_flags(case: &Case<'_>) -> TestResult {
         "--v=2",
     ];
     let proxy = case.proxy().flags(&flags).start().await?;
-    case.check("a permitted request", 200, proxy.code(&Ask::get("/ok").token(token)).await);
-    let told = proxy.log().to_lowercase().contains("logtostderr");
-    case.check("it tells of them", "yes", if told { "yes" } else { "no" });
+    case.check("a permitted request", 200, proxy.status(&RawRequest::get("/ok").token(token)).await);
+    let is_reported = proxy.log().to_lowercase().contains("logtostderr");
+    case.check("they are reported", "yes", if is_reported { "yes" } else { "no" });
     Ok(())
 }
 
-/// CLI-10: what cannot be meant ends it.
-pub async fn refused_arguments(case: &Case<'_>) -> TestResult {
+/// CLI-10: unknown flags, positional arguments, missing files and invalid values prevent startup.
+pub async fn invalid_arguments_are_rejected(case: &Case<'_>) -> TestResult {
     for (name, flags) in [
         ("a positional argument", &["serve"][..]),
         ("an unknown flag", &["--no-such-flag=1"]),
-        ("--listen-address of old", &["--listen-address=127.0.0.1:1"]),
-        ("no number", &["--kube-api-burst=many"]),
-        ("no credentials", &["--kubeconfig=/nowhere/kubeconfig"]),
-        ("no configuration file", &["--config-file=/nowhere/config.yaml"]),
+        ("the removed --listen-address", &["--listen-address=127.0.0.1:1"]),
+        ("not a number", &["--kube-api-burst=many"]),
+        ("missing kubeconfig", &["--kubeconfig=/nowhere/kubeconfig"]),
+        ("missing configuration file", &["--config-file=/nowhere/config.yaml"]),
         ("an issuer without an audience", &["--oidc-issuer=https://issuer.test"]),
         ("an issuer in clear text", &["--oidc-issuer=http://issuer.test", "--oidc-clientID=x"]),
         (
-            "an unknown signature",
+            "an unsupported algorithm",
             &["--oidc-issuer=https://issuer.test", "--oidc-clientID=x", "--oidc-sign-alg=HS256"],
         ),
-        ("no upstream authority", &["--upstream-ca-file=/nowhere/ca.crt"]),
-        ("an upstream that is no address", &["--upstream=127.0.0.1:7777"]),
+        ("missing upstream CA file", &["--upstream-ca-file=/nowhere/ca.crt"]),
+        ("an upstream without a scheme", &["--upstream=127.0.0.1:7777"]),
     ] {
-        outcome(case, name, flags).await?;
+        check_rejected(case, name, flags).await?;
     }
     Ok(())
 }

@@ -1,43 +1,54 @@
-//! The list of differences, and the judge who reads it.
+//! Tests of the list of differences and of the evaluation that uses it.
 
 use testbed::{Context, TestResult};
 
 use crate::IDS;
-use crate::verdict::{Check, DIFFERENCES, Difference, Target, judge as judged};
+use crate::checks::{Check, DIFFERENCES, Difference, Implementation, evaluate};
 
-/// A difference of a scenario that is gone would never be looked at again.
-pub async fn name_scenarios(_: Context) -> TestResult {
-    let known = DIFFERENCES.as_ref().map_err(|error| format!("differences.yaml: {error}"))?;
+/// Nothing would check the difference of a scenario that no longer exists.
+pub async fn name_existing_scenarios(_: Context) -> TestResult {
+    let differences = DIFFERENCES.as_ref().map_err(|error| format!("differences.yaml: {error}"))?;
     let ids = IDS.get().map(Vec::as_slice).unwrap_or_default();
-    for (number, one) in known.iter().enumerate() {
-        assert!(ids.contains(&one.scenario.as_str()), "{} is no scenario", one.scenario);
-        assert!(one.ours != one.upstream, "{}, {}: that is no difference", one.scenario, one.check);
-        assert!(!one.reason.trim().is_empty(), "{}, {}: no reason", one.scenario, one.check);
-        let same = |other: &Difference| other.scenario == one.scenario && other.check == one.check;
-        assert!(!known[..number].iter().any(same), "{}, {}: written twice", one.scenario, one.check);
+    for (index, difference) in differences.iter().enumerate() {
+        let Difference { scenario, check, .. } = difference;
+        assert!(ids.contains(&scenario.as_str()), "{scenario}: unknown scenario");
+        assert!(difference.ours != difference.upstream, "{scenario}, {check}: both values are equal");
+        assert!(!difference.reason.trim().is_empty(), "{scenario}, {check}: missing reason");
+        let is_same = |other: &Difference| other.scenario == *scenario && other.check == *check;
+        assert!(!differences[..index].iter().any(is_same), "{scenario}, {check}: listed twice");
     }
     Ok(())
 }
 
-/// The judge lets nothing pass that is not written down, and nothing stay written down that is not so.
-pub async fn are_judged(_: Context) -> TestResult {
-    let check =
-        |wanted: &str, seen: &str| Check { name: "c".into(), wanted: wanted.into(), seen: seen.into() };
-    let known = [Difference {
+/// Fails on a difference that is not listed, and on a listed difference that does not exist.
+pub async fn unlisted_or_stale_differences_fail(_: Context) -> TestResult {
+    let check = |expected: &str, actual: &str| Check {
+        name: "c".into(),
+        expected: expected.into(),
+        actual: actual.into(),
+    };
+    let differences = [Difference {
         scenario: "X-01".into(),
         check: "c".into(),
         upstream: "200".into(),
         ours: "400".into(),
         reason: "safer".into(),
     }];
-    let judge = |target, scenario, checks: &[Check]| judged(target, scenario, checks, &known).len();
-    assert_eq!(judge(Target::Ours, "X-01", &[check("400", "400")]), 0, "ours does as it must");
-    assert_eq!(judge(Target::Ours, "X-01", &[check("400", "200")]), 1, "ours does as the peer");
-    assert_eq!(judge(Target::Peer, "X-01", &[check("400", "200")]), 0, "the peer differs as is known");
-    assert_eq!(judge(Target::Peer, "X-01", &[check("400", "500")]), 1, "the peer differs in another way");
-    assert_eq!(judge(Target::Peer, "X-01", &[check("400", "400")]), 1, "the peer does not differ any more");
-    assert_eq!(judge(Target::Ours, "X-01", &[check("401", "401")]), 1, "ours is another than is written");
-    assert_eq!(judge(Target::Peer, "X-02", &[check("400", "200")]), 1, "a difference that is not known");
-    assert_eq!(judge(Target::Peer, "X-01", &[]), 2, "nothing was checked, and the difference not met");
+    let failures = |implementation, scenario, checks: &[Check]| {
+        evaluate(implementation, scenario, checks, &differences).len()
+    };
+    let (ours, peer) = (Implementation::Ours, Implementation::Peer);
+    assert_eq!(failures(ours, "X-01", &[check("400", "400")]), 0, "ours returns the expected value");
+    assert_eq!(failures(ours, "X-01", &[check("400", "200")]), 1, "ours returns the peer's value");
+    assert_eq!(failures(peer, "X-01", &[check("400", "200")]), 0, "the peer differs as listed");
+    assert_eq!(failures(peer, "X-01", &[check("400", "500")]), 1, "the peer differs in another way");
+    assert_eq!(failures(peer, "X-01", &[check("400", "400")]), 1, "the peer no longer differs");
+    assert_eq!(
+        failures(ours, "X-01", &[check("401", "401")]),
+        1,
+        "the test expects another value than listed"
+    );
+    assert_eq!(failures(peer, "X-02", &[check("400", "200")]), 1, "the difference is not listed");
+    assert_eq!(failures(peer, "X-01", &[]), 2, "no check at all, and none for the listed difference");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! OIDC: tokens of an issuer, verified by the proxy itself.
+//! OIDC: ID tokens, verified by the proxy itself.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,9 +7,9 @@ use testbed::fakes::oidc::Issuer;
 use testbed::harness::wait;
 use testbed::{Result, TestResult};
 
-use crate::ask::Ask;
 use crate::case::Case;
-use crate::program::{Orders, Proxy};
+use crate::proxy::{Proxy, ProxyBuilder};
+use crate::raw_request::RawRequest;
 
 const AUDIENCE: &str = "proxy.test";
 
@@ -17,7 +17,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// Claims that are believed, with some of them changed; a null takes one away.
+/// Returns valid claims with changes; null removes a claim.
 fn claims(issuer: &Issuer, email: &str, changes: &Value) -> Value {
     let mut claims = json!({
         "iss": issuer.url(), "aud": AUDIENCE, "sub": "1", "iat": now() - 10, "exp": now() + 600,
@@ -33,8 +33,8 @@ fn claims(issuer: &Issuer, email: &str, changes: &Value) -> Value {
     claims
 }
 
-fn believing<'g>(case: &'g Case<'_>, issuer: &Issuer) -> Result<Orders<'g>> {
-    let file = case.ground.folder.path().join("issuer.crt");
+fn proxy_with_issuer<'g>(case: &'g Case<'_>, issuer: &Issuer) -> Result<ProxyBuilder<'g>> {
+    let file = case.fixture.dir.path().join("issuer.crt");
     std::fs::write(&file, issuer.authority().pem())
         .map_err(|source| testbed::Error::Io { what: format!("writing {}", file.display()), source })?;
     Ok(case
@@ -45,119 +45,124 @@ fn believing<'g>(case: &'g Case<'_>, issuer: &Issuer) -> Result<Orders<'g>> {
         .flags(&["--oidc-sign-alg=ES256", "--auth-header-fields-enabled"]))
 }
 
-/// The issuer is found in the background: until then nobody is believed.
-async fn until_found(proxy: &Proxy, token: &str) -> Result<()> {
-    wait::until("the issuer", Duration::from_secs(30), || async {
-        let code = proxy.code(&Ask::get("/ok").token(token)).await;
+/// Waits for OIDC discovery, which runs in the background. Until then every token is rejected.
+async fn wait_for_discovery(proxy: &Proxy, token: &str) -> Result<()> {
+    wait::until("OIDC discovery", Duration::from_secs(30), || async {
+        let code = proxy.status(&RawRequest::get("/ok").token(token)).await;
         if code == "401" { Err(code) } else { Ok(()) }
     })
     .await
 }
 
-/// OIDC-01: a token that is good, what is asked about its holder, and what the upstream is told.
-pub async fn good(case: &Case<'_>) -> TestResult {
+/// OIDC-01: a valid ID token sets user and groups for the SubjectAccessReview and the upstream, without a
+/// TokenReview.
+pub async fn valid_id_token_authenticates_user(case: &Case<'_>) -> TestResult {
     let issuer = Issuer::start().await?;
-    let email = format!("jane-{}@proxy.test", case.ground.namespace);
-    case.ground.grant_paths(&email, &["/ok"], &["get"]).await?;
-    let proxy = believing(case, &issuer)?.start().await?;
+    let email = format!("jane-{}@proxy.test", case.fixture.namespace);
+    case.fixture.grant_paths(&email, &["/ok"], &["get"]).await?;
+    let proxy = proxy_with_issuer(case, &issuer)?.start().await?;
     let token = issuer.token(&claims(&issuer, &email, &json!({})))?;
-    until_found(&proxy, &token).await?;
+    wait_for_discovery(&proxy, &token).await?;
     let _ = case.upstream.take();
-    case.check("a permitted request", 200, proxy.code(&Ask::get("/ok").token(&token)).await);
-    let seen = case.upstream.take();
-    let shown = |name: &str| seen.first().map_or("nothing came".into(), |one| one.shown(name));
-    case.check("the user", &email, shown("x-remote-user"));
-    case.check("the groups", "team|others", shown("x-remote-groups"));
-    case.check("the token", "-", shown("authorization"));
-    case.check("another path", 403, proxy.code(&Ask::get("/other").token(&token)).await);
-    let calls = case.ground.calls(0, 2).await?;
+    case.check("a permitted request", 200, proxy.status(&RawRequest::get("/ok").token(&token)).await);
+    let received = case.upstream.take();
+    let header = |name: &str| received.first().map_or("nothing came".into(), |request| request.shown(name));
+    case.check("the user", &email, header("x-remote-user"));
+    case.check("the groups", "team|others", header("x-remote-groups"));
+    case.check("the token", "-", header("authorization"));
+    case.check("another path", 403, proxy.status(&RawRequest::get("/other").token(&token)).await);
+    let calls = case.fixture.api_calls(0, 2).await?;
     case.check("token reviews", 0, calls.token_reviews);
-    let spec = calls.access_reviews.first().map(|one| one["spec"].clone()).unwrap_or_default();
-    case.check("the groups that are asked about", json!(["team", "others"]), &spec["groups"]);
+    let spec = calls.access_reviews.first().map(|review| review["spec"].clone()).unwrap_or_default();
+    case.check("the groups of the access review", json!(["team", "others"]), &spec["groups"]);
     let id = &spec["extra"]["authentication.kubernetes.io/credential-id"][0];
     case.check("the token's id", json!("JTI=number-1"), id);
 
     let token = issuer.token(&claims(&issuer, &email, &json!({ "groups": null })))?;
-    proxy.code(&Ask::get("/ok").token(&token)).await;
-    let told = case
+    proxy.status(&RawRequest::get("/ok").token(&token)).await;
+    let forwarded = case
         .upstream
         .take()
         .first()
-        .map_or("nothing came".into(), |one| format!("{:?}", one.all("x-remote-groups")));
-    case.check("no groups", "[\"\"]", told);
+        .map_or("nothing came".into(), |request| format!("{:?}", request.all("x-remote-groups")));
+    case.check("no groups", "[\"\"]", forwarded);
     let token = issuer.token(&claims(&issuer, &email, &json!({ "groups": "one" })))?;
-    proxy.code(&Ask::get("/ok").token(&token)).await;
-    let told = case.upstream.take().first().map_or("nothing came".into(), |one| one.shown("x-remote-groups"));
-    case.check("one group, not in a list", "one", told);
+    proxy.status(&RawRequest::get("/ok").token(&token)).await;
+    let forwarded = case
+        .upstream
+        .take()
+        .first()
+        .map_or("nothing came".into(), |request| request.shown("x-remote-groups"));
+    case.check("one group, not in a list", "one", forwarded);
     Ok(())
 }
 
-/// OIDC-02: tokens that are not good.
-pub async fn not_good(case: &Case<'_>) -> TestResult {
+/// OIDC-02: ID tokens with wrong claims, signature or issuer are rejected.
+pub async fn invalid_id_tokens_return_401(case: &Case<'_>) -> TestResult {
     let (issuer, other) = (Issuer::start().await?, Issuer::start().await?);
-    let email = format!("jane-{}@proxy.test", case.ground.namespace);
-    case.ground.grant_paths(&email, &["/ok"], &["get"]).await?;
-    let proxy = believing(case, &issuer)?.start().await?;
+    let email = format!("jane-{}@proxy.test", case.fixture.namespace);
+    case.fixture.grant_paths(&email, &["/ok"], &["get"]).await?;
+    let proxy = proxy_with_issuer(case, &issuer)?.start().await?;
     let good = issuer.token(&claims(&issuer, &email, &json!({})))?;
-    until_found(&proxy, &good).await?;
+    wait_for_discovery(&proxy, &good).await?;
     let _ = case.upstream.take();
     for (name, changes) in [
         ("another audience", json!({ "aud": "other.test" })),
         ("expired", json!({ "exp": now() - 3600 })),
         ("not yet valid", json!({ "nbf": now() + 3600 })),
-        ("an address that is not verified", json!({ "email_verified": false })),
-        ("no address", json!({ "email": null })),
+        ("an unverified email", json!({ "email_verified": false })),
+        ("no email", json!({ "email": null })),
         ("another issuer", json!({ "iss": "https://other.test" })),
-        ("groups that are none", json!({ "groups": { "a": 1 } })),
+        ("malformed groups", json!({ "groups": { "a": 1 } })),
     ] {
         let token = issuer.token(&claims(&issuer, &email, &changes))?;
-        case.check(name, 401, proxy.code(&Ask::get("/ok").token(&token)).await);
+        case.check(name, 401, proxy.status(&RawRequest::get("/ok").token(&token)).await);
     }
     let forged = other.token(&claims(&issuer, &email, &json!({})))?;
-    case.check("signed by another", 401, proxy.code(&Ask::get("/ok").token(&forged)).await);
+    case.check("signed by another issuer", 401, proxy.status(&RawRequest::get("/ok").token(&forged)).await);
     let unsigned = good.rsplit_once('.').map(|(body, _)| format!("{body}.")).unwrap_or_default();
-    case.check("not signed", 401, proxy.code(&Ask::get("/ok").token(&unsigned)).await);
-    let account = case.ground.caller().await?;
-    case.check("of the cluster", 401, proxy.code(&Ask::get("/ok").token(account)).await);
+    case.check("unsigned", 401, proxy.status(&RawRequest::get("/ok").token(&unsigned)).await);
+    let account = case.fixture.caller_token().await?;
+    case.check("of a service account", 401, proxy.status(&RawRequest::get("/ok").token(account)).await);
     case.check("came through", 0, case.upstream.take().len());
     let verified =
         issuer.token(&claims(&issuer, &email, &json!({ "email_verified": true, "aud": ["x", AUDIENCE] })))?;
     case.check(
-        "a verified address, one audience of two",
+        "a verified email, one audience of two",
         200,
-        proxy.code(&Ask::get("/ok").token(&verified)).await,
+        proxy.status(&RawRequest::get("/ok").token(&verified)).await,
     );
     Ok(())
 }
 
-/// OIDC-03: other claims and prefixes; and an issuer that nobody reaches is no reason not to start.
-pub async fn late_issuer(case: &Case<'_>) -> TestResult {
+/// OIDC-03: claims and prefixes are configurable, and an unreachable issuer does not prevent startup.
+pub async fn claims_and_prefixes_are_configurable(case: &Case<'_>) -> TestResult {
     let issuer = Issuer::start().await?;
-    let user = format!("oidc:1-{}", case.ground.namespace);
-    case.ground.grant_paths(&user, &["/ok"], &["get"]).await?;
+    let user = format!("oidc:1-{}", case.fixture.namespace);
+    case.fixture.grant_paths(&user, &["/ok"], &["get"]).await?;
     let flags = [
         "--oidc-username-claim=sub",
         "--oidc-groups-claim=roles",
         "--oidc-username-prefix=oidc:",
         "--oidc-groups-prefix=g:",
     ];
-    let proxy = believing(case, &issuer)?.flags(&flags).start().await?;
-    let subject = format!("1-{}", case.ground.namespace);
+    let proxy = proxy_with_issuer(case, &issuer)?.flags(&flags).start().await?;
+    let subject = format!("1-{}", case.fixture.namespace);
     let token = issuer.token(&claims(
         &issuer,
         "x@y",
         &json!({ "sub": subject, "roles": ["a"], "email_verified": false }),
     ))?;
-    until_found(&proxy, &token).await?;
+    wait_for_discovery(&proxy, &token).await?;
     let _ = case.upstream.take();
-    case.check("a permitted request", 200, proxy.code(&Ask::get("/ok").token(&token)).await);
-    let seen = case.upstream.take();
-    let shown = |name: &str| seen.first().map_or("nothing came".into(), |one| one.shown(name));
-    case.check("the user", &user, shown("x-remote-user"));
-    case.check("the groups", "g:a", shown("x-remote-groups"));
-    let nowhere = ["--oidc-issuer=https://127.0.0.1:1", "--oidc-clientID=x", "--ignore-paths=/open"];
-    let proxy = case.proxy().flags(&nowhere).start().await?;
-    case.check("an open path without an issuer", 200, proxy.code(&Ask::get("/open")).await);
-    case.check("a token without an issuer", 401, proxy.code(&Ask::get("/ok").token(&token)).await);
+    case.check("a permitted request", 200, proxy.status(&RawRequest::get("/ok").token(&token)).await);
+    let received = case.upstream.take();
+    let header = |name: &str| received.first().map_or("nothing came".into(), |request| request.shown(name));
+    case.check("the user", &user, header("x-remote-user"));
+    case.check("the groups", "g:a", header("x-remote-groups"));
+    let unreachable = ["--oidc-issuer=https://127.0.0.1:1", "--oidc-clientID=x", "--ignore-paths=/open"];
+    let proxy = case.proxy().flags(&unreachable).start().await?;
+    case.check("an ignored path without an issuer", 200, proxy.status(&RawRequest::get("/open")).await);
+    case.check("a token without an issuer", 401, proxy.status(&RawRequest::get("/ok").token(&token)).await);
     Ok(())
 }

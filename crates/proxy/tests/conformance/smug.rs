@@ -1,18 +1,18 @@
-//! SMUG: requests that two readers end at different places. None of them may become two.
+//! SMUG: requests that two parsers end at different places. None of them may become two requests.
 
 use std::time::Duration;
 
 use testbed::TestResult;
 use testbed::harness::wire::{Wire, frames};
 
-use crate::ask::Ask;
 use crate::case::Case;
-use crate::ground::SOON;
+use crate::fixture::SOON;
+use crate::raw_request::RawRequest;
 
-/// What is hidden in each of them: its path tells that it came through.
+/// The request smuggled in each of them. Its path shows that it was forwarded.
 const HIDDEN: &str = "GET /ok/hidden HTTP/1.1\r\nHost: proxy.test\r\n\r\n";
 
-/// A request by its id, with `TOKEN` for the line of the token. All are refused and the connection closed.
+/// The request of each scenario, with `TOKEN` for the Authorization line. All are rejected and the connection closed.
 const CORPUS: [(&str, &str); 16] = [
     (
         "SMUG-01",
@@ -65,75 +65,83 @@ const CORPUS: [(&str, &str); 16] = [
     ),
 ];
 
-/// SMUG-01 to SMUG-14, SMUG-21 and SMUG-22: on a path that needs a permission, and on one that needs none.
-pub async fn refused(case: &Case<'_>, id: &str) -> TestResult {
-    let token = case.ground.caller().await?;
+/// Sends the request of an id in `CORPUS` on a path that requires authorization and on one that does not.
+/// Both must be rejected and the connection closed.
+pub async fn ambiguous_framing_is_rejected(case: &Case<'_>, id: &str) -> TestResult {
+    let token = case.fixture.caller_token().await?;
     let proxy = case.proxy().flag("--ignore-paths=/open").start().await?;
     let request =
         CORPUS.iter().find(|(known, _)| *known == id).map(|(_, request)| *request).ok_or("no such id")?;
-    for (name, path, line) in [
+    for (name, path, authorization) in [
         ("authorized", "/ok", format!("Authorization: Bearer {token}\r\n")),
         ("open", "/open", String::new()),
     ] {
-        let end = if id == "SMUG-12" { line.replace('\r', "") } else { line.clone() };
-        let hidden = HIDDEN.replacen("\r\n\r\n", &format!("\r\n{line}\r\n"), 1);
-        let bytes = request.replacen("/ok", path, 1).replace("TOKEN", &end).replace("HIDDEN", &hidden);
+        let token_line =
+            if id == "SMUG-12" { authorization.replace('\r', "") } else { authorization.clone() };
+        let hidden = HIDDEN.replacen("\r\n\r\n", &format!("\r\n{authorization}\r\n"), 1);
+        let bytes = request.replacen("/ok", path, 1).replace("TOKEN", &token_line).replace("HIDDEN", &hidden);
         let _ = case.upstream.take();
-        let mut wire = Wire::connect(proxy.plain()).await?;
-        wire.send(bytes).await?;
-        let (answer, closed) = wire.rest(Duration::from_secs(2)).await;
-        let text = String::from_utf8_lossy(&answer).into_owned();
+        let mut connection = Wire::connect(proxy.plain()).await?;
+        connection.send(bytes).await?;
+        let (response, closed) = connection.rest(Duration::from_secs(2)).await;
+        let text = String::from_utf8_lossy(&response).into_owned();
         let codes: Vec<&str> =
-            text.split("HTTP/1.").skip(1).filter_map(|one| one.split(' ').nth(1)).collect();
+            text.split("HTTP/1.").skip(1).filter_map(|response| response.split(' ').nth(1)).collect();
         let codes: Vec<&str> = codes.into_iter().filter(|code| code.len() == 3).collect();
-        let refused = codes.len() <= 1 && codes.iter().all(|code| *code >= "400");
-        case.check(&format!("{name}: refused"), "yes", if refused { "yes".into() } else { codes.join(" ") });
+        let is_refused = codes.len() <= 1 && codes.iter().all(|code| *code >= "400");
+        case.check(
+            &format!("{name}: refused"),
+            "yes",
+            if is_refused { "yes".into() } else { codes.join(" ") },
+        );
         case.check(&format!("{name}: closed"), true, closed);
-        let whole = case.upstream.take().iter().filter(|one| one.complete).count();
-        case.check(&format!("{name}: requests that came through"), 0, whole);
+        let complete = case.upstream.take().iter().filter(|request| request.complete).count();
+        case.check(&format!("{name}: requests that came through"), 0, complete);
     }
     Ok(())
 }
 
-/// Lines of a request over HTTP/2 that no HTTP/1 request can carry.
-async fn over_h2(case: &Case<'_>, requests: &[(&str, Vec<(&str, &str)>)]) -> TestResult {
-    let token = case.ground.caller().await?;
+/// Sends HTTP/2 requests with invalid headers, which must be rejected.
+async fn check_h2_rejected(case: &Case<'_>, requests: &[(&str, Vec<(&str, &str)>)]) -> TestResult {
+    let token = case.fixture.caller_token().await?;
     let proxy = case.proxy().flag("--ignore-paths=/open").start().await?;
     let authorization = format!("Bearer {token}");
-    for (name, more) in requests {
-        let mut lines =
+    for (name, changes) in requests {
+        let mut headers =
             vec![(":method", "GET"), (":scheme", "http"), (":authority", "proxy.test"), (":path", "/ok")];
-        for (key, value) in more.iter().filter(|(key, _)| key.starts_with(':')) {
-            lines.retain(|(known, _)| known != key);
-            lines.push((key, value));
+        for (key, value) in changes.iter().filter(|(key, _)| key.starts_with(':')) {
+            headers.retain(|(known, _)| known != key);
+            headers.push((key, value));
         }
-        lines.push(("authorization", &authorization));
-        lines.extend(more.iter().filter(|(key, _)| !key.starts_with(':')).copied());
+        headers.push(("authorization", &authorization));
+        headers.extend(changes.iter().filter(|(key, _)| !key.starts_with(':')).copied());
         let _ = case.upstream.take();
-        let mut wire = Wire::connect(proxy.plain()).await?;
-        wire.send([frames::begin(), frames::request(1, &lines)].concat()).await?;
-        let said = frames::listen(&mut wire, SOON, |said| {
-            !said.answers.is_empty() || !said.resets.is_empty() || said.goaway.is_some()
+        let mut connection = Wire::connect(proxy.plain()).await?;
+        connection.send([frames::begin(), frames::request(1, &headers)].concat()).await?;
+        let server_frames = frames::listen(&mut connection, SOON, |server_frames| {
+            !server_frames.answers.is_empty()
+                || !server_frames.resets.is_empty()
+                || server_frames.goaway.is_some()
         })
         .await?;
-        let refused = said.answers.iter().all(|(_, code)| (400..500).contains(code));
+        let is_refused = server_frames.answers.iter().all(|(_, code)| (400..500).contains(code));
         case.check(
             &format!("{name}: refused"),
             "yes",
-            if refused { "yes".into() } else { format!("{:?}", said.answers) },
+            if is_refused { "yes".into() } else { format!("{:?}", server_frames.answers) },
         );
         case.check(&format!("{name}: came through"), 0, case.upstream.take().len());
     }
     Ok(())
 }
 
-/// SMUG-15: a line's end in a header of HTTP/2.
-pub async fn line_ends(case: &Case<'_>) -> TestResult {
-    over_h2(
+/// SMUG-15: control characters and spaces in HTTP/2 headers that would split an HTTP/1 request.
+pub async fn h2_control_characters_are_rejected(case: &Case<'_>) -> TestResult {
+    check_h2_rejected(
         case,
         &[
             ("in a value", vec![("x-a", "1\r\nTransfer-Encoding: chunked")]),
-            ("a bare one in a value", vec![("x-a", "1\nx-b: 2")]),
+            ("a bare LF in a value", vec![("x-a", "1\nx-b: 2")]),
             ("a NUL in a value", vec![("x-a", "1\x002")]),
             ("in a name", vec![("x-a: 1\r\nx-b", "2")]),
             ("in the path", vec![(":path", "/ok HTTP/1.1\r\nX-A: 1\r\n\r\n")]),
@@ -144,9 +152,9 @@ pub async fn line_ends(case: &Case<'_>) -> TestResult {
     .await
 }
 
-/// SMUG-16: headers of connections over HTTP/2.
-pub async fn of_connections(case: &Case<'_>) -> TestResult {
-    over_h2(
+/// SMUG-16: connection-specific or upper-case headers in HTTP/2.
+pub async fn h2_connection_headers_are_rejected(case: &Case<'_>) -> TestResult {
+    check_h2_rejected(
         case,
         &[
             ("connection", vec![("connection", "keep-alive")]),
@@ -158,9 +166,9 @@ pub async fn of_connections(case: &Case<'_>) -> TestResult {
     .await
 }
 
-/// SMUG-17: a path over HTTP/2 that is none, and a name that is another.
-pub async fn no_paths(case: &Case<'_>) -> TestResult {
-    over_h2(
+/// SMUG-17: an invalid HTTP/2 :path, or a Host that differs from :authority.
+pub async fn h2_invalid_path_or_host_is_rejected(case: &Case<'_>) -> TestResult {
+    check_h2_rejected(
         case,
         &[
             ("no slash", vec![(":path", "ok")]),
@@ -172,12 +180,12 @@ pub async fn no_paths(case: &Case<'_>) -> TestResult {
     .await
 }
 
-/// SMUG-18: a length that is not that of the body.
-pub async fn wrong_length(case: &Case<'_>) -> TestResult {
-    let token = case.ground.caller().await?;
+/// SMUG-18: an HTTP/2 body that does not match its Content-Length.
+pub async fn h2_wrong_content_length_is_rejected(case: &Case<'_>) -> TestResult {
+    let token = case.fixture.caller_token().await?;
     let proxy = case.proxy().start().await?;
     let authorization = format!("Bearer {token}");
-    let lines = [
+    let headers = [
         (":method", "POST"),
         (":scheme", "http"),
         (":authority", "proxy.test"),
@@ -187,28 +195,33 @@ pub async fn wrong_length(case: &Case<'_>) -> TestResult {
     ];
     for (name, body) in [("longer", "0123456789"), ("shorter", "0")] {
         let _ = case.upstream.take();
-        let mut wire = Wire::connect(proxy.plain()).await?;
-        let head = frames::frame(0x1, 0x4, 1, &frames::block(&lines));
-        wire.send([frames::begin(), head, frames::frame(0x0, 0x1, 1, body.as_bytes())].concat()).await?;
-        let said = frames::listen(&mut wire, Duration::from_secs(5), |said| {
-            !said.answers.is_empty() || !said.resets.is_empty() || said.goaway.is_some()
+        let mut connection = Wire::connect(proxy.plain()).await?;
+        let head = frames::frame(0x1, 0x4, 1, &frames::block(&headers));
+        connection
+            .send([frames::begin(), head, frames::frame(0x0, 0x1, 1, body.as_bytes())].concat())
+            .await?;
+        let server_frames = frames::listen(&mut connection, Duration::from_secs(5), |server_frames| {
+            !server_frames.answers.is_empty()
+                || !server_frames.resets.is_empty()
+                || server_frames.goaway.is_some()
         })
         .await?;
-        let good = said.answers.iter().any(|(_, code)| *code == 200);
-        case.check(&format!("{name}: refused"), true, !good);
+        let is_served = server_frames.answers.iter().any(|(_, code)| *code == 200);
+        case.check(&format!("{name}: refused"), true, !is_served);
         case.check(
             &format!("{name}: came through whole"),
             0,
-            case.upstream.take().iter().filter(|one| one.complete).count(),
+            case.upstream.take().iter().filter(|request| request.complete).count(),
         );
     }
     Ok(())
 }
 
-/// SMUG-19: a switch of protocols with a body behind it.
-pub async fn switch_with_a_body(case: &Case<'_>) -> TestResult {
-    let token = case.ground.caller().await?;
-    // The upstream does not switch: what comes behind must not be a tunnel.
+/// SMUG-19: the body of an upgrade request that the upstream does not accept is not read as a second
+/// request.
+pub async fn upgrade_body_is_not_a_second_request(case: &Case<'_>) -> TestResult {
+    let token = case.fixture.caller_token().await?;
+    // The upstream does not switch protocols, so the bytes after the head must not become a tunnel.
     let proxy = case.proxy().start().await?;
     let authorization = format!("Authorization: Bearer {token}\r\n");
     let hidden = "GET /secret HTTP/1.1\r\nHost: proxy.test\r\n\r\n";
@@ -216,36 +229,36 @@ pub async fn switch_with_a_body(case: &Case<'_>) -> TestResult {
         "POST /ok HTTP/1.1\r\nHost: proxy.test\r\n{authorization}Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: {}\r\n\r\n{hidden}",
         hidden.len()
     );
-    let mut wire = Wire::connect(proxy.plain()).await?;
-    wire.send(request).await?;
-    wire.rest(Duration::from_secs(2)).await;
-    let paths: Vec<String> = case.upstream.take().iter().map(|one| one.target.clone()).collect();
+    let mut connection = Wire::connect(proxy.plain()).await?;
+    connection.send(request).await?;
+    connection.rest(Duration::from_secs(2)).await;
+    let paths: Vec<String> = case.upstream.take().iter().map(|request| request.target.clone()).collect();
     case.check("no second request", false, paths.iter().any(|path| path == "/secret"));
     Ok(())
 }
 
-/// SMUG-20: an early refusal with a body that was not read: what is left of it is no request.
-pub async fn unread_body(case: &Case<'_>) -> TestResult {
-    let token = case.ground.caller().await?;
+/// SMUG-20: the unread body of a rejected request is not read as a second request.
+pub async fn unread_body_is_not_a_second_request(case: &Case<'_>) -> TestResult {
+    let token = case.fixture.caller_token().await?;
     let proxy = case.proxy().start().await?;
     let hidden =
         format!("GET /ok/hidden HTTP/1.1\r\nHost: proxy.test\r\nAuthorization: Bearer {token}\r\n\r\n");
-    let mut ask = Ask::new("POST", "/ok").header("Content-Length", &hidden.len().to_string());
-    ask.body = hidden.into_bytes();
-    let mut wire = Wire::connect(proxy.plain()).await?;
-    wire.send(ask.bytes()).await?;
-    let (bytes, _) = wire.rest(Duration::from_secs(2)).await;
+    let mut request = RawRequest::new("POST", "/ok").header("Content-Length", &hidden.len().to_string());
+    request.body = hidden.into_bytes();
+    let mut connection = Wire::connect(proxy.plain()).await?;
+    connection.send(request.bytes()).await?;
+    let (bytes, _) = connection.rest(Duration::from_secs(2)).await;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     case.check("one answer", 1, text.matches("HTTP/1.1 ").count());
     case.check("came through", 0, case.upstream.take().len());
     Ok(())
 }
 
-/// SMUG-23: what is refused alone is refused behind a good request too, in one breath with it.
-pub async fn behind_another(case: &Case<'_>) -> TestResult {
-    let token = case.ground.caller().await?;
+/// SMUG-23: a request with ambiguous framing, pipelined behind a valid one, is rejected.
+pub async fn ambiguous_framing_is_rejected_when_pipelined(case: &Case<'_>) -> TestResult {
+    let token = case.fixture.caller_token().await?;
     let proxy = case.proxy().start().await?;
-    let good = String::from_utf8(Ask::get("/ok/first").token(token).bytes())?;
+    let good = String::from_utf8(RawRequest::get("/ok/first").token(token).bytes())?;
     for id in ["SMUG-01", "SMUG-02", "SMUG-06", "SMUG-11", "SMUG-12"] {
         let bad =
             CORPUS.iter().find(|(known, _)| *known == id).map(|(_, request)| *request).ok_or("no such id")?;
@@ -253,11 +266,16 @@ pub async fn behind_another(case: &Case<'_>) -> TestResult {
         let line = if id == "SMUG-12" { line.replace('\r', "") } else { line };
         let bad = bad.replace("TOKEN", &line).replace("HIDDEN", "");
         let _ = case.upstream.take();
-        let mut wire = Wire::connect(proxy.plain()).await?;
-        wire.send(format!("{good}{bad}")).await?;
-        let (_, closed) = wire.rest(Duration::from_secs(2)).await;
-        let paths: Vec<String> =
-            case.upstream.take().into_iter().filter(|one| one.complete).map(|one| one.target).collect();
+        let mut connection = Wire::connect(proxy.plain()).await?;
+        connection.send(format!("{good}{bad}")).await?;
+        let (_, closed) = connection.rest(Duration::from_secs(2)).await;
+        let paths: Vec<String> = case
+            .upstream
+            .take()
+            .into_iter()
+            .filter(|request| request.complete)
+            .map(|request| request.target)
+            .collect();
         case.check(&format!("{id}: what came through"), "/ok/first", paths.join(" "));
         case.check(&format!("{id}: closed"), true, closed);
     }

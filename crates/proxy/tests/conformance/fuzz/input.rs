@@ -1,9 +1,9 @@
-//! Requests that somebody might send who means no good: put together from parts that have made trouble somewhere, and then
-//! damaged. A number makes the same one each time.
+//! Hostile requests: assembled from parts that have broken HTTP implementations, and then mutated. The same number always
+//! generates the same input.
 
 use fastrand::Rng;
 
-/// Stands for the caller's token, which is another in each run.
+/// The placeholder for the caller's token, which differs in each run.
 pub const TOKEN: &str = "{TOKEN}";
 
 const METHODS: [&str; 14] = [
@@ -11,7 +11,7 @@ const METHODS: [&str; 14] = [
     "CONNECT",
 ];
 
-const BEGINNINGS: [&str; 14] = [
+const PREFIXES: [&str; 14] = [
     "/ok",
     "/ok",
     "/ok",
@@ -142,28 +142,28 @@ const CHUNKS: [&str; 10] = [
     "3\r\nabc\r\n00\r\n\r\n",
 ];
 
-fn pick<'p>(rng: &mut Rng, parts: &[&'p str]) -> &'p str {
-    parts[rng.usize(..parts.len())]
+fn pick<'p>(rng: &mut Rng, choices: &[&'p str]) -> &'p str {
+    choices[rng.usize(..choices.len())]
 }
 
-/// The input of this number.
+/// Generates the input of a number.
 pub fn generate(number: u64) -> Vec<u8> {
     let rng = &mut Rng::with_seed(number);
     let mut bytes = Vec::new();
     let count = if rng.u8(..) < 180 { 1 } else { rng.usize(2..4) };
     for _ in 0..count {
-        bytes.extend(request(rng));
+        bytes.extend(generate_request(rng));
     }
     if rng.u8(..) < 60 {
         for _ in 0..rng.usize(1..4) {
-            damage(rng, &mut bytes);
+            mutate(rng, &mut bytes);
         }
     }
     bytes
 }
 
-fn request(rng: &mut Rng) -> Vec<u8> {
-    let mut target = pick(rng, &BEGINNINGS).to_owned();
+fn generate_request(rng: &mut Rng) -> Vec<u8> {
+    let mut target = pick(rng, &PREFIXES).to_owned();
     for _ in 0..[0, 0, 0, 1, 1, 2, 3][rng.usize(..7)] {
         target.push_str(pick(rng, &SEGMENTS));
     }
@@ -220,8 +220,8 @@ fn request(rng: &mut Rng) -> Vec<u8> {
     format!("{}{end}{end}{body}", lines.join(end)).into_bytes()
 }
 
-/// Changes something somewhere.
-fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
+/// Mutates an input at a random position.
+fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
     if bytes.is_empty() {
         return;
     }
@@ -243,13 +243,13 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// The input with the token in its place.
+/// Replaces the placeholder with a token.
 pub fn with_token(bytes: &[u8], token: &str) -> Vec<u8> {
-    let (wanted, mut out, mut at) = (TOKEN.as_bytes(), Vec::new(), 0);
+    let (placeholder, mut out, mut at) = (TOKEN.as_bytes(), Vec::new(), 0);
     while at < bytes.len() {
-        if bytes[at..].starts_with(wanted) {
+        if bytes[at..].starts_with(placeholder) {
             out.extend(token.as_bytes());
-            at += wanted.len();
+            at += placeholder.len();
         } else {
             out.push(bytes[at]);
             at += 1;
@@ -258,7 +258,7 @@ pub fn with_token(bytes: &[u8], token: &str) -> Vec<u8> {
     out
 }
 
-/// As it can be read, and written again.
-pub fn escaped(bytes: &[u8]) -> String {
+/// Escapes an input as in `seeds.yaml`.
+pub fn escape(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }

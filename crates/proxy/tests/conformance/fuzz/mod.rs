@@ -1,5 +1,5 @@
-//! Requests that nobody should send, sent to ours and, where there is one, to the peer, each before an upstream that records.
-//! OUTRIGGER_FUZZ_SECONDS says how long (a few seconds beside other tests), OUTRIGGER_FUZZ_FROM from which number on.
+//! Differential fuzzing: sends hostile requests to our proxy and, if present, to the peer, each in front of a recording upstream.
+//! OUTRIGGER_FUZZ_SECONDS sets the duration (a few seconds by default), OUTRIGGER_FUZZ_FROM the number of the first input.
 
 mod compare;
 mod input;
@@ -15,95 +15,100 @@ use testbed::harness::wire::Wire;
 use testbed::{Context, Result, TestResult};
 
 use self::outcome::Outcome;
-use crate::ground::{self, Ground};
-use crate::program::{Orders, PEER, Proxy};
-use crate::verdict::Target;
+use crate::checks::Implementation;
+use crate::fixture::Fixture;
+use crate::proxy::{PEER, Proxy, ProxyBuilder};
 
-/// Pairs of proxies that work beside each other.
+/// The number of workers, each with a pair of proxies.
 const WORKERS: usize = 4;
 
-/// After so long without a byte nothing more will come; looked at more patiently before anything is called a finding.
+/// A response is complete after this time without a byte.
 const QUIET: Duration = Duration::from_millis(120);
-const PATIENT: Duration = Duration::from_secs(5);
 
-/// An input that was a finding once.
+/// The same before a finding is reported, because a busy machine can delay responses.
+const QUIET_RETRY: Duration = Duration::from_secs(5);
+
+/// An input that the fuzzer has found.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
-    /// What it was.
+struct Seed {
+    /// What was wrong.
     finding: String,
-    /// The input, escaped as in `input::escaped`.
+    /// The input, escaped as by `input::escape`.
     input: String,
 }
 
-/// One program with an upstream of its own.
+/// One implementation with an upstream of its own.
 struct Side {
     proxy: Proxy,
     upstream: Recorder,
 }
 
 impl Side {
-    async fn start(ground: &Ground<'_>, target: Target) -> Result<Self> {
+    async fn start(fixture: &Fixture<'_>, implementation: Implementation) -> Result<Self> {
         let upstream = Recorder::start().await?;
         let flags = ["--ignore-paths=/open,/open/*", "--auth-header-fields-enabled"];
-        let orders = Orders::new(ground, target, &format!("{}/", upstream.url())).flags(&flags);
-        Ok(Self { proxy: orders.start().await?, upstream })
+        let builder =
+            ProxyBuilder::new(fixture, implementation, &format!("{}/", upstream.url())).flags(&flags);
+        Ok(Self { proxy: builder.start().await?, upstream })
     }
 
-    async fn try_input(&self, bytes: &[u8], quiet: Duration) -> Result<Outcome> {
+    async fn send_input(&self, bytes: &[u8], quiet: Duration) -> Result<Outcome> {
         let _ = self.upstream.take();
-        let mut wire = Wire::connect(self.proxy.plain()).await?;
-        // Refused before all of it was said, maybe.
-        let _ = wire.send(bytes).await;
-        let mut answer = Vec::new();
+        let mut connection = Wire::connect(self.proxy.plain()).await?;
+        // The proxy may close the connection before it has read everything.
+        let _ = connection.send(bytes).await;
+        let mut response = Vec::new();
         let closed = loop {
-            let (more, ended) = wire.rest(quiet).await;
-            answer.extend(&more);
-            if ended || more.is_empty() {
-                break ended;
+            let (more, is_closed) = connection.rest(quiet).await;
+            response.extend(&more);
+            if is_closed || more.is_empty() {
+                break is_closed;
             }
         };
-        let text = String::from_utf8_lossy(&answer).into_owned();
-        let begins = text.split("HTTP/1.").skip(1).filter_map(|one| one.get(2..5)?.parse().ok());
-        Ok(Outcome { codes: begins.collect(), closed, seen: self.upstream.take() })
+        let text = String::from_utf8_lossy(&response).into_owned();
+        let statuses = text.split("HTTP/1.").skip(1).filter_map(|rest| rest.get(2..5)?.parse().ok());
+        Ok(Outcome { codes: statuses.collect(), closed, forwarded: self.upstream.take() })
     }
 }
 
-/// Both programs.
+/// Both implementations.
 struct Pair {
     ours: Side,
     peer: Option<Side>,
 }
 
-/// What was found about one input: nothing, or sentences.
-struct Finding {
-    why: &'static str,
-    sentences: Vec<String>,
+/// The result of an input: why the implementations may differ, and the violations found.
+struct InputResult {
+    explanation: &'static str,
+    violations: Vec<String>,
 }
 
 impl Pair {
-    async fn try_input(&self, bytes: &[u8], user: &str, quiet: Duration) -> Result<Finding> {
-        let ours = self.ours.try_input(bytes, quiet).await?;
-        let mut sentences = outcome::broken(&ours, user);
-        let mut why = "no peer";
+    async fn try_input(&self, bytes: &[u8], user: &str, quiet: Duration) -> Result<InputResult> {
+        let ours = self.ours.send_input(bytes, quiet).await?;
+        let mut violations = outcome::violations(&ours, user);
+        let mut explanation = "no peer";
         if let Some(peer) = &self.peer {
-            let peer = peer.try_input(bytes, quiet).await?;
-            match compare::explanation(bytes, &ours, &peer) {
-                Ok(known) => why = known,
-                Err(sentence) => sentences.push(format!("{sentence}\n  ours: {ours:?}\n  peer: {peer:?}")),
+            let peer = peer.send_input(bytes, quiet).await?;
+            match compare::explain(bytes, &ours, &peer) {
+                Ok(known) => explanation = known,
+                Err(difference) => {
+                    violations.push(format!("{difference}\n  ours: {ours:?}\n  peer: {peer:?}"))
+                }
             }
         }
-        Ok(Finding { why, sentences })
+        Ok(InputResult { explanation, violations })
     }
 
-    /// The same once more with patience, when something was found: a busy machine is not a finding.
-    async fn judge(&self, bytes: &[u8], user: &str) -> Result<Finding> {
-        let finding = self.try_input(bytes, user, QUIET).await?;
-        if finding.sentences.is_empty() { Ok(finding) } else { self.try_input(bytes, user, PATIENT).await }
+    /// Evaluates an input, and again with a longer timeout if violations are found.
+    async fn evaluate(&self, bytes: &[u8], user: &str) -> Result<InputResult> {
+        let result = self.try_input(bytes, user, QUIET).await?;
+        if result.violations.is_empty() { Ok(result) } else { self.try_input(bytes, user, QUIET_RETRY).await }
     }
 }
 
-/// How far it is, told every minute: an hour without a word looks like one that hangs.
+/// Prints the progress every minute, so that a long run does not look stuck.
 #[derive(Default)]
 struct Progress {
     tried: Cell<u64>,
@@ -111,7 +116,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn tried(&self, after: Duration) {
+    fn add(&self, after: Duration) {
         self.tried.set(self.tried.get() + 1);
         let minutes = after.as_secs() / 60;
         if minutes > self.minutes.replace(minutes) {
@@ -120,46 +125,46 @@ impl Progress {
     }
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+fn env_number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// The inputs that were findings, and new ones.
+/// Replays the seeds, then tries generated inputs.
 pub async fn run(cx: Context) -> TestResult {
-    let ground = ground::prepare(&cx).await?;
-    let (token, user) = (ground.caller().await?.to_owned(), ground.name_of("caller"));
-    let kept: Vec<Kept> =
+    let fixture = Fixture::new(&cx).await?;
+    let (token, user) = (fixture.caller_token().await?.to_owned(), fixture.username("caller"));
+    let seeds: Vec<Seed> =
         serde_saphyr::from_str(include_str!("seeds.yaml")).map_err(|error| format!("seeds.yaml: {error}"))?;
-    let first = number("OUTRIGGER_FUZZ_FROM", 1);
-    let time = Duration::from_secs(number("OUTRIGGER_FUZZ_SECONDS", 8));
-    let begin = Instant::now();
+    let first = env_number("OUTRIGGER_FUZZ_FROM", 1);
+    let time = Duration::from_secs(env_number("OUTRIGGER_FUZZ_SECONDS", 8));
+    let start = Instant::now();
     let progress = Progress::default();
     let work = |worker: usize| {
-        let (ground, token, user, kept, progress) = (&ground, &token, &user, &kept, &progress);
+        let (fixture, token, user, seeds, progress) = (&fixture, &token, &user, &seeds, &progress);
         async move {
             let peer = match std::env::var_os(PEER) {
-                Some(_) => Some(Side::start(ground, Target::Peer).await?),
+                Some(_) => Some(Side::start(fixture, Implementation::Peer).await?),
                 None => None,
             };
-            let pair = Pair { ours: Side::start(ground, Target::Ours).await?, peer };
+            let pair = Pair { ours: Side::start(fixture, Implementation::Ours).await?, peer };
             let (mut reasons, mut findings) = (BTreeMap::new(), Vec::new());
-            let old = kept
+            let replayed = seeds
                 .iter()
                 .skip(worker)
                 .step_by(WORKERS)
-                .map(|one| (one.finding.clone(), unescaped(&one.input)));
-            let new = (first + worker as u64..)
+                .map(|seed| (seed.finding.clone(), unescape(&seed.input)));
+            let generated = (first + worker as u64..)
                 .step_by(WORKERS)
                 .map(|number| (number.to_string(), input::generate(number)));
-            for (name, raw) in old.chain(new.take_while(|_| begin.elapsed() < time)) {
-                let finding = pair.judge(&input::with_token(&raw, token), user).await?;
-                *reasons.entry(finding.why).or_insert(0_u64) += 1;
-                if !finding.sentences.is_empty() {
-                    let said = finding.sentences.join("; ");
-                    findings.push(format!("{name}: {said}\n  input: {}", input::escaped(&raw)));
+            for (name, raw) in replayed.chain(generated.take_while(|_| start.elapsed() < time)) {
+                let result = pair.evaluate(&input::with_token(&raw, token), user).await?;
+                *reasons.entry(result.explanation).or_insert(0_u64) += 1;
+                if !result.violations.is_empty() {
+                    let violations = result.violations.join("; ");
+                    findings.push(format!("{name}: {violations}\n  input: {}", input::escape(&raw)));
                     println!("{}", findings[findings.len() - 1]);
                 }
-                progress.tried(begin.elapsed());
+                progress.add(start.elapsed());
                 pair.ours.proxy.process.check_alive()?;
             }
             Ok::<_, testbed::Error>((reasons, findings))
@@ -167,22 +172,22 @@ pub async fn run(cx: Context) -> TestResult {
     };
     let all = futures_util::future::try_join_all((0..WORKERS).map(work)).await?;
     let (mut reasons, mut findings) = (BTreeMap::new(), Vec::new());
-    for (why, found) in all {
+    for (counts, found) in all {
         findings.extend(found);
-        for (reason, count) in why {
+        for (reason, count) in counts {
             *reasons.entry(reason).or_insert(0) += count;
         }
     }
     let tried = progress.tried.get();
-    println!("{tried} inputs, from {first} on, in {:?}: {} findings", begin.elapsed(), findings.len());
+    println!("{tried} inputs, starting at {first}, in {:?}: {} findings", start.elapsed(), findings.len());
     for (reason, count) in reasons {
         println!("{count:8} {reason}");
     }
     if findings.is_empty() { Ok(()) } else { Err(findings.join("\n").into()) }
 }
 
-/// Bytes from their escaped form.
-fn unescaped(text: &str) -> Vec<u8> {
+/// Reverts `input::escape`.
+fn unescape(text: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((first, more)) = rest.split_first() {
         rest = more;

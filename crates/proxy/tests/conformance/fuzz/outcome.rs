@@ -1,95 +1,98 @@
-//! What became of an input, and what must never become of one.
+//! The outcome of an input, and the invariants that every outcome must satisfy.
 
 use testbed::fakes::recorder::Seen;
 
-/// What became of an input.
+/// The outcome of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Codes of answers.
+    /// The status codes of all responses.
     pub codes: Vec<u16>,
-    /// The connection was closed.
+    /// Whether the proxy closed the connection.
     pub closed: bool,
-    /// What reached the upstream.
-    pub seen: Vec<Seen>,
+    /// The requests that reached the upstream.
+    pub forwarded: Vec<Seen>,
 }
 
-/// The codes that somebody can be answered: of the upstream, of the proxy, and of a parser of HTTP.
-const CODES: [u16; 19] =
+/// The status codes that the upstream, the proxy and its HTTP parser may return.
+const ALLOWED_CODES: [u16; 19] =
     [100, 200, 400, 401, 403, 404, 405, 408, 411, 413, 414, 415, 417, 421, 426, 431, 501, 502, 505];
 
-/// Everything about an outcome of ours that must not be.
-pub fn broken(outcome: &Outcome, user: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for code in outcome.codes.iter().filter(|code| !CODES.contains(code)) {
-        found.push(format!("the answer {code}"));
+/// Returns the violated invariants of an outcome of our proxy.
+pub fn violations(outcome: &Outcome, user: &str) -> Vec<String> {
+    let mut violations = Vec::new();
+    for code in outcome.codes.iter().filter(|code| !ALLOWED_CODES.contains(code)) {
+        violations.push(format!("unexpected status {code}"));
     }
-    for seen in &outcome.seen {
-        let path = seen.target.split('?').next().unwrap_or_default();
-        let open = path == "/open" || path.strip_prefix("/open/").is_some_and(|rest| !rest.contains('/'));
-        let told = seen.all("x-remote-user");
-        if open && !told.is_empty() {
-            found.push(format!("a user on an open path: {told:?}"));
+    for forwarded in &outcome.forwarded {
+        let path = forwarded.target.split('?').next().unwrap_or_default();
+        let is_open = path == "/open" || path.strip_prefix("/open/").is_some_and(|rest| !rest.contains('/'));
+        let users = forwarded.all("x-remote-user");
+        if is_open && !users.is_empty() {
+            violations.push(format!("identity on an ignored path: {users:?}"));
         }
-        if !open && told != [user] {
-            found.push(format!("{} reached the upstream for {told:?}", seen.target));
+        if !is_open && users != [user] {
+            violations.push(format!("{} was forwarded for {users:?}", forwarded.target));
         }
-        let allowed = path == "/ok" || path.starts_with("/ok/");
-        if !open && !allowed {
-            found.push(format!("{} reached the upstream, which nobody may", seen.target));
+        let is_allowed = path == "/ok" || path.starts_with("/ok/");
+        if !is_open && !is_allowed {
+            violations.push(format!("{} was forwarded without permission", forwarded.target));
         }
-        let lines = || seen.headers.iter().chain(&seen.trailers);
-        if lines().any(|(name, value)| is_identity(name) && value.contains("mallory")) {
-            found.push("a spoofed header".into());
+        let fields = || forwarded.headers.iter().chain(&forwarded.trailers);
+        if fields().any(|(name, value)| is_identity(name) && value.contains("mallory")) {
+            violations.push("a spoofed identity header was forwarded".into());
         }
-        if !open && !seen.all("authorization").is_empty() {
-            found.push("a token".into());
+        if !is_open && !forwarded.all("authorization").is_empty() {
+            violations.push("the token was forwarded".into());
         }
-        found.extend(ambiguous(path));
-        found.extend(ill_formed(seen));
+        violations.extend(ambiguous_path(path));
+        violations.extend(ambiguous_head(forwarded));
     }
     let answered = outcome.codes.iter().filter(|code| **code != 100).count();
-    if outcome.seen.iter().filter(|seen| seen.complete).count() > answered + usize::from(outcome.closed) {
-        found.push(format!("{} requests for {answered} answers", outcome.seen.len()));
+    if outcome.forwarded.iter().filter(|forwarded| forwarded.complete).count()
+        > answered + usize::from(outcome.closed)
+    {
+        violations.push(format!("{} requests for {answered} responses", outcome.forwarded.len()));
     }
-    found
+    violations
 }
 
-/// A name by which upstreams know who asks.
+/// Whether upstreams take the identity from a header.
 fn is_identity(name: &str) -> bool {
     let name = name.replace('_', "-").to_lowercase();
     ["x-remote-user", "x-remote-group", "x-remote-groups", "x-remote-uid"].contains(&name.as_str())
         || name.starts_with("x-remote-extra-")
 }
 
-/// A path that another reader could read differently.
-fn ambiguous(path: &str) -> Option<String> {
+/// Reports a path that other parsers could read differently.
+fn ambiguous_path(path: &str) -> Option<String> {
     let lower = path.to_lowercase();
     let decoded = lower.replace("%2e", ".");
-    let dots = decoded.split('/').any(|segment| segment == "." || segment == "..");
-    let hidden = ["%2f", "%5c", "%00", "\\", "//"].iter().any(|part| lower.contains(part));
-    (dots || hidden || !path.starts_with('/')).then(|| format!("the path {path}"))
+    let has_dots = decoded.split('/').any(|segment| segment == "." || segment == "..");
+    let has_separators = ["%2f", "%5c", "%00", "\\", "//"].iter().any(|part| lower.contains(part));
+    (has_dots || has_separators || !path.starts_with('/')).then(|| format!("ambiguous path {path}"))
 }
 
-/// A head that is not of the one form that every reader reads alike.
-fn ill_formed(seen: &Seen) -> Option<String> {
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    let names = seen.headers.iter().all(|(name, _)| !name.is_empty() && name.bytes().all(token));
-    let values = seen
+/// Reports a head that is not in the form that all parsers agree on.
+fn ambiguous_head(forwarded: &Seen) -> Option<String> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let names_are_valid =
+        forwarded.headers.iter().all(|(name, _)| !name.is_empty() && name.bytes().all(is_token));
+    let values_are_valid = forwarded
         .headers
         .iter()
         .all(|(_, value)| value.bytes().all(|byte| byte == b'\t' || (byte >= 32 && byte != 127)));
-    let (lengths, encodings) = (seen.all("content-length"), seen.all("transfer-encoding"));
-    let framing = lengths.len() + encodings.len() <= 1
-        && lengths.iter().all(|one| one.bytes().all(|byte| byte.is_ascii_digit()))
-        && encodings.iter().all(|one| *one == "chunked");
-    let fold = seen.head.contains("\r\n ") || seen.head.contains("\r\n\t");
-    let bare = seen.head.replace("\r\n", "").contains(['\r', '\n']);
-    let good = names
-        && values
-        && framing
-        && !fold
-        && !bare
-        && seen.all("host").len() == 1
-        && seen.version == "HTTP/1.1";
-    (!good).then(|| format!("the head {:?}", seen.head))
+    let (lengths, encodings) = (forwarded.all("content-length"), forwarded.all("transfer-encoding"));
+    let framing_is_unique = lengths.len() + encodings.len() <= 1
+        && lengths.iter().all(|value| value.bytes().all(|byte| byte.is_ascii_digit()))
+        && encodings.iter().all(|value| *value == "chunked");
+    let has_fold = forwarded.head.contains("\r\n ") || forwarded.head.contains("\r\n\t");
+    let has_bare_line_end = forwarded.head.replace("\r\n", "").contains(['\r', '\n']);
+    let is_valid = names_are_valid
+        && values_are_valid
+        && framing_is_unique
+        && !has_fold
+        && !has_bare_line_end
+        && forwarded.all("host").len() == 1
+        && forwarded.version == "HTTP/1.1";
+    (!is_valid).then(|| format!("ambiguous head {:?}", forwarded.head))
 }

@@ -1,8 +1,8 @@
-//! Requests, written by hand.
+//! HTTP/1 requests as bytes, so that tests can send malformed ones.
 
-/// One request.
+/// An HTTP/1 request that is sent as it is.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct RawRequest {
     pub method: String,
     pub target: String,
     pub version: String,
@@ -10,7 +10,7 @@ pub struct Ask {
     pub body: Vec<u8>,
 }
 
-impl Ask {
+impl RawRequest {
     pub fn new(method: &str, target: &str) -> Self {
         Self {
             method: method.into(),
@@ -25,25 +25,25 @@ impl Ask {
         Self::new("GET", target)
     }
 
-    /// A POST with a body.
+    /// Builds a POST with a body and its Content-Length.
     pub fn post(target: &str, body: &[u8]) -> Self {
-        let mut ask = Self::new("POST", target).header("Content-Length", &body.len().to_string());
-        ask.body = body.to_vec();
-        ask
+        let mut request = Self::new("POST", target).header("Content-Length", &body.len().to_string());
+        request.body = body.to_vec();
+        request
     }
 
-    /// With one more header line.
+    /// Adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// With a bearer token.
+    /// Adds a bearer token.
     pub fn token(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// The bytes of it.
+    /// Encodes the request.
     pub fn bytes(&self) -> Vec<u8> {
         let mut text = format!("{} {} {}\r\n", self.method, self.target, self.version);
         for (name, value) in &self.headers {
