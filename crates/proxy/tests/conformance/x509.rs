@@ -1,4 +1,4 @@
-//! X509: clients with certificates.
+//! X509: authentication with client certificates.
 
 use std::path::Path;
 use std::time::Duration;
