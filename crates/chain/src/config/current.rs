@@ -125,7 +125,8 @@ fn read_mode(config: &Document, app: &Document) -> Result<(String, Option<String
     let label = read(app, MODE_IN_APP_TOML)?;
     let seid_mode = read(config, MODE_IN_CONFIG_TOML)?;
     let label = label.or_else(|| seid_mode.clone()).unwrap_or_else(|| Mode::Full.name().into());
-    let same = |seid_mode: &String| label.parse::<Mode>().is_ok_and(|mode| mode.name_in_config_toml() == seid_mode);
+    let same =
+        |seid_mode: &String| label.parse::<Mode>().is_ok_and(|mode| mode.name_in_config_toml() == seid_mode);
     let other = seid_mode.filter(|seid_mode| *seid_mode != label && !same(seid_mode));
     Ok((label, other))
 }

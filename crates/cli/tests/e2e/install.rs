@@ -90,7 +90,7 @@ pub async fn missing_settings_are_in_termination_message(cx: Context) -> TestRes
     })
     .await?;
     assert_eq!(code, 2, "{message}");
-    for setting in ["--nodepool-name (SEI_NODEPOOL_NAME): is missing", "--cosmos-exporter-image"] {
+    for setting in ["--nodepool-name (SEI_NODEPOOL_NAME): required", "--cosmos-exporter-image"] {
         assert!(message.contains(setting), "{message}");
     }
     Ok(())

@@ -19,7 +19,7 @@ pub async fn invalid_flags_are_rejected(_: Context) -> TestResult {
         (without("--config-hash"), 2, "--config-hash"),
         (without("--pod-name="), 2, "--pod-name"),
         (without("--pod-namespace"), 2, "--pod-namespace"),
-        ([without("--kms-call-timeout"), vec!["--kms-call-timeout=0s"]].concat(), 2, "is no duration"),
+        ([without("--kms-call-timeout"), vec!["--kms-call-timeout=0s"]].concat(), 2, "invalid duration"),
         (
             [without("--config-hash"), vec!["--config-hash="]].concat(),
             1,

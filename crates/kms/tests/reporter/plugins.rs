@@ -117,7 +117,7 @@ pub async fn plugin_slower_than_timeout_is_an_error(cx: Context) -> TestResult {
     fixture.until_status(&reporter, 1, "Healthy").await?;
     plugin.script(|script| script.latency = Duration::from_millis(1500));
     let report = fixture.until_status(&reporter, 1, "Error").await?;
-    assert!(report.detail.starts_with("Timeout: no response within 1s; look at the way"), "{report:?}");
+    assert!(report.detail.starts_with("Timeout: no response within 1s; check the connection"), "{report:?}");
     assert_eq!(report.id.as_deref(), Some("kms-1-1"), "the last known key id");
     Ok(())
 }
@@ -306,7 +306,7 @@ pub async fn grpc_errors_are_reported_by_code(cx: Context) -> TestResult {
     }
     plugin.heal()?;
     plugin.script(|script| script.other_service = true);
-    let hint = "the plugin does not speak KMS v2; update it";
+    let hint = "the plugin does not support KMS v2; update it";
     fixture.until_report(&reporter, 1, hint, |report| report.detail.contains(hint)).await?;
     Ok(())
 }

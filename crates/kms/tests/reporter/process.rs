@@ -95,7 +95,7 @@ pub async fn invalid_flag_exits_with_one_line(_: Context) -> TestResult {
             "invalid --interval \"0s\": must be greater than 0",
         ),
         (&[socket, "--interval=-1s"], "invalid --interval \"-1s\": must be greater than 0"),
-        (&[socket, "--interval=soon"], "--interval: \"soon\" is no duration"),
+        (&[socket, "--interval=soon"], "--interval: invalid duration \"soon\""),
         (
             &[socket, "--read-timeout=0", "--write-timeout=0"],
             "invalid --read-timeout \"0\": must be greater than 0",
@@ -119,9 +119,9 @@ pub async fn invalid_flag_exits_with_one_line(_: Context) -> TestResult {
             &[socket, node, "--fallback-servers=http://x"],
             "invalid --fallback-servers \"http://x\": expected an https:// URL",
         ),
-        (&[socket, node, "--metrics-bind-address=here"], "--metrics-bind-address: \"here\" is no address"),
-        (&[socket, node, "--log-format=xml"], "--log-format: \"xml\" is no log format"),
-        (&[socket, node, "--log-level=loud=very"], "--log-level: \"loud=very\" is no log level"),
+        (&[socket, node, "--metrics-bind-address=here"], "--metrics-bind-address: invalid address \"here\""),
+        (&[socket, node, "--log-format=xml"], "--log-format: invalid log format \"xml\""),
+        (&[socket, node, "--log-level=loud=very"], "--log-level: invalid log level \"loud=very\""),
     ] {
         for name in ["kms-reporter", "kms-health-reporter"] {
             let output = Command::new(binaries::path("outrigger")?).arg(name).args(flags).output()?;

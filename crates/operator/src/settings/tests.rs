@@ -176,7 +176,7 @@ fn s3_endpoint_replaces_aws() {
 #[test]
 fn unsafe_lease_durations_are_rejected() {
     let rejected = problems(&[], &["--leader-elect-lease-duration=30s"]);
-    assert!(rejected[0].contains("lease times must grow"), "{rejected:?}");
+    assert!(rejected[0].contains("invalid lease timing"), "{rejected:?}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn all_errors_are_reported_together() {
         "--kube-api-burst must be set",
         "--http2-max-size: \"x\" is not a valid number",
         "--drain-timeout: ",
-        "--auth-header-fields-enabled: \"maybe\"",
+        "--auth-header-fields-enabled: invalid boolean \"maybe\"",
         "--upstream: invalid URL \"127.0.0.1:8081\"",
         "--oidc-issuer: invalid issuer \"http://i\"",
         "--oidc-clientID must be set",
