@@ -22,7 +22,7 @@ fn printed_folder(output: &Output) -> PathBuf {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     PathBuf::from(
         text.trim()
-            .strip_prefix("testbed: dns is in ")
+            .strip_prefix("testbed: dns is available in ")
             .unwrap_or_else(|| panic!("unexpected output {text:?}")),
     )
 }

@@ -176,7 +176,7 @@ fn missing_cargo_is_rejected() {
 #[test]
 fn old_cargo_is_rejected() {
     let line = Machine::good().tool("cargo", "echo 'cargo 1.84.1 (66221abde 2024-11-19)'").rejection();
-    assert_eq!(line, "outrigger: cargo is 1.84.1 and 1.95.0 is needed: rustup toolchain install 1.95.0");
+    assert_eq!(line, "outrigger: cargo is 1.84.1, 1.95.0 is required: rustup toolchain install 1.95.0");
 }
 
 #[test]
@@ -194,13 +194,13 @@ fn missing_go_is_rejected() {
 #[test]
 fn old_go_is_rejected() {
     let line = Machine::good().tool("go", "echo go1.19.8").rejection();
-    assert!(line.starts_with("outrigger: go is 1.19.8 and 1.26.0 or newer is needed"), "{line}");
+    assert!(line.starts_with("outrigger: go is 1.19.8, 1.26.0 or newer is required"), "{line}");
 }
 
 #[test]
 fn unprivileged_user_is_rejected() {
     let line = Machine::good().link("id").rejection_in(&as_unprivileged_user());
-    assert!(line.starts_with("outrigger: root is needed"), "{line}");
+    assert!(line.starts_with("outrigger: root is required"), "{line}");
     let machine = Machine::good().link("id").without("go");
     let output = machine.prepare(&as_unprivileged_user(), &["--rust-only"]);
     assert_eq!(output.status.code(), Some(0), "make check needs neither root nor Go: {output:?}");
@@ -209,7 +209,7 @@ fn unprivileged_user_is_rejected() {
 #[test]
 fn other_operating_system_is_rejected() {
     let line = Machine::good().os_release("ID=fedora\nVERSION_ID=43\n").rejection();
-    assert!(line.starts_with("outrigger: this is fedora 43, and Debian 12 or newer is needed"), "{line}");
+    assert!(line.starts_with("outrigger: this is fedora 43, Debian 12 or newer is required"), "{line}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn small_disk_is_rejected() {
     let setup = format!("{} -t tmpfs -o size=64m none {}", mount.display(), cache.display());
     let line = machine.rejection_in(&in_mount_namespace(&setup));
     assert!(
-        line.contains("GiB free and") && line.contains("set OUTRIGGER_CACHE to a folder on a larger disk"),
+        line.contains("GiB free,") && line.contains("set OUTRIGGER_CACHE to a directory on a larger disk"),
         "{line}"
     );
 }
@@ -235,5 +235,5 @@ fn failed_package_installation_shows_log_and_fix() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("E: Unable to locate package runc"), "{stderr}");
-    assert!(stderr.contains("`apt-get install runc` by hand, then run this again"), "{stderr}");
+    assert!(stderr.contains("fix `apt-get install runc`, then retry"), "{stderr}");
 }

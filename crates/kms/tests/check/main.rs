@@ -151,7 +151,7 @@ async fn hanging_plugin_does_not_delay_others() {
     assert_eq!(passed, [&Value::from(false), &true.into(), &false.into(), &false.into()]);
     let output = check(&[&missing]).await;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(stderr, format!("outrigger: an API server could not use {missing}\n"));
+    assert_eq!(stderr, format!("outrigger: KMS plugin check failed: {missing}\n"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("status       failed") && text.contains("SocketMissing: "), "{text}");
     assert!(text.ends_with("  failed\n"), "{text}");
