@@ -63,7 +63,7 @@ pub async fn any_plugin_message_is_stored(cx: Context) -> TestResult {
         (text("err"), status, "NotOk: err; "),
         (text(""), status, "NotOk: the plugin gave no reason; "),
         (text("OK"), status, "NotOk: OK; "),
-        (text(&"x".repeat(5000)), status, "xxx...; look at"),
+        (text(&"x".repeat(5000)), status, "xxx...; check"),
         (text("first\nsecond\r\nthird"), status, "first second  third"),
         (text(r#"a "quote", a \ and a {"brace": 1}"#), status, r#"a "quote", a \ and a {"brace": 1}"#),
         (
@@ -77,7 +77,7 @@ pub async fn any_plugin_message_is_stored(cx: Context) -> TestResult {
             "token=[redacted] at",
         ),
         (text(&format!("begin {special} end")), status, "NotOk: begin "),
-        (text("鍵".repeat(3000).as_str()), status, "鍵...; look at"),
+        (text("鍵".repeat(3000).as_str()), status, "鍵...; check"),
     ] {
         plugin.script(|script| script.healthz = healthz);
         for reporter in &reporters {
@@ -154,7 +154,7 @@ pub async fn missing_or_stale_socket_is_reported_immediately(cx: Context) -> Tes
     let start = Instant::now();
     let report = fixture.until_status(&reporter, 1, "Error").await?;
     assert!(
-        report.detail.starts_with("SocketMissing: socket does not exist; look at the state of"),
+        report.detail.starts_with("SocketMissing: socket does not exist; check the state of"),
         "{report:?}"
     );
     assert_eq!(report.id.as_deref(), Some("unknown"), "no key id was ever known");
