@@ -42,7 +42,6 @@ mod reviews;
 mod run;
 mod serve;
 pub mod settings;
-mod sync;
 mod tls;
 mod upstream;
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::digest::{BuildDigestHasher, Digest};
-use crate::sync::lock;
+use runtime::sync::lock;
 
 /// Few enough to sweep quickly, enough that two threads rarely contend.
 const SHARDS: usize = 16;

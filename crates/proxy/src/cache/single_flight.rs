@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::digest::{BuildDigestHasher, Digest};
-use crate::sync::lock;
+use runtime::sync::lock;
 
 type InFlight<V> = HashMap<Digest, watch::Receiver<Option<V>>, BuildDigestHasher>;
 

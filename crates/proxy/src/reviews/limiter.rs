@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::sync::lock;
+use runtime::sync::lock;
 
 /// A token bucket, configured by `--kube-api-qps` and `--kube-api-burst`.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::activity::Activity;
 use crate::cache::HmacKey;
 use crate::identity::{Identity, IdentityHeaders};
-use crate::sync::lock;
 use crate::tls::client_cert;
 use crate::tls::reload::Reloadable;
+use runtime::sync::lock;
 
 /// How long the identity of a certificate is cached: the certificate may expire while the connection is open.
 const CERTIFICATE_CACHE_TTL: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::sync::lock;
+use runtime::sync::lock;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 

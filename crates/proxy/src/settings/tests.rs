@@ -78,7 +78,7 @@ fn all_errors_are_reported_together() {
         "--tls-cipher-suites: unknown cipher suite \"TLS_NONSENSE\"",
         "--kube-api-burst must be set",
         "--http2-max-size: \"x\" is not a valid number",
-        "--drain-timeout: ",
+        "--drain-timeout: invalid duration \"soon\"",
         "--auth-header-fields-enabled: invalid boolean \"maybe\"",
         "--upstream: invalid URL \"127.0.0.1:8081\"",
         "--oidc-issuer: invalid issuer \"http://i\"",

@@ -8,7 +8,7 @@ use hyper::client::conn::{http1, http2};
 
 use super::body::RequestBody;
 use super::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
-use crate::sync::lock;
+use runtime::sync::lock;
 
 /// Idle timeout. Below the 60 seconds after which the sidecar closes the connection: a request sent at that
 /// moment would be lost.

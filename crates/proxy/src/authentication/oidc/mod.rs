@@ -17,7 +17,7 @@ use crate::cache::{BoundedCache, Digest, HmacKey, Limits, SingleFlight};
 use crate::identity::{Identity, IdentityHeaders};
 use crate::metrics::{CacheName, ProxyMetrics};
 use crate::settings;
-use crate::sync::lock;
+use runtime::sync::lock;
 
 /// Interval between attempts to reach the issuer, and between refreshes of its keys.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
