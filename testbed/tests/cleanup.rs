@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::Api;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use testbed::cluster::site;
 use testbed::harness::Suite;
 use testbed::harness::binaries;
 use testbed::harness::footprint;
@@ -55,6 +56,9 @@ fn main() -> ExitCode {
             })
             .test("interrupted_run_leaves_nothing", |cx| Box::pin(interrupted_run_leaves_nothing(cx)))
             .test("terminated_run_stops_nested_runs", |cx| Box::pin(terminated_run_stops_nested_runs(cx)))
+            .test("terminated_run_cleans_up_without_reader_of_stderr", |cx| {
+                Box::pin(terminated_run_cleans_up_without_reader_of_stderr(cx))
+            })
             .test("panic_prints_log_tails_and_leaves_nothing", |cx| {
                 Box::pin(panic_prints_log_tails_and_leaves_nothing(cx))
             })
@@ -162,6 +166,12 @@ fn wait_for_line(child: &mut Child, prefix: &str) -> Result<String, Error> {
     })
 }
 
+/// Reads the site number at the end of the line that a run prints once it is ready.
+fn site_number(ready: &str) -> Result<u8, Error> {
+    let number = ready.rsplit(' ').next().unwrap_or_default();
+    number.parse().map_err(|error| Error::Refused(format!("no site number in {ready:?}: {error}")))
+}
+
 fn child_pid(child: &Child) -> Pid {
     Pid::from_child(child)
 }
@@ -170,8 +180,7 @@ async fn next_start_cleans_up_only_killed_runs(cx: Context) -> TestResult {
     let before = footprint::snapshot();
     let neighbour = ControlPlane::on(&cx.site()?).start().await?;
     let mut run = child_run("node_forever").spawn()?;
-    let ready = wait_for_line(&mut run, READY)?;
-    let site = ready.rsplit(' ').next().unwrap_or_default().to_owned();
+    let site = site_number(&wait_for_line(&mut run, READY)?)?;
 
     run.kill()?;
     run.wait()?;
@@ -206,15 +215,36 @@ async fn interrupted_run_leaves_nothing(_: Context) -> TestResult {
 async fn terminated_run_stops_nested_runs(_: Context) -> TestResult {
     let before = footprint::snapshot();
     let mut run = child_run("nested_forever").spawn()?;
-    wait_for_line(&mut run, READY)?;
+    let nested = site_number(&wait_for_line(&mut run, READY)?)?;
+    assert!(site::is_live(nested), "the nested run owns site {nested}");
     kill_process(child_pid(&run), Signal::TERM)?;
     assert_eq!(run.wait()?.code(), Some(143), "128 + SIGTERM, as shells report it");
-    wait::until("cleanup", SOON, || async {
-        let now = footprint::snapshot();
-        let left: Vec<_> = now.symmetric_difference(&before).collect();
-        if left.is_empty() { Ok(()) } else { Err(Error::Refused(format!("left: {left:?}"))) }
+    // Snapshots do not contain what a live run owns.
+    wait::until("exit of the nested run", SOON, || async {
+        if site::is_live(nested) { Err(Error::Refused(format!("site {nested} is in use"))) } else { Ok(()) }
     })
     .await?;
+    assert_unchanged(&before, &footprint::snapshot());
+    Ok(())
+}
+
+async fn terminated_run_cleans_up_without_reader_of_stderr(_: Context) -> TestResult {
+    let before = footprint::snapshot();
+    let mut run = child_run("process_forever").spawn()?;
+    wait_for_line(&mut run, READY)?;
+    drop(run.stderr.take());
+    kill_process(child_pid(&run), Signal::TERM)?;
+    wait::until("exit", SOON, || {
+        let ended = run.try_wait();
+        async move {
+            match ended {
+                Ok(Some(status)) if status.code() == Some(143) => Ok(()),
+                other => Err(Error::Refused(format!("run ended with {other:?}"))),
+            }
+        }
+    })
+    .await?;
+    assert_unchanged(&before, &footprint::snapshot());
     Ok(())
 }
 

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::cluster::address::{Addresses, NODES_PER_SITE, SITES};
 use crate::cluster::lan;
@@ -26,6 +27,9 @@ static OWNED: Mutex<BTreeSet<u8>> = Mutex::new(BTreeSet::new());
 
 /// Set when this process terminates on a signal: from then on nothing may be started, because the cleanup could miss it.
 static TERMINATING: AtomicBool = AtomicBool::new(false);
+
+/// Locked for reading while a process starts, so that the cleanup on a signal finds it.
+static STARTING: RwLock<()> = RwLock::new(());
 
 /// Access of a suite to this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,9 +202,14 @@ pub fn sweep_abandoned() -> Result<Vec<u8>> {
 /// running.
 pub fn end_all() {
     TERMINATING.store(true, Ordering::SeqCst);
+    drop(STARTING.write());
     for number in with_owned(|sites| sites.clone()) {
         if let Err(error) = sweep::remove_site(number, &dir_of(number)) {
-            eprintln!("testbed: removing site {number} failed: {error}; the next run retries");
+            // `eprintln!` would panic if the reader of a pipe has exited, and the other sites would be left.
+            let _ = writeln!(
+                std::io::stderr(),
+                "testbed: removing site {number} failed: {error}; the next run retries"
+            );
         }
     }
 }
@@ -211,9 +220,10 @@ pub fn is_live(number: u8) -> bool {
     number < SITES && matches!(try_lock(number), Ok(None))
 }
 
-/// Returns true after [`end_all`] was called.
-pub(crate) fn is_terminating() -> bool {
-    TERMINATING.load(Ordering::SeqCst)
+/// Permits the start of a process until the guard is dropped; returns `None` after [`end_all`] was called.
+pub(crate) fn allow_start() -> Option<RwLockReadGuard<'static, ()>> {
+    let guard = STARTING.read().unwrap_or_else(PoisonError::into_inner);
+    (!TERMINATING.load(Ordering::SeqCst)).then_some(guard)
 }
 
 fn with_owned<T>(access: impl FnOnce(&mut BTreeSet<u8>) -> T) -> T {

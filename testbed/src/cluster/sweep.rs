@@ -22,6 +22,9 @@ pub(crate) const MARKER: &str = "OUTRIGGER_TESTBED_SITE";
 /// Timeout for the kernel to reap killed processes and to release their resources.
 const KILL_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Timeout for the kernel to set up a program that is being executed.
+const EXEC_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Returns true if a site has left anything on this machine. Cheap: does not read the process table.
 pub(crate) fn has_traces(site: u8, dir: &Path) -> bool {
     dir.exists()
@@ -84,11 +87,44 @@ pub(crate) fn marked_processes(site: u8) -> Vec<u32> {
 
 /// Returns the site in the marker of a process.
 pub(crate) fn site_of_process(pid: u32) -> Option<u8> {
-    let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    environ
+    read_environ(pid)?
         .split(|byte| *byte == 0)
         .find_map(|pair| pair.strip_prefix(MARKER.as_bytes())?.strip_prefix(b"="))
         .and_then(|number| std::str::from_utf8(number).ok()?.parse().ok())
+}
+
+/// Waits until a process that was just started has its marker. Until the kernel has replaced the memory of the new
+/// process, it has the environment of its parent. An exited process never has a marker.
+pub(crate) fn wait_for_marker(pid: u32, site: u8) {
+    let deadline = Instant::now() + EXEC_TIMEOUT;
+    while site_of_process(pid) != Some(site)
+        && fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+        && Instant::now() < deadline
+    {
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// Reads the environment of a process. Waits while the process executes a new program: until the kernel has set up the
+/// new stack, the environment reads as empty, and the cleanup would miss a process that was just started.
+fn read_environ(pid: u32) -> Option<Vec<u8>> {
+    let deadline = Instant::now() + EXEC_TIMEOUT;
+    loop {
+        let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        if !environ.is_empty() || !is_executing(pid) || Instant::now() > deadline {
+            return Some(environ);
+        }
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns true if a process has no environment yet. Kernel threads and zombies never have one, but they have no
+/// program either.
+fn is_executing(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name in parentheses may contain spaces; `env_end` is the 49th of the fields that follow it.
+    let env_end = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(48));
+    env_end == Some("0") && fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
 
 /// Returns the mount points below a directory, deepest first.
@@ -128,5 +164,42 @@ fn remove_tree(dir: &Path) -> Result<()> {
             Err(Error::Io { what: format!("removing {}", dir.display()), source: error })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Not a number of a site, so that no cleanup of a concurrent run kills the processes of this test.
+    const SITE: u8 = u8::MAX;
+
+    #[test]
+    fn started_process_is_found() {
+        for attempt in 0..200 {
+            let mut child = Command::new("/bin/sleep")
+                .arg("100")
+                .env(MARKER, SITE.to_string())
+                .spawn()
+                .expect("sleep starts");
+            wait_for_marker(child.id(), SITE);
+            let found = site_of_process(child.id());
+            child.kill().expect("sleep is running");
+            child.wait().expect("sleep exits");
+            assert_eq!(found, Some(SITE), "attempt {attempt}");
+        }
+    }
+
+    #[test]
+    fn zombies_and_kernel_threads_have_no_site() {
+        let mut child = Command::new("/bin/true").env(MARKER, SITE.to_string()).spawn().expect("true starts");
+        let before = Instant::now();
+        wait_for_marker(child.id(), SITE.wrapping_sub(1));
+        assert_eq!(site_of_process(child.id()), None, "true has exited");
+        assert_eq!(site_of_process(2), None, "kthreadd, or no process in a container");
+        assert!(before.elapsed() < EXEC_TIMEOUT, "neither is waited for");
+        child.wait().expect("true exits");
     }
 }

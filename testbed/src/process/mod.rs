@@ -116,9 +116,9 @@ impl Program {
     /// Starts it on a site. Its environment contains the marker and the given variables only: proxy settings or
     /// KUBECONFIG of the developer must not leak into it.
     pub fn start(self, site: &Site) -> Result<Process> {
-        if site::is_terminating() {
+        let Some(_guard) = site::allow_start() else {
             return Err(Error::Refused(format!("not starting {}: cleanup is in progress", self.name)));
-        }
+        };
         let log = site.logs().join(format!("{}.log", self.name));
         let output = File::options()
             .create(true)
@@ -138,6 +138,7 @@ impl Program {
             .stdout(output)
             .stderr(errors);
         let child = command.spawn().context(|| format!("starting {}", self.path.display()))?;
+        sweep::wait_for_marker(child.id(), site.number());
         Ok(Process { name: self.name, child: Mutex::new(child), log, forks: self.forks })
     }
 

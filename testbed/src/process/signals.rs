@@ -1,5 +1,7 @@
 //! Cleanup on signals.
 
+use std::io::Write;
+
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -13,7 +15,8 @@ pub fn remove_on_signal(code: impl Fn(i32) -> i32 + Send + 'static) -> Result<()
         Signals::new([SIGHUP, SIGINT, SIGTERM]).context(|| "installing signal handlers".to_owned())?;
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            eprintln!("testbed: received signal {signal}; cleaning up");
+            // `eprintln!` would panic if the reader of a pipe has exited, and nothing would be cleaned up.
+            let _ = writeln!(std::io::stderr(), "testbed: received signal {signal}; cleaning up");
             let code = code(signal);
             site::end_all();
             std::process::exit(code);
