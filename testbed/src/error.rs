@@ -51,7 +51,7 @@ pub enum Error {
     },
     /// A process exited unexpectedly.
     #[error("{name} exited unexpectedly ({status}); log: {}; last lines:\n{tail}", log.display())]
-    Died {
+    ProcessExited {
         /// Name of the process.
         name: String,
         /// Exit status.
@@ -73,7 +73,7 @@ pub enum Error {
     },
     /// Any other failure, or invalid input.
     #[error("{0}")]
-    Refused(String),
+    Other(String),
     /// Creating a certificate failed.
     #[error("creating a certificate: {0}")]
     Certificate(#[from] rcgen::Error),

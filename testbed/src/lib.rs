@@ -23,15 +23,16 @@
 //! | [`cluster::dns`], [`cluster::s3`], [`cluster::openshift`] | CoreDNS; an S3 server; CRDs of OpenShift |
 //! | [`harness`] | **Test harness** for suites that need a cluster: [`suite!`], [`Context`], shared control planes, log tails on failure |
 //! | [`harness::wait`] | polling with a deadline, instead of sleeping |
-//! | [`harness::wire`] | raw HTTP/1 and HTTP/2 client |
+//! | [`harness::raw_http`] | raw HTTP/1 and HTTP/2 client |
 //! | [`harness::generated`] | comparison of generated files with the checked-in ones |
-//! | [`harness::rights`] | unused and overbroad RBAC permissions |
+//! | [`harness::rbac`] | unused and overbroad RBAC permissions |
 //! | [`harness::footprint`] | snapshot of processes, mounts and networks, to prove cleanup |
 //! | [`harness::logs`], [`harness::binaries`] | log directories of tests; paths of our binaries |
 //! | [`process`] | **Processes** with a log and a marker, killed with their owner |
 //! | [`bench`](mod@bench) | **Benchmarks**: figures, resource usage, builds to compare |
 //! | [`demo`] | **Demo** platform, which the end-to-end tests use as well |
 //! | [`error`] | the error type of this crate |
+//! | [`sync`] | locks that ignore poisoning |
 //!
 //! # Invariants
 //!
@@ -69,6 +70,7 @@ pub mod fakes;
 pub mod faults;
 pub mod harness;
 pub mod process;
+pub mod sync;
 mod tls;
 
 pub use cluster::Cluster;

@@ -34,7 +34,7 @@ pub(crate) fn server(ca: &str, identity: &Identity) -> Result<ServerConfig> {
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots(ca)?))
         .allow_unauthenticated()
         .build()
-        .map_err(|error| Error::Refused(format!("building the client verifier: {error}")))?;
+        .map_err(|error| Error::Other(format!("building the client verifier: {error}")))?;
     Ok(ServerConfig::builder()
         .with_client_cert_verifier(verifier)
         .with_single_cert(certificates(&identity.certificate)?, key(&identity.key)?)?)
@@ -53,7 +53,7 @@ pub(crate) fn strict_server(ca: &str, identity: &Identity) -> Result<ServerConfi
     install_provider();
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots(ca)?))
         .build()
-        .map_err(|error| Error::Refused(format!("building the client verifier: {error}")))?;
+        .map_err(|error| Error::Other(format!("building the client verifier: {error}")))?;
     Ok(ServerConfig::builder()
         .with_client_cert_verifier(verifier)
         .with_single_cert(certificates(&identity.certificate)?, key(&identity.key)?)?)
@@ -70,10 +70,10 @@ pub(crate) fn roots(ca: &str) -> Result<RootCertStore> {
 pub(crate) fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<std::result::Result<_, _>>()
-        .map_err(|error| Error::Refused(format!("invalid certificate: {error}")))
+        .map_err(|error| Error::Other(format!("invalid certificate: {error}")))
 }
 
 pub(crate) fn key(pem: &str) -> Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes())
-        .map_err(|error| Error::Refused(format!("invalid private key: {error}")))
+        .map_err(|error| Error::Other(format!("invalid private key: {error}")))
 }

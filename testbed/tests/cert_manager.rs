@@ -38,7 +38,7 @@ async fn wait_for_ready(api: &Api<DynamicObject>, name: &str) -> testbed::Result
 
 async fn ca_issuer_issues_a_certificate(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
-    let cert_manager = CertManager::on(plane).await?;
+    let cert_manager = CertManager::start(plane).await?;
     let ns = cx.namespace().await?;
     let manifest = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": "cert-manager.io/v1", "kind": kind, "metadata": { "name": name }, "spec": spec });
 

@@ -49,31 +49,24 @@ fn main() -> ExitCode {
             .run(),
         Ok("panics") => Suite::new("cleanup-child").nested().test("panics", |cx| Box::pin(panics(cx))).run(),
         Ok(other) => panic!("unknown {ROLE}={other}"),
-        Err(_) => Suite::new("cleanup")
-            .exclusive()
-            .test("next_start_cleans_up_only_killed_runs", |cx| {
-                Box::pin(next_start_cleans_up_only_killed_runs(cx))
-            })
-            .test("interrupted_run_leaves_nothing", |cx| Box::pin(interrupted_run_leaves_nothing(cx)))
-            .test("terminated_run_stops_nested_runs", |cx| Box::pin(terminated_run_stops_nested_runs(cx)))
-            .test("terminated_run_cleans_up_without_reader_of_stderr", |cx| {
-                Box::pin(terminated_run_cleans_up_without_reader_of_stderr(cx))
-            })
-            .test("panic_prints_log_tails_and_leaves_nothing", |cx| {
-                Box::pin(panic_prints_log_tails_and_leaves_nothing(cx))
-            })
-            .test("demo_completes_and_leaves_nothing", |cx| Box::pin(demo_completes_and_leaves_nothing(cx)))
-            .test("demo_ends_on_ctrl_c_and_leaves_nothing", |cx| {
-                Box::pin(demo_ends_on_ctrl_c_and_leaves_nothing(cx))
-            })
-            .run(),
+        Err(_) => testbed::tests![
+            next_start_cleans_up_only_killed_runs,
+            interrupted_run_leaves_nothing,
+            terminated_run_stops_nested_runs,
+            terminated_run_cleans_up_without_reader_of_stderr,
+            panic_prints_log_tails_and_leaves_nothing,
+            demo_completes_and_leaves_nothing,
+            demo_ends_on_ctrl_c_and_leaves_nothing,
+        ]
+        .exclusive()
+        .run(),
     }
 }
 
 /// A run with a node and a pod that never ends.
 async fn node_forever(cx: Context) -> TestResult {
     let site = cx.site()?;
-    let plane = ControlPlane::on(&site).start().await?;
+    let plane = ControlPlane::builder(&site).start().await?;
     let image = Image::outrigger()?;
     let pod = json!({
         "apiVersion": "v1",
@@ -86,7 +79,7 @@ async fn node_forever(cx: Context) -> TestResult {
             "command": ["testbed-pod", "serve", "--port=8080"],
         }]},
     });
-    let node = Node::on(&plane).image(&image).static_pod(pod).start().await?;
+    let node = Node::builder(&plane).image(&image).static_pod(pod).start().await?;
     let pods: Api<Pod> = Api::namespaced(plane.client().await?, "kube-system");
     wait::until("running pod", SOON, || async {
         let phase =
@@ -94,7 +87,7 @@ async fn node_forever(cx: Context) -> TestResult {
         if phase.as_deref() == Some("Running") {
             Ok(())
         } else {
-            Err(Error::Refused(format!("phase {phase:?}")))
+            Err(Error::Other(format!("phase {phase:?}")))
         }
     })
     .await?;
@@ -169,7 +162,7 @@ fn wait_for_line(child: &mut Child, prefix: &str) -> Result<String, Error> {
 /// Reads the site number at the end of the line that a run prints once it is ready.
 fn site_number(ready: &str) -> Result<u8, Error> {
     let number = ready.rsplit(' ').next().unwrap_or_default();
-    number.parse().map_err(|error| Error::Refused(format!("no site number in {ready:?}: {error}")))
+    number.parse().map_err(|error| Error::Other(format!("no site number in {ready:?}: {error}")))
 }
 
 fn child_pid(child: &Child) -> Pid {
@@ -178,7 +171,7 @@ fn child_pid(child: &Child) -> Pid {
 
 async fn next_start_cleans_up_only_killed_runs(cx: Context) -> TestResult {
     let before = footprint::snapshot();
-    let neighbour = ControlPlane::on(&cx.site()?).start().await?;
+    let neighbour = ControlPlane::builder(&cx.site()?).start().await?;
     let mut run = child_run("node_forever").spawn()?;
     let site = site_number(&wait_for_line(&mut run, READY)?)?;
 
@@ -221,7 +214,7 @@ async fn terminated_run_stops_nested_runs(_: Context) -> TestResult {
     assert_eq!(run.wait()?.code(), Some(143), "128 + SIGTERM, as shells report it");
     // Snapshots do not contain what a live run owns.
     wait::until("exit of the nested run", SOON, || async {
-        if site::is_live(nested) { Err(Error::Refused(format!("site {nested} is in use"))) } else { Ok(()) }
+        if site::is_live(nested) { Err(Error::Other(format!("site {nested} is in use"))) } else { Ok(()) }
     })
     .await?;
     assert_unchanged(&before, &footprint::snapshot());
@@ -239,7 +232,7 @@ async fn terminated_run_cleans_up_without_reader_of_stderr(_: Context) -> TestRe
         async move {
             match ended {
                 Ok(Some(status)) if status.code() == Some(143) => Ok(()),
-                other => Err(Error::Refused(format!("run ended with {other:?}"))),
+                other => Err(Error::Other(format!("run ended with {other:?}"))),
             }
         }
     })

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::api::{Api, ListParams, ObjectMeta, PostParams};
 use testbed::cluster::openshift::{self, FeatureSet};
-use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
 use testbed::{Context, ControlPlane, TestResult};
 
 testbed::suite![
@@ -135,13 +135,13 @@ async fn audit_log_records_requests_per_client(cx: Context) -> TestResult {
 }
 
 async fn three_control_planes_run_side_by_side(cx: Context) -> TestResult {
-    let start = || async { ControlPlane::on(&cx.site()?).start().await };
+    let start = || async { ControlPlane::builder(&cx.site()?).start().await };
     let (a, b, c) = tokio::try_join!(start(), start(), start())?;
     for (n, plane) in [&a, &b, &c].into_iter().enumerate() {
-        let name = plane.namespace(&format!("only-in-{n}")).await?;
+        let pod_name = plane.namespace(&format!("only-in-{n}")).await?;
         for other in [&a, &b, &c].into_iter().filter(|other| other.url() != plane.url()) {
-            let found = Api::<Namespace>::all(other.client().await?).get_opt(&name).await?;
-            assert!(found.is_none(), "{name} of {} is visible at {}", plane.url(), other.url());
+            let found = Api::<Namespace>::all(other.client().await?).get_opt(&pod_name).await?;
+            assert!(found.is_none(), "{pod_name} of {} is visible at {}", plane.url(), other.url());
         }
     }
     // Each control plane trusts only its own CA, so a certificate of one cluster is rejected by the others.
@@ -155,20 +155,21 @@ async fn three_control_planes_run_side_by_side(cx: Context) -> TestResult {
 }
 
 async fn api_server_restart_keeps_storage(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).start().await?;
     let ns = plane.namespace("kept").await?;
     plane.stop_api_server()?;
     plane.client().await?.apiserver_version().await.expect_err("stopped API server responded");
     plane.start_api_server().await?;
     Api::<Namespace>::all(plane.client().await?).get(&ns).await?;
-    let stored = plane.stored(&format!("/registry/namespaces/{ns}")).await?.ok_or("namespace not in etcd")?;
+    let stored =
+        plane.etcd_value(&format!("/registry/namespaces/{ns}")).await?.ok_or("namespace not in etcd")?;
     assert!(stored.starts_with(b"k8s\0"), "stored as {:?}", &stored[..stored.len().min(16)]);
-    assert!(plane.stored("/registry/namespaces/none").await?.is_none());
+    assert!(plane.etcd_value("/registry/namespaces/none").await?.is_none());
     Ok(())
 }
 
 async fn controllers_run_on_request(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).controllers().scheduler().start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).controllers().scheduler().start().await?;
     let ns = plane.namespace("watched").await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(plane.client().await?, &ns);
     testbed::harness::wait::until("default service account", Duration::from_secs(30), || {
@@ -180,7 +181,7 @@ async fn controllers_run_on_request(cx: Context) -> TestResult {
 }
 
 async fn killed_scheduler_is_restarted(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).scheduler().start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).scheduler().start().await?;
     let first = plane.scheduler_pid()?;
     let pid = rustix::process::Pid::from_raw(i32::try_from(first)?).ok_or("invalid PID")?;
     rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
@@ -188,7 +189,7 @@ async fn killed_scheduler_is_restarted(cx: Context) -> TestResult {
         plane.check_alive()?;
         match plane.scheduler_pid()? {
             now if now != first => Ok(()),
-            _ => Err(testbed::Error::Refused("still the first process".into())),
+            _ => Err(testbed::Error::Other("still the first process".into())),
         }
     })
     .await?;
@@ -207,15 +208,16 @@ async fn kubectl_works(cx: Context) -> TestResult {
 
 async fn secrets_are_encrypted_by_kms_plugin(cx: Context) -> TestResult {
     let site = cx.site()?;
-    let plugin = KmsPlugin::start("vault", site.dir())?;
-    let plane = ControlPlane::on(&site).encrypted_by(plugin.provider()).start().await?;
+    let plugin = FakeKmsPlugin::start("vault", site.dir())?;
+    let plane = ControlPlane::builder(&site).kms_provider(plugin.provider()).start().await?;
     let ns = plane.namespace("encrypted").await?;
     let secrets: Api<Secret> = Api::namespaced(plane.client().await?, &ns);
     let metadata = ObjectMeta { name: Some("key".into()), ..ObjectMeta::default() };
     let string_data = Some(BTreeMap::from([("password".into(), "hunter2".into())]));
     secrets.create(&PostParams::default(), &Secret { metadata, string_data, ..Secret::default() }).await?;
 
-    let stored = plane.stored(&format!("/registry/secrets/{ns}/key")).await?.ok_or("secret not in etcd")?;
+    let stored =
+        plane.etcd_value(&format!("/registry/secrets/{ns}/key")).await?.ok_or("secret not in etcd")?;
     assert!(stored.starts_with(b"k8s:enc:kms:v2:vault:"), "stored as {:?}", String::from_utf8_lossy(&stored));
     assert!(!stored.windows(7).any(|window| window == b"hunter2"), "secret stored unencrypted");
     assert!(plugin.encrypted() > 0);
@@ -230,19 +232,19 @@ async fn secrets_are_encrypted_by_kms_plugin(cx: Context) -> TestResult {
 }
 
 async fn openshift_schemas_match_the_feature_set(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).start().await?;
     let client = plane.client().await?;
     for features in [FeatureSet::Default, FeatureSet::TechPreview] {
         openshift::install(&plane, features)?;
         for (kind, _) in openshift::KINDS {
-            openshift::create(&client, kind).await?;
+            openshift::create_singleton(&client, kind).await?;
             // A new schema can be explained shortly after it is served.
             testbed::harness::wait::until("schema", Duration::from_secs(10), || async {
                 let output = plane.kubectl()?.args(["explain", kind, "--recursive"]).output();
                 let schema = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
                 let schema = schema.unwrap_or_default();
                 let as_expected = schema.contains("healthReports") == (features == FeatureSet::TechPreview);
-                if as_expected { Ok(()) } else { Err(testbed::Error::Refused(format!("{kind}: {schema}"))) }
+                if as_expected { Ok(()) } else { Err(testbed::Error::Other(format!("{kind}: {schema}"))) }
             })
             .await?;
         }

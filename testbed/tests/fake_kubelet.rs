@@ -24,9 +24,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testbed::cluster::pki::{Authority, Identity, ServerNames};
-use testbed::fakes::kubelet::{Breakage, Claims, KubeletPlayer};
-use testbed::fakes::sidecars::{Sidecar, Sidecars};
+use testbed::cluster::pki::{CertificateAuthority, Identity, ServerNames};
+use testbed::fakes::kubelet::{ClaimPolicy, ContainerFailure, FakeKubelet};
+use testbed::fakes::sidecars::{FakeSidecar, FakeSidecars};
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, TestResult};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -53,18 +53,18 @@ const PROXY: &str = "images.example/proxy:v1";
 /// A control plane with controllers, fake sidecars, and a fake kubelet for one namespace.
 struct Fixture {
     plane: ControlPlane,
-    sidecars: Sidecars,
-    kubelet: KubeletPlayer,
+    sidecars: FakeSidecars,
+    kubelet: FakeKubelet,
     client: Client,
     ns: String,
 }
 
 impl Fixture {
     async fn new(cx: &Context) -> testbed::Result<Self> {
-        let plane = ControlPlane::on(&cx.site()?).controllers().start().await?;
+        let plane = ControlPlane::builder(&cx.site()?).controllers().start().await?;
         let ns = plane.namespace("sei").await?;
-        let sidecars = Sidecars::start().await?;
-        let kubelet = KubeletPlayer::start(&plane, &sidecars, [&ns]).await?;
+        let sidecars = FakeSidecars::start().await?;
+        let kubelet = FakeKubelet::start(&plane, &sidecars, [&ns]).await?;
         let client = plane.client().await?;
         Ok(Self { plane, sidecars, kubelet, client, ns })
     }
@@ -113,7 +113,7 @@ impl Fixture {
         .await
     }
 
-    fn sidecar(&self, node: &str) -> Sidecar {
+    fn sidecar(&self, node: &str) -> FakeSidecar {
         self.sidecars.node(&self.ns, node)
     }
 
@@ -171,7 +171,11 @@ impl Fixture {
     }
 
     /// Sends a health request over TLS and verifies the certificate.
-    async fn health_over_tls(&self, node: &str, authority: &Authority) -> Result<StatusCode, String> {
+    async fn health_over_tls(
+        &self,
+        node: &str,
+        authority: &CertificateAuthority,
+    ) -> Result<StatusCode, String> {
         let mut roots = rustls::RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).map_err(to_text)?)
@@ -312,7 +316,7 @@ async fn node_pod_starts_and_is_removed(cx: Context) -> TestResult {
 
     // Its requests are identifiable and few: binding, creating, running, ready.
     let is_pod_write = |request: &testbed::cluster::control_plane::AuditedRequest| {
-        request.user_agent == KubeletPlayer::AGENT && request.resource == "pods" && request.is_write()
+        request.user_agent == FakeKubelet::USER_AGENT && request.resource == "pods" && request.is_write()
     };
     let writes = fixture.plane.audit().wait_for(8, TIMEOUT, is_pod_write).await?;
     let verbs: Vec<_> =
@@ -332,9 +336,9 @@ async fn missing_dependencies_block_the_pod(cx: Context) -> TestResult {
         "name": "SEI_KEYRING_PASSPHRASE",
         "valueFrom": {"secretKeyRef": {"name": "passphrase", "key": "text"}},
     }]);
-    fixture.kubelet.treat_claims(Claims::Pending);
+    fixture.kubelet.set_claim_policy(ClaimPolicy::Pending);
     let pull_error = || "manifest unknown".to_owned();
-    fixture.kubelet.break_image(PROXY, Breakage::ErrImagePull(pull_error()));
+    fixture.kubelet.fail_image(PROXY, ContainerFailure::ErrImagePull(pull_error()));
     fixture.create::<StatefulSet>(stateful_set("late", &spec)).await?;
     let unscheduled = |text: &'static str| move |pod: &Pod| condition(pod, "PodScheduled") == ("False", text);
     fixture
@@ -343,7 +347,7 @@ async fn missing_dependencies_block_the_pod(cx: Context) -> TestResult {
     fixture.create::<PersistentVolumeClaim>(claim("data-late", "no-such-class")).await?;
     let unbound = unscheduled("pod has unbound immediate PersistentVolumeClaims");
     fixture.wait_for_pod("late-0", "with a pending claim", unbound).await?;
-    fixture.kubelet.treat_claims(Claims::Bound);
+    fixture.kubelet.set_claim_policy(ClaimPolicy::Bound);
 
     let reason = |name: &'static str, reason: &'static str| {
         move |pod: &Pod| waiting(pod, name).is_some_and(|(seen, _)| seen == reason)
@@ -377,9 +381,11 @@ async fn missing_dependencies_block_the_pod(cx: Context) -> TestResult {
     assert_eq!(waiting(&pod, "kube-rbac-proxy").map(|(_, why)| why), Some(pull_error()));
     assert!(is_running(&pod, "sei-sidecar"), "{:?}", pod.status);
     fixture.health("late").await.expect_err("sidecar responded without its proxy");
-    fixture.kubelet.break_image(PROXY, Breakage::ImagePullBackOff(pull_error()));
+    fixture.kubelet.fail_image(PROXY, ContainerFailure::ImagePullBackOff(pull_error()));
     fixture.wait_for_pod("late-0", "backing off", reason("kube-rbac-proxy", "ImagePullBackOff")).await?;
-    fixture.kubelet.break_image("images.example/exporter:v1", Breakage::CrashLoopBackOff("back-off".into()));
+    fixture
+        .kubelet
+        .fail_image("images.example/exporter:v1", ContainerFailure::CrashLoopBackOff("back-off".into()));
     fixture.kubelet.restore_image(PROXY);
     let pod = fixture.wait_for_pod("late-0", "with a bad exporter", running).await?;
     assert_eq!(waiting(&pod, "cosmos-exporter"), Some(("CrashLoopBackOff".into(), "back-off".into())));
@@ -405,7 +411,7 @@ async fn missing_dependencies_block_the_pod(cx: Context) -> TestResult {
 
 async fn pod_spec_decides_sidecar_transport(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    let authority = Authority::new("sidecars")?;
+    let authority = CertificateAuthority::new("sidecars")?;
     let host = fixture.sidecar("full").name().host();
     let names = ServerNames { dns: vec![host], addresses: Vec::new() };
     fixture.node("full").await?;
@@ -447,15 +453,15 @@ async fn pod_spec_decides_sidecar_transport(cx: Context) -> TestResult {
         })
         .await?;
     fixture.health("full").await.expect_err("sidecar responded without its certificate");
-    fixture.certificate("full-sidecar-tls", &authority.server("full", &names)?).await?;
+    fixture.certificate("full-sidecar-tls", &authority.issue_server("full", &names)?).await?;
     fixture.wait_for_pod("full-0", "running", |pod| phase(pod) == "Running").await?;
     assert_eq!(fixture.health_over_tls("full", &authority).await?, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(fixture.health("full").await?, StatusCode::BAD_REQUEST, "an HTTP request to an HTTPS server");
 
     // A changed Secret is served by the same pod; an invalid one changes nothing.
     let restarts = fixture.sidecar("full").restarts();
-    let other = Authority::new("another")?;
-    fixture.certificate("full-sidecar-tls", &other.server("full", &names)?).await?;
+    let other = CertificateAuthority::new("another")?;
+    fixture.certificate("full-sidecar-tls", &other.issue_server("full", &names)?).await?;
     wait::until("changed certificate", TIMEOUT, || fixture.health_over_tls("full", &other)).await?;
     fixture.health_over_tls("full", &authority).await.expect_err("previous certificate still served");
     let broken = Identity { certificate: "no certificate".into(), key: "no key".into() };
@@ -522,7 +528,7 @@ async fn claims_are_bound_and_stay_bound(cx: Context) -> TestResult {
     };
     wait::until("bound claim", TIMEOUT, || bound("light")).await?;
 
-    fixture.kubelet.treat_claims(Claims::BoundToVolume);
+    fixture.kubelet.set_claim_policy(ClaimPolicy::BoundToVolume);
     fixture.create::<PersistentVolumeClaim>(claim("whole", "no-such-class")).await?;
     let volume = wait::until("claim with a volume", TIMEOUT, || bound("whole")).await?.ok_or("no volume")?;
     let volumes: Api<PersistentVolume> = Api::all(fixture.client.clone());
@@ -570,8 +576,8 @@ async fn thousand_pods_start(cx: Context) -> TestResult {
     accounts
         .create(&PostParams::default(), &ServiceAccount { metadata: account, ..ServiceAccount::default() })
         .await?;
-    let sidecars = Sidecars::start().await?;
-    let _kubelets = KubeletPlayer::start(plane, &sidecars, [&ns]).await?;
+    let sidecars = FakeSidecars::start().await?;
+    let _kubelets = FakeKubelet::start(plane, &sidecars, [&ns]).await?;
     let pods: Api<Pod> = Api::namespaced(client, &ns);
     let started = Instant::now();
     let makers = (0..8).map(|maker| {
@@ -612,7 +618,7 @@ async fn thousand_pods_start(cx: Context) -> TestResult {
         took.as_secs_f64()
     );
     let is_pod_write = |request: &testbed::cluster::control_plane::AuditedRequest| {
-        request.user_agent == KubeletPlayer::AGENT && request.namespace == ns && request.is_write()
+        request.user_agent == FakeKubelet::USER_AGENT && request.namespace == ns && request.is_write()
     };
     let writes = plane.audit().wait_for(3 * PODS, TIMEOUT, is_pod_write).await?;
     assert_eq!(writes.len(), 3 * PODS, "one each for binding, creating and running");

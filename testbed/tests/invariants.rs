@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 /// Prefixes of scenario ids that stand alone, such as `AUTHN-01`. Ids that start with `T-`, such as `T-G12`, have any
 /// letters behind it.
-const SCENARIO_PREFIXES: [&str; 26] = [
+const SCENARIO_PREFIXES: [&str; 27] = [
     "API", "ATTR", "AUTH", "AUTHN", "AUTHZ", "CACHE", "CFG", "CLI", "DOS", "ENG", "FWD", "GEN", "HDR",
-    "HOLD", "I", "OIDC", "OPS", "PATH", "SEC", "SMUG", "SNAP", "TASK", "TLS", "UPG", "VERB", "WS",
+    "HOLD", "I", "OIDC", "OPS", "PATH", "SEC", "SMUG", "SNAP", "TASK", "TLS", "UPG", "VERB", "WS", "X509",
 ];
 
 fn repository() -> &'static Path {
@@ -170,9 +170,9 @@ fn unlisted_scenario_is_reported() {
 
 #[test]
 fn only_scenario_ids_are_recognized() {
-    let ids = "AUTHN-01 WS-3, (T-G12) T-GEN-4 SNAP-SEC-10 \"CLI-07\" ENG-05a";
+    let ids = "AUTHN-01 WS-3, (T-G12) T-GEN-4 SNAP-SEC-10 \"CLI-07\" ENG-05a X509-02";
     let found: Vec<String> = scenario_ids(ids).into_iter().collect();
-    assert_eq!(found, ["AUTHN-01", "CLI-07", "SNAP-SEC-10", "T-G12", "T-GEN-4", "WS-3"]);
+    assert_eq!(found, ["AUTHN-01", "CLI-07", "SNAP-SEC-10", "T-G12", "T-GEN-4", "WS-3", "X509-02"]);
     let others =
         "SHA-256 UTF-8 HMAC-SHA-256 X-1 API API-key TLS1 TLS-1.2x FNV-1a http2-TLS-3 my_API-3 -API- T-12";
     assert_eq!(scenario_ids(others), BTreeSet::from(["TLS-1".to_owned()]), "TLS-1.2 reads as TLS-1");

@@ -90,7 +90,7 @@ async fn ready_pods(pods: &Api<Pod>, count: usize) -> Result<Vec<Pod>, Error> {
             return Ok(all);
         }
         let seen: Vec<_> = all.iter().map(|pod| (&pod.metadata.name, &pod.status)).collect();
-        Err(Error::Refused(format!("{} pods: {}", all.len(), json!(seen))))
+        Err(Error::Other(format!("{} pods: {}", all.len(), json!(seen))))
     })
     .await
 }
@@ -240,7 +240,7 @@ async fn missing_image_is_reported(cx: Context) -> TestResult {
             .and_then(|one| one.state?.waiting?.reason);
         match waiting.as_deref() {
             Some("ErrImageNeverPull") => Ok(()),
-            other => Err(Error::Refused(format!("waiting reason is {other:?}"))),
+            other => Err(Error::Other(format!("waiting reason is {other:?}"))),
         }
     })
     .await?;
@@ -249,7 +249,7 @@ async fn missing_image_is_reported(cx: Context) -> TestResult {
 
 async fn static_pod_runs(cx: Context) -> TestResult {
     let site = cx.site()?;
-    let plane = ControlPlane::on(&site).start().await?;
+    let plane = ControlPlane::builder(&site).start().await?;
     let image = Image::outrigger()?;
     let manifest = json!({
         "apiVersion": "v1",
@@ -257,7 +257,7 @@ async fn static_pod_runs(cx: Context) -> TestResult {
         "metadata": { "name": "etcd-like", "namespace": "kube-system" },
         "spec": { "hostNetwork": true, "containers": [server("only", 8080)] },
     });
-    let node = Node::on(&plane).image(&image).static_pod(manifest).start().await?;
+    let node = Node::builder(&plane).image(&image).static_pod(manifest).start().await?;
     let client = http_get(node.address(), 8080);
     let answer = wait::until("response of the static pod", TIMEOUT, client).await?;
     assert!(answer.ends_with(&format!("hello from {}\n", node.name())), "{answer}");
@@ -287,7 +287,7 @@ fn http_get(
 
 async fn removed_node_leaves_nothing(cx: Context) -> TestResult {
     let site = cx.site()?;
-    let cluster = Cluster::on(&site, 1).await?;
+    let cluster = Cluster::start(&site, 1).await?;
     let plane = cluster.plane();
     let ns = plane.namespace(cx.name()).await?;
     let footprint_of = |name: &str| -> Vec<String> {
@@ -295,7 +295,7 @@ async fn removed_node_leaves_nothing(cx: Context) -> TestResult {
         footprint::snapshot_with_live_runs().into_iter().filter(|line| line.contains(&mine)).collect()
     };
     let image = Image::outrigger()?;
-    let second = Node::on(plane).image(&image).start().await?;
+    let second = Node::builder(plane).image(&image).start().await?;
     assert_eq!(second.name(), "node-2");
     let spec = json!({ "nodeName": "node-2", "containers": [server("only", 8080)] });
     let pods: Api<Pod> = Api::namespaced(plane.client().await?, &ns);
@@ -309,7 +309,7 @@ async fn removed_node_leaves_nothing(cx: Context) -> TestResult {
     assert_eq!(footprint_of("node-2"), Vec::<String>::new());
     assert!(!site.dir().join("node-2").exists(), "state directory was not removed");
     cluster.check_alive()?;
-    let again = Node::on(plane).image(&image).start().await?;
+    let again = Node::builder(plane).image(&image).start().await?;
     assert_eq!(again.name(), "node-2", "the number is reused");
     println!("{} again: ready in {:.1} s", again.name(), again.started_in().as_secs_f64());
     assert!(again.started_in() < TIMEOUT / 2, "neighbors kept the route to the removed node");

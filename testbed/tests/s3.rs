@@ -22,8 +22,8 @@ fn client(s3: &S3, secret: &str) -> object_store::Result<AmazonS3> {
 }
 
 async fn object_round_trips(cx: Context) -> TestResult {
-    let s3 = S3::on(&cx.site()?).await?;
-    s3.bucket("snapshots")?;
+    let s3 = S3::start(&cx.site()?).await?;
+    s3.create_bucket("snapshots")?;
     let store = client(&s3, S3::SECRET_ACCESS_KEY)?;
     let path = Path::from("chain/height-1000.tar");
     // Larger than one part of a multipart upload, with different content at every offset.
@@ -41,8 +41,8 @@ async fn object_round_trips(cx: Context) -> TestResult {
 }
 
 async fn wrong_secret_is_rejected(cx: Context) -> TestResult {
-    let s3 = S3::on(&cx.site()?).await?;
-    s3.bucket("snapshots")?;
+    let s3 = S3::start(&cx.site()?).await?;
+    s3.create_bucket("snapshots")?;
     let result = client(&s3, "wrong")?.put(&Path::from("a"), PutPayload::from_static(b"a")).await;
     let error = result.expect_err("wrong secret was accepted");
     assert!(error.to_string().contains("SignatureDoesNotMatch"), "{error}");

@@ -16,8 +16,10 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
-use testbed::cluster::pki::{Authority, Identity, ServerNames};
-use testbed::fakes::sidecars::{NodeName, Outcome, Requests, Sidecar, Sidecars, Submission, Trouble};
+use testbed::cluster::pki::{CertificateAuthority, Identity, ServerNames};
+use testbed::fakes::sidecars::{
+    FakeSidecar, FakeSidecars, NodeName, RequestFault, RequestFilter, ScriptedOutcome, Submission,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -35,9 +37,9 @@ const OTHER_ID: &str = "00000000-0000-4000-8000-000000000002";
 
 /// Connects to the sidecar of a node with TLS and verifies its certificate.
 async fn tls_stream(
-    sidecars: &Sidecars,
+    sidecars: &FakeSidecars,
     node: &NodeName,
-    authority: &Authority,
+    authority: &CertificateAuthority,
 ) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
@@ -58,11 +60,15 @@ struct Connection(SendRequest<Full<Bytes>>);
 type HttpResult = Result<(StatusCode, String), hyper::Error>;
 
 impl Connection {
-    async fn plain(sidecars: &Sidecars) -> Self {
+    async fn plain(sidecars: &FakeSidecars) -> Self {
         Self::over(TcpStream::connect(sidecars.address()).await.unwrap()).await
     }
 
-    async fn tls(sidecars: &Sidecars, node: &NodeName, authority: &Authority) -> std::io::Result<Self> {
+    async fn tls(
+        sidecars: &FakeSidecars,
+        node: &NodeName,
+        authority: &CertificateAuthority,
+    ) -> std::io::Result<Self> {
         Ok(Self::over(tls_stream(sidecars, node, authority).await?).await)
     }
 
@@ -91,29 +97,29 @@ impl Connection {
         Ok((code, String::from_utf8_lossy(&body).into_owned()))
     }
 
-    async fn get(&mut self, node: &Sidecar, path: &str) -> HttpResult {
+    async fn get(&mut self, node: &FakeSidecar, path: &str) -> HttpResult {
         self.send(Method::GET, &node.name().host(), path, Some("token"), "").await
     }
 
-    async fn submit(&mut self, node: &Sidecar, task: &Value) -> (StatusCode, Value) {
+    async fn submit(&mut self, node: &FakeSidecar, task: &Value) -> (StatusCode, Value) {
         let host = node.name().host();
         let (code, body) =
             self.send(Method::POST, &host, path::TASKS, Some("token"), &task.to_string()).await.unwrap();
         (code, serde_json::from_str(&body).unwrap())
     }
 
-    async fn submit_ok(&mut self, node: &Sidecar, id: &str, task_type: TaskType) {
+    async fn submit_ok(&mut self, node: &FakeSidecar, id: &str, task_type: TaskType) {
         let answer = self.submit(node, &json!({"id": id, "type": task_type})).await;
         assert_eq!(answer, (StatusCode::CREATED, json!({"id": id})));
     }
 
-    async fn task(&mut self, node: &Sidecar, id: &str) -> TaskResult {
+    async fn task(&mut self, node: &FakeSidecar, id: &str) -> TaskResult {
         let (code, body) = self.get(node, &format!("{}/{id}", path::TASKS)).await.unwrap();
         assert_eq!(code, StatusCode::OK, "{body}");
         serde_json::from_str(&body).unwrap()
     }
 
-    async fn health(&mut self, node: &Sidecar) -> StatusCode {
+    async fn health(&mut self, node: &FakeSidecar) -> StatusCode {
         self.send(Method::GET, &node.name().host(), path::HEALTHZ, None, "").await.unwrap().0
     }
 }
@@ -126,13 +132,13 @@ fn is_reset(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-fn certificate(authority: &Authority, node: &NodeName) -> Identity {
-    authority.server("sidecar", &ServerNames { dns: vec![node.host()], addresses: Vec::new() }).unwrap()
+fn certificate(authority: &CertificateAuthority, node: &NodeName) -> Identity {
+    authority.issue_server("sidecar", &ServerNames { dns: vec![node.host()], addresses: Vec::new() }).unwrap()
 }
 
 #[tokio::test]
 async fn existing_task_ids_are_not_restarted() {
-    let sidecars = Sidecars::start().await.unwrap();
+    let sidecars = FakeSidecars::start().await.unwrap();
     let node = sidecars.node("sei", "full-0");
     let mut client = Connection::plain(&sidecars).await;
     let params = json!({"mode": "full", "incremental": false, "targetVersion": 0});
@@ -175,16 +181,16 @@ async fn existing_task_ids_are_not_restarted() {
     let counts: BTreeMap<_, _> =
         sidecars.journal().submissions().into_iter().filter(|(_, count)| *count > 1).collect();
     assert_eq!(counts, BTreeMap::from([((node.name().clone(), ID.to_owned()), 3)]));
-    let repeats = sidecars.journal().repeats();
+    let repeats = sidecars.journal().duplicates();
     assert_eq!(repeats.len(), 2, "{repeats:?}");
     let first = node.wait_submitted_id(ID, TIMEOUT).await.unwrap();
-    assert_eq!(first.submission, Some(Submission::Begun { run: 1 }));
+    assert_eq!(first.submission, Some(Submission::Started { run: 1 }));
     assert_eq!((first.answer, first.tls), (Some(StatusCode::CREATED), false));
 }
 
 #[tokio::test]
 async fn invalid_submission_returns_400() {
-    let sidecars = Sidecars::start().await.unwrap();
+    let sidecars = FakeSidecars::start().await.unwrap();
     let node = sidecars.node("sei", "full-0");
     let mut client = Connection::plain(&sidecars).await;
     let host = node.name().host();
@@ -209,17 +215,17 @@ async fn invalid_submission_returns_400() {
     }
     assert!(node.tasks().is_empty());
 
-    let rejecting = node.on_task(TaskType::ConfigValidate, Outcome::reject("not today"));
+    let rejecting = node.on_task(TaskType::ConfigValidate, ScriptedOutcome::reject("not today"));
     let rejected = client.submit(&node, &json!({"id": ID, "type": "config-validate"})).await;
     assert_eq!(rejected, (StatusCode::BAD_REQUEST, json!({"error": "not today"})));
     assert_eq!(rejecting.fired(), 1);
-    rejecting.lift();
+    rejecting.remove();
     client.submit_ok(&node, ID, TaskType::ConfigValidate).await;
 }
 
 #[tokio::test]
 async fn restart_loses_readiness_and_restarts_running_tasks() {
-    let sidecars = Sidecars::start().await.unwrap();
+    let sidecars = FakeSidecars::start().await.unwrap();
     let node = sidecars.node("sei", "full-0");
     let mut client = Connection::plain(&sidecars).await;
     assert_eq!(client.health(&node).await, StatusCode::SERVICE_UNAVAILABLE);
@@ -228,7 +234,7 @@ async fn restart_loses_readiness_and_restarts_running_tasks() {
     node.wait_ready(TIMEOUT).await.unwrap();
     assert_eq!(client.health(&node).await, StatusCode::OK);
     assert_eq!(client.get(&node, path::STATUS).await.unwrap().1, "{\"status\":\"Ready\"}\n");
-    let restoring = node.on_task(TaskType::SnapshotRestore, Outcome::Run);
+    let restoring = node.on_task(TaskType::SnapshotRestore, ScriptedOutcome::Run);
     client.submit_ok(&node, OTHER_ID, TaskType::SnapshotRestore).await;
 
     node.restart();
@@ -253,14 +259,14 @@ async fn restart_loses_readiness_and_restarts_running_tasks() {
 
 #[tokio::test]
 async fn tasks_end_as_scripted() {
-    let sidecars = Sidecars::start().await.unwrap();
+    let sidecars = FakeSidecars::start().await.unwrap();
     let node = sidecars.node("sei", "full-0");
     let other = sidecars.node("sei", "full-1");
     let mut client = Connection::plain(&sidecars).await;
 
     // The newest matching script wins; when it is exhausted, older ones apply.
-    sidecars.on_any_task(Outcome::Run);
-    node.on_task(TaskType::ConfigureGenesis, Outcome::fail(2, "no such bucket"));
+    sidecars.on_any_task(ScriptedOutcome::Run);
+    node.on_task(TaskType::ConfigureGenesis, ScriptedOutcome::fail(2, "no such bucket"));
     for run in 1..=3 {
         client.submit_ok(&node, ID, TaskType::ConfigureGenesis).await;
         let task = client.task(&node, ID).await;
@@ -278,7 +284,7 @@ async fn tasks_end_as_scripted() {
     let failed = client.task(&other, ID).await;
     assert_eq!((failed.status, failed.error.as_deref()), (TaskState::Failed, Some("scripted failure")));
 
-    let always = other.on_task(TaskType::ConfigureGenesis, Outcome::fail_always("always fails"));
+    let always = other.on_task(TaskType::ConfigureGenesis, ScriptedOutcome::fail_always("always fails"));
     for run in 2..=5 {
         client.submit_ok(&other, ID, TaskType::ConfigureGenesis).await;
         let task = client.task(&other, ID).await;
@@ -287,7 +293,7 @@ async fn tasks_end_as_scripted() {
     assert_eq!(always.fired(), 4);
 
     let delay = Duration::from_millis(300);
-    node.on_task(TaskType::MarkReady, Outcome::CompleteAfter(delay));
+    node.on_task(TaskType::MarkReady, ScriptedOutcome::CompleteAfter(delay));
     let started = Instant::now();
     client.submit_ok(&node, OTHER_ID, TaskType::MarkReady).await;
     assert!(!node.is_ready());
@@ -298,7 +304,7 @@ async fn tasks_end_as_scripted() {
 
 #[tokio::test]
 async fn uploads_never_complete() {
-    let sidecars = Sidecars::start().await.unwrap();
+    let sidecars = FakeSidecars::start().await.unwrap();
     let node = sidecars.node("sei", "archive-0");
     let mut client = Connection::plain(&sidecars).await;
     client.submit_ok(&node, ID, TaskType::SnapshotUpload).await;
@@ -307,7 +313,7 @@ async fn uploads_never_complete() {
 
 #[tokio::test]
 async fn only_open_paths_work_without_token() {
-    let sidecars = Sidecars::start().await.unwrap();
+    let sidecars = FakeSidecars::start().await.unwrap();
     let node = sidecars.node("sei", "full-0");
     let host = node.name().host();
     let mut client = Connection::plain(&sidecars).await;
@@ -330,7 +336,7 @@ async fn only_open_paths_work_without_token() {
         let answer = client.send(Method::GET, &host, path::TASKS, Some(token), "").await.unwrap();
         assert_eq!(answer.0, code, "{token}");
     }
-    node.on_request(Requests::any(), Trouble::Forbidden);
+    node.on_request(RequestFilter::any(), RequestFault::Forbidden);
     let (code, body) = client.send(Method::POST, &host, path::TASKS, Some("good"), "{}").await.unwrap();
     assert_eq!(code, StatusCode::FORBIDDEN);
     assert!(body.contains("verb=create, resource=seinodetasks"), "{body}");
@@ -339,7 +345,7 @@ async fn only_open_paths_work_without_token() {
 
 #[tokio::test]
 async fn paths_and_methods_match_the_real_sidecar() {
-    let sidecars = Sidecars::start().await.unwrap();
+    let sidecars = FakeSidecars::start().await.unwrap();
     let node = sidecars.node("sei", "full-0");
     let host = node.name().host();
     let mut client = Connection::plain(&sidecars).await;
@@ -365,14 +371,15 @@ async fn paths_and_methods_match_the_real_sidecar() {
 
 #[tokio::test]
 async fn requests_get_scripted_faults() {
-    let sidecars = Sidecars::start().await.unwrap();
+    let sidecars = FakeSidecars::start().await.unwrap();
     let node = sidecars.node("sei", "full-0");
     let other = sidecars.node("sei", "full-1");
     let mut client = Connection::plain(&sidecars).await;
 
     for code in [StatusCode::INTERNAL_SERVER_ERROR, StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE]
     {
-        let fault = node.on_request(Requests::any().first(2), Trouble::Answer(code, "no luck".into()));
+        let fault =
+            node.on_request(RequestFilter::any().first(2), RequestFault::Respond(code, "no luck".into()));
         for _ in 0..2 {
             assert_eq!(client.get(&node, path::LIVEZ).await.unwrap(), (code, "no luck\n".into()));
         }
@@ -382,7 +389,10 @@ async fn requests_get_scripted_faults() {
 
     // Delayed: processed at once, answered later.
     let delay = Duration::from_millis(300);
-    let late = node.on_request(Requests::submissions().of(TaskType::MarkReady), Trouble::Late(delay));
+    let late = node.on_request(
+        RequestFilter::submissions().for_task_type(TaskType::MarkReady),
+        RequestFault::DelayResponse(delay),
+    );
     let started = Instant::now();
     {
         let submitting = client.submit_ok(&node, ID, TaskType::MarkReady);
@@ -393,20 +403,20 @@ async fn requests_get_scripted_faults() {
     let started = Instant::now();
     client.submit_ok(&node, OTHER_ID, TaskType::ConfigValidate).await;
     assert!(started.elapsed() < delay, "task of another type was delayed");
-    late.lift();
+    late.remove();
 
     // Reads of a task match by its type, too.
-    let hang = node.on_request(Requests::reads().of(TaskType::MarkReady), Trouble::Hang);
+    let hang = node.on_request(RequestFilter::reads().for_task_type(TaskType::MarkReady), RequestFault::Hang);
     assert_eq!(client.task(&node, OTHER_ID).await.status, TaskState::Completed);
     let mut hanging = Connection::plain(&sidecars).await;
     timeout(QUIET, hanging.task(&node, ID)).await.expect_err("unexpected response");
-    hang.lift();
+    hang.remove();
     let unanswered = sidecars.journal().requests(|request| request.answer.is_none());
     assert_eq!(unanswered.len(), 1, "{unanswered:?}");
     assert_eq!(unanswered[0].task_type.as_deref(), Some("mark-ready"));
 
     // Processed, but the response is lost.
-    let lost = node.on_request(Requests::submissions().first(1), Trouble::LoseAnswer);
+    let lost = node.on_request(RequestFilter::submissions().first(1), RequestFault::LoseResponse);
     let id = "00000000-0000-4000-8000-000000000004";
     let host = node.name().host();
     let task = json!({"id": id, "type": "config-validate"}).to_string();
@@ -419,19 +429,19 @@ async fn requests_get_scripted_faults() {
     assert_eq!(client.task(&node, id).await.status, TaskState::Completed);
     assert_eq!(lost.fired(), 1);
 
-    let away = node.on_request(Requests::any(), Trouble::Away);
+    let away = node.on_request(RequestFilter::any(), RequestFault::Reset);
     let error = client.get(&node, path::LIVEZ).await.expect_err("unexpected response");
     assert!(is_reset(&error), "{error:?}");
     let mut client = Connection::plain(&sidecars).await;
     assert_eq!(client.get(&other, path::LIVEZ).await.unwrap().0, StatusCode::OK);
-    away.lift();
+    away.remove();
     assert_eq!(client.get(&node, path::LIVEZ).await.unwrap().0, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn each_node_serves_only_its_own_transport() {
-    let sidecars = Sidecars::start().await.unwrap();
-    let authority = Authority::new("sidecars").unwrap();
+    let sidecars = FakeSidecars::start().await.unwrap();
+    let authority = CertificateAuthority::new("sidecars").unwrap();
     let secure = sidecars.node("sei", "secure");
     let plain = sidecars.node("sei", "plain");
     secure.serve_tls(&certificate(&authority, secure.name())).unwrap();
@@ -483,9 +493,9 @@ async fn send_http10(
 
 #[tokio::test]
 async fn http10_client_is_served() {
-    let sidecars = Sidecars::start().await.unwrap();
+    let sidecars = FakeSidecars::start().await.unwrap();
     let node = sidecars.node("sei", "full-0");
-    let authority = Authority::new("sidecars").unwrap();
+    let authority = CertificateAuthority::new("sidecars").unwrap();
     let plain = async |path: &str| {
         let tcp = TcpStream::connect(sidecars.address()).await?;
         send_http10(tcp, node.name(), path).await
@@ -505,7 +515,7 @@ async fn http10_client_is_served() {
 async fn thousand_nodes_are_served_quickly() {
     const NODES: usize = 1_000;
     const REQUESTS: usize = 10;
-    let sidecars = Arc::new(Sidecars::start().await.unwrap());
+    let sidecars = Arc::new(FakeSidecars::start().await.unwrap());
     let started = Instant::now();
     let workers = (0..8).map(|worker| {
         let sidecars = sidecars.clone();
@@ -527,7 +537,7 @@ async fn thousand_nodes_are_served_quickly() {
     println!("{} requests to {NODES} nodes: {:.1} s", NODES * REQUESTS, took.as_secs_f64());
     assert_eq!(sidecars.journal().count(|_| true), NODES * REQUESTS);
     assert_eq!(sidecars.journal().submissions().len(), NODES);
-    assert!(sidecars.journal().repeats().is_empty());
+    assert!(sidecars.journal().duplicates().is_empty());
     // Takes about three seconds in a debug build.
     assert!(took < Duration::from_secs(60), "took {took:?}");
 }

@@ -24,15 +24,15 @@
 //! | a sidecar exposes no text of callers or Secrets to unauthenticated clients | `sidecar_wire::exposure::tests::text_of_callers_and_secrets_is_detected`, `generated::sidecar_exposure_reference_is_up_to_date` |
 //! | names do not change unnoticed | `generated::interface_names_match_golden_file` |
 
-pub mod applied;
 pub mod cert_manager;
 pub mod condition;
 pub mod crd;
+pub mod drift;
 pub mod duration;
+pub mod event;
 pub mod fleet;
 pub mod kms;
 pub mod names;
-pub mod note;
 pub mod rbac;
 mod rule;
 mod schema;

@@ -14,7 +14,7 @@ pub fn cluster_role(name: &str, rules: &Value) -> Value {
 
 /// Returns a ClusterRoleBinding to the ClusterRole of the same name.
 #[must_use]
-pub fn cluster_binding(name: &str, subjects: &Value) -> Value {
+pub fn cluster_role_binding(name: &str, subjects: &Value) -> Value {
     json!({
         "apiVersion": VERSION, "kind": "ClusterRoleBinding", "metadata": { "name": name },
         "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": name },
@@ -31,7 +31,7 @@ pub fn role(name: &str, namespace: &str, rules: &Value) -> Value {
 
 /// Returns a RoleBinding to the Role of the same name.
 #[must_use]
-pub fn binding(name: &str, namespace: &str, subject: &Value) -> Value {
+pub fn role_binding(name: &str, namespace: &str, subject: &Value) -> Value {
     json!({
         "apiVersion": VERSION, "kind": "RoleBinding", "metadata": { "name": name, "namespace": namespace },
         "roleRef": { "apiGroup": GROUP, "kind": "Role", "name": name },
@@ -41,7 +41,7 @@ pub fn binding(name: &str, namespace: &str, subject: &Value) -> Value {
 
 /// Returns a ServiceAccount as a subject of a binding.
 #[must_use]
-pub fn account(name: &str, namespace: &str) -> Value {
+pub fn service_account_subject(name: &str, namespace: &str) -> Value {
     json!({ "kind": "ServiceAccount", "name": name, "namespace": namespace })
 }
 
@@ -53,7 +53,7 @@ pub fn service_account(name: &str, namespace: &str) -> Value {
 
 /// Returns the rules that leader election with this Lease requires.
 #[must_use]
-pub fn lease(name: &str) -> [Value; 2] {
+pub fn lease_rules(name: &str) -> [Value; 2] {
     [
         json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] }),
         json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [name], "verbs": ["get", "update"] }),

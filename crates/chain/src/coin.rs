@@ -64,14 +64,14 @@ impl Coins {
 
     /// Returns the amount of one denomination, 0 if absent.
     #[must_use]
-    pub fn of(&self, denomination: &str) -> u128 {
+    pub fn amount_of(&self, denomination: &str) -> u128 {
         self.0.iter().find(|coin| coin.denomination == denomination).map_or(0, |coin| coin.amount)
     }
 
     /// Reports whether every amount in `other` is covered.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
-        other.0.iter().all(|coin| self.of(&coin.denomination) >= coin.amount)
+        other.0.iter().all(|coin| self.amount_of(&coin.denomination) >= coin.amount)
     }
 }
 

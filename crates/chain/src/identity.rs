@@ -105,7 +105,7 @@ impl NodeKey {
 
     /// Renders `config/node_key.json`.
     #[must_use]
-    pub fn file(&self) -> Secret {
+    pub fn render_file(&self) -> Secret {
         Secret::new(concat(&[
             "{\"id\":\"",
             &self.id(),

@@ -75,7 +75,7 @@ pub fn render_files(key: &AccountKey, randomness: [Randomness; 2]) -> Result<[Ke
 }
 
 /// Reads the key in `validator.info`. A retried task must reuse the key that its first attempt created.
-pub fn read(file: &[u8]) -> Result<AccountKey, KeyringError> {
+pub fn read_key(file: &[u8]) -> Result<AccountKey, KeyringError> {
     let data = decrypt(file).ok_or(KeyringError::Unreadable)?;
     let end = data.len().checked_sub(ALGORITHM_PART.len()).ok_or(KeyringError::Unreadable)?;
     let begin = end.checked_sub(32).ok_or(KeyringError::Unreadable)?;

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn generated_alerts_match_code() -> testbed::Result<()> {
-        testbed::harness::generated::check_documents("deploy/kms/alerts.yaml", &[prometheus_rule()])?;
+        testbed::harness::generated::check_yaml("deploy/kms/alerts.yaml", &[prometheus_rule()])?;
         let mut page = String::from(
             "# KMS aggregator alerts\n\nGenerated from the code; do not edit. `deploy/kms/alerts.yaml` installs them as a PrometheusRule.\n\n\
              | alert | expression | for | severity |\n|---|---|---|---|\n",

@@ -9,7 +9,7 @@ use clap::{Args, Command};
 
 fn push_command(page: &mut String, command: Command, about: &str) {
     let _ = write!(page, "\n## outrigger {}\n\n{about}\n", command.get_name());
-    page.push_str(&testbed::harness::generated::settings(&command));
+    page.push_str(&testbed::harness::generated::flag_tables(&command));
 }
 
 /// What a step of a check requires.

@@ -18,7 +18,7 @@
 //! | reporters that overload an API server write less often and say so; changes are not delayed | `contention::slow_server_delays_only_unchanged_reports`, `contention::stale_write_is_rejected_and_retried` |
 //! | a reporter owns the reports of its node and no others | `server_side_apply::each_reporter_owns_only_its_reports` |
 //! | reports and logs contain no secrets | `plugins::any_plugin_message_is_stored`, `api_servers::rotated_token_and_ca_are_reloaded` |
-//! | the reporter's metrics match the catalogue | `reporter::metrics::tests::registered_metrics_match_catalogue` |
+//! | the reporter's metrics match the catalog | `reporter::metrics::tests::registered_metrics_match_catalog` |
 //! | injection is idempotent, also for pods with fields defaulted by the API server | `files::injection_is_idempotent_and_reversible`, `cluster::deployment_gets_plugins_once`, `cluster::api_server_accepts_injected_static_pod` |
 //! | a revision whose pod and Secret differ is out of sync | `cluster::check_fails_until_pod_matches_revisioned_secret` |
 //! | a fault of a plugin fails its step of the check, with its cause | `check::each_plugin_fault_fails_its_step` |
@@ -45,7 +45,6 @@ pub mod check;
 mod docs;
 pub mod inject;
 pub mod manifests;
-mod outcome;
 pub mod preflight;
 pub mod preflight_controller;
 pub mod probe;

@@ -9,7 +9,7 @@ use kms::probe::PluginClient;
 use plan::kms::call::{CallError, StatusReply};
 use plan::kms::round_trip;
 use tempfile::TempDir;
-use testbed::fakes::kms_plugin::{DecryptFault, EncryptFault, KmsPlugin, Manner};
+use testbed::fakes::kms_plugin::{ConnectionBehavior, DecryptFault, EncryptFault, FakeKmsPlugin};
 use tonic::Code;
 
 /// Timeout of calls, except in tests about timeouts.
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(20);
 const IMMEDIATELY: Duration = Duration::from_secs(2);
 
 struct Fixture {
-    plugin: KmsPlugin,
+    plugin: FakeKmsPlugin,
     probe: PluginClient,
     dir: TempDir,
 }
@@ -27,7 +27,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let plugin = KmsPlugin::start("kms-1", dir.path()).unwrap();
+        let plugin = FakeKmsPlugin::start("kms-1", dir.path()).unwrap();
         let probe = PluginClient::new(plugin.socket());
         Self { plugin, probe, dir }
     }
@@ -55,11 +55,11 @@ async fn healthy_plugin_responds_to_every_call() {
 async fn rotated_keys_survive_plugin_restart() {
     let Fixture { plugin, probe, dir } = Fixture::new();
     let old = probe.encrypt(b"old", "uid", LONG).await.unwrap();
-    assert_eq!(plugin.rotate().unwrap(), "kms-1-2");
+    assert_eq!(plugin.rotate_key().unwrap(), "kms-1-2");
     let new = probe.encrypt(b"new", "uid", LONG).await.unwrap();
     assert_eq!(probe.status(LONG).await.unwrap().key_id, "kms-1-2");
     drop(plugin);
-    let _again = KmsPlugin::start("kms-1", dir.path()).unwrap();
+    let _again = FakeKmsPlugin::start("kms-1", dir.path()).unwrap();
     for (encrypted, text, key) in [(&old, b"old", "kms-1-1"), (&new, b"new", "kms-1-2")] {
         assert_eq!(encrypted.key_id, key);
         assert_eq!(probe.decrypt(encrypted, "uid", LONG).await.unwrap(), text);
@@ -85,14 +85,14 @@ async fn connect_failure_is_returned_immediately() {
 async fn non_grpc_peer_is_detected_immediately() {
     let fixture = Fixture::new();
     for manner in [
-        Manner::Close,
-        Manner::Reset,
-        Manner::http1(),
-        Manner::tls(),
-        Manner::SendAndClose((0..=255).cycle().take(5000).collect()),
-        Manner::SendAndClose(vec![0; 5]),
+        ConnectionBehavior::Close,
+        ConnectionBehavior::Reset,
+        ConnectionBehavior::http1(),
+        ConnectionBehavior::tls(),
+        ConnectionBehavior::SendAndClose((0..=255).cycle().take(5000).collect()),
+        ConnectionBehavior::SendAndClose(vec![0; 5]),
     ] {
-        fixture.plugin.meet(manner.clone());
+        fixture.plugin.set_connection_behavior(manner.clone());
         assert_eq!(fixture.failure().await.cause(), Cause::ProtocolError, "{manner:?}");
     }
 }
@@ -101,14 +101,14 @@ async fn non_grpc_peer_is_detected_immediately() {
 async fn silent_plugin_times_out() {
     let fixture = Fixture::new();
     let limit = Duration::from_millis(300);
-    for manner in [Manner::Ignore, Manner::half_frame(), Manner::Serve] {
-        fixture.plugin.meet(manner.clone());
+    for manner in [ConnectionBehavior::Ignore, ConnectionBehavior::half_frame(), ConnectionBehavior::Serve] {
+        fixture.plugin.set_connection_behavior(manner.clone());
         fixture.plugin.script(|script| script.hang = true);
         let start = Instant::now();
         assert_eq!(fixture.probe.status(limit).await, Err(CallError::Timeout(limit)), "{manner:?}");
         assert!(start.elapsed() < limit + IMMEDIATELY);
     }
-    fixture.plugin.heal().unwrap();
+    fixture.plugin.recover().unwrap();
     fixture.plugin.script(|script| script.latency = limit / 2);
     fixture.probe.status(limit * 10).await.unwrap();
 }
@@ -124,7 +124,7 @@ async fn plugin_error_keeps_code_and_message() {
     }
     fixture.plugin.script(|script| {
         script.error = None;
-        script.other_service = true;
+        script.wrong_service = true;
     });
     assert_eq!(fixture.failure().await.cause(), Cause::RpcError(RpcCode::UNIMPLEMENTED));
 }
@@ -163,7 +163,7 @@ async fn connection_is_reused_only_for_same_socket_file() {
     let replaced = fixture.dir.path().join("replaced");
     std::fs::rename(fixture.plugin.socket(), &replaced).unwrap();
     assert_eq!(fixture.failure().await, CallError::SocketMissing, "a new client could not connect either");
-    let next = KmsPlugin::start("kms-2", fixture.dir.path()).unwrap();
+    let next = FakeKmsPlugin::start("kms-2", fixture.dir.path()).unwrap();
     std::fs::rename(next.socket(), fixture.plugin.socket()).unwrap();
     assert_eq!(fixture.probe.status(LONG).await.unwrap().key_id, "kms-2-1");
     assert_eq!((accepted(), next.calls().accepted), (1, 1));
@@ -181,14 +181,14 @@ async fn replaced_plugin_is_found_without_leaking_connections() {
     for round in 0..200 {
         match round % 4 {
             0 => fixture.plugin.restart().unwrap(),
-            1 => fixture.plugin.meet(Manner::Ignore),
-            2 => fixture.plugin.meet(Manner::Close),
-            _ => fixture.plugin.meet(Manner::Serve),
+            1 => fixture.plugin.set_connection_behavior(ConnectionBehavior::Ignore),
+            2 => fixture.plugin.set_connection_behavior(ConnectionBehavior::Close),
+            _ => fixture.plugin.set_connection_behavior(ConnectionBehavior::Serve),
         }
         // Failures are expected here.
         let _ = fixture.probe.status(Duration::from_millis(20)).await;
     }
-    fixture.plugin.heal().unwrap();
+    fixture.plugin.recover().unwrap();
     fixture.probe.status(LONG).await.unwrap();
     testbed::harness::wait::until("all connections but the last to close", LONG, || {
         let open = fixture.plugin.connections();
@@ -204,9 +204,9 @@ async fn encryption_faults_are_detected() {
     let fixture = Fixture::new();
     let text = b"a text to encrypt";
     for (fault, expected) in [
-        (EncryptFault::OtherKeyId("other".into()), ReplyRejection::OtherKey),
-        (EncryptFault::CiphertextOf(0), ReplyRejection::Empty),
-        (EncryptFault::CiphertextOf(1025), ReplyRejection::TooLong(1025)),
+        (EncryptFault::WrongKeyId("other".into()), ReplyRejection::OtherKey),
+        (EncryptFault::CiphertextLength(0), ReplyRejection::Empty),
+        (EncryptFault::CiphertextLength(1025), ReplyRejection::TooLong(1025)),
         (EncryptFault::Plaintext, ReplyRejection::Plain),
         (EncryptFault::Annotation("a.example".into(), 40_000), ReplyRejection::AnnotationsTooLong(40_009)),
         (EncryptFault::Annotation("none".into(), 1), ReplyRejection::AnnotationName("none".into())),
@@ -217,7 +217,7 @@ async fn encryption_faults_are_detected() {
     }
     fixture.plugin.script(|script| script.encrypt = None);
     let encrypted = fixture.probe.encrypt(text, "uid", LONG).await.unwrap();
-    fixture.plugin.script(|script| script.decrypt = Some(DecryptFault::OtherText));
+    fixture.plugin.script(|script| script.decrypt = Some(DecryptFault::WrongPlaintext));
     let decrypted = fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap();
     assert_eq!(round_trip::check_plaintext(text, &decrypted), Err(ReplyRejection::OtherText));
     let denied = DecryptFault::Error(Code::PermissionDenied, "kms:Decrypt".into());

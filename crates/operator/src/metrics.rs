@@ -22,7 +22,7 @@ use self::collector::NodeCollector;
 /// The name of the node controller in metrics.
 pub const CONTROLLER: &str = "seinode";
 
-runtime::catalogue! {
+runtime::catalog! {
     /// All metrics of the operator, in the order of the documentation.
     ALL;
     PHASE: Gauge "sei_controller_seinode_phase" ["namespace", "name", "phase"] "Phase of a node: 1 for the current phase, 0 for all others";
@@ -118,7 +118,7 @@ impl NodeMetrics {
         metrics.register(&PLAN_TIME, node_metrics.plan_time.clone());
         metrics.register(&PROBES, node_metrics.probes.clone());
         metrics.register(&ERRORS, node_metrics.errors.clone());
-        metrics.collect(NodeCollector::new(for_each_node));
+        metrics.register_collector(NodeCollector::new(for_each_node));
         node_metrics
     }
 

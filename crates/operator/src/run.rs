@@ -16,9 +16,6 @@ pub enum Error {
     /// The installed CRDs do not fit this operator.
     #[error(transparent)]
     Crds(#[from] crds::Error),
-    /// A watch is not allowed.
-    #[error(transparent)]
-    Watch(#[from] runtime::watch::SecretsOfAll),
 }
 
 /// Runs the operator until it receives SIGTERM.
@@ -26,14 +23,14 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let options = Options {
         format: settings.log_format,
         level: &settings.log_level,
-        traces_to: settings.otlp_endpoint.as_deref(),
+        otlp_endpoint: settings.otlp_endpoint.as_deref(),
         service: "outrigger-operator",
     };
-    let mut process = Process::begin(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
+    let mut process = Process::start(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
     for ignored in &settings.ignored {
         tracing::warn!(setting = ignored.name, reason = ignored.reason, "setting has no effect");
     }
     crds::check(&process.client).await?;
     controller::start(&settings, &mut process)?;
-    Ok(process.live(settings.admin).await?)
+    Ok(process.run(settings.admin).await?)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use api::names::data_key;
 use k8s_openapi::ByteString;
@@ -10,8 +10,9 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::metadata::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
-use plan::node::SecretSight;
+use plan::node::SecretObservation;
 use runtime::Key;
+use runtime::sync::lock;
 use runtime::watch::{Cache, Change};
 use serde_json::Value;
 
@@ -52,52 +53,48 @@ impl SecretReader {
     /// Waits until the initial lists are complete.
     pub async fn wait_synced(&self) {
         for cache in &self.metadata {
-            cache.synced().await;
+            cache.wait_synced().await;
         }
     }
 
     /// Returns a Secret. Each version is read from the API server only once. A Secret that the watch has not delivered is
     /// read, too: one that was created together with its node may be delivered after it, and must not be reported missing.
-    pub async fn get(&self, namespace: &str, name: &str) -> SecretSight {
+    pub async fn get(&self, namespace: &str, name: &str) -> SecretObservation {
         let key = Key { namespace: namespace.to_owned(), name: name.to_owned() };
         let metadata = self.metadata.iter().find_map(|cache| cache.get(&key));
         let version = metadata.and_then(|metadata| metadata.resource_version()).unwrap_or_default();
         if !version.is_empty()
-            && let Some(cached) = self.cache().get(&key)
+            && let Some(cached) = lock(&self.cache).get(&key)
             && cached.versions.contains(&version)
         {
-            return SecretSight::Found(cached.secret.clone());
+            return SecretObservation::Found(cached.secret.clone());
         }
         match Api::<Secret>::namespaced(self.client.clone(), namespace).get_opt(name).await {
             Ok(Some(secret)) => {
                 let versions = [version, secret.resource_version().unwrap_or_default()];
                 let secret = Arc::new(redact(secret));
-                self.cache().insert(key, CachedSecret { versions, secret: secret.clone() });
-                SecretSight::Found(secret)
+                lock(&self.cache).insert(key, CachedSecret { versions, secret: secret.clone() });
+                SecretObservation::Found(secret)
             }
             Ok(None) => {
-                self.cache().remove(&key);
-                SecretSight::Missing
+                lock(&self.cache).remove(&key);
+                SecretObservation::Missing
             }
-            Err(error) => SecretSight::Unreadable(describe(&error)),
+            Err(error) => SecretObservation::Unreadable(describe(&error)),
         }
     }
 
     /// Handles a change in the watch: a deleted Secret is dropped from the cache.
     pub fn handle_change(&self, change: &Change<SecretMeta>) {
-        if let Change::Gone(secret) = change {
-            self.cache().remove(&Key::of(&**secret));
+        if let Change::Deleted(secret) = change {
+            lock(&self.cache).remove(&Key::from_object(&**secret));
         }
-    }
-
-    fn cache(&self) -> MutexGuard<'_, HashMap<Key, CachedSecret>> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for SecretReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SecretReader").field("cached", &self.cache().len()).finish_non_exhaustive()
+        f.debug_struct("SecretReader").field("cached", &lock(&self.cache).len()).finish_non_exhaustive()
     }
 }
 

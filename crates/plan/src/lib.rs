@@ -35,8 +35,8 @@
 //! | a preflight check with a missing pod has no result, unless it failed | `kms::preflight::tests::missing_pod_restarts_check_unless_it_failed` |
 //! | a failed KMS configuration is stored and retried | `kms::preflight::tests::failure_is_stored_once_and_pod_kept`, `kms::preflight::tests::failed_check_is_retried_with_backoff` |
 //! | reporters of one object limit their share of API server time, changes are not delayed, and a report contains the time of the next one | `kms::pace::tests::unchanged_report_waits_and_change_does_not`, `kms::pace::tests::promised_interval_is_bounded_and_recovers` |
-//! | a KMS plugin is evaluated with the rules of kube-apiserver | `kms::verdict::tests::status_is_evaluated_like_api_server`, `kms::verdict::tests::version_change_is_unhealthy` |
-//! | a report always contains cause and hint, even with a long error text | `kms::verdict::tests::long_detail_keeps_cause_and_hint` |
+//! | a KMS plugin is evaluated with the rules of kube-apiserver | `kms::plugin_health::tests::status_is_evaluated_like_api_server`, `kms::plugin_health::tests::version_change_is_unhealthy` |
+//! | a report always contains cause and hint, even with a long error text | `kms::plugin_health::tests::long_detail_keeps_cause_and_hint` |
 
 pub mod kms;
 pub mod node;

@@ -25,7 +25,7 @@
 //! | many requests share connections to a fast upstream, and a slow one delays no other request | `upstream::concurrency::tests::waiting_request_gets_next_free_permit`, `smoke::stalled_responses_do_not_block_other_requests` |
 //! | SIGTERM drains requests in flight, within a bound | `smoke::sigterm_drains_requests_in_flight` |
 //! | docs/reference/proxy.md matches the code | `pages::documentation_matches_the_code` |
-//! | the metrics match their catalogue | `metrics::tests::registered_metrics_match_the_catalogue` |
+//! | the metrics match their catalog | `metrics::tests::registered_metrics_match_the_catalog` |
 
 mod authentication;
 mod authorization;

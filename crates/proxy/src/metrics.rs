@@ -13,7 +13,7 @@ use runtime::metrics::Metrics;
 use crate::outcome::Outcome;
 use crate::reviews::ReviewKind;
 
-runtime::catalogue! {
+runtime::catalog! {
     /// Every metric of the proxy, in documentation order.
     METRICS;
     REQUESTS: Counter "outrigger_proxy_requests_total" ["decision", "reason"] "Requests by decision and reason";
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registered_metrics_match_the_catalogue() {
+    fn registered_metrics_match_the_catalog() {
         let metrics = Metrics::new();
         let proxy = ProxyMetrics::new(&metrics);
         proxy.record_outcome(Outcome::Allowed);
@@ -288,21 +288,11 @@ mod tests {
         proxy.record_joined(CacheName::Decisions);
         proxy.set_cache_size(CacheName::BadTokens, (1, 2), 3);
         proxy.record_reload("serving certificate", true);
-        let text = metrics.text();
-        for described in METRICS {
-            let sample = text
-                .lines()
-                .find(|line| {
-                    let rest = line.strip_prefix(described.name);
-                    rest.is_some_and(|rest| rest.starts_with(['{', ' ', '_']))
-                })
-                .unwrap_or_else(|| panic!("{} is not in\n{text}", described.name));
-            for label in described.labels {
-                assert!(sample.contains(&format!("{label}=\"")), "{sample} lacks {label}");
-            }
-        }
-        let types = text.lines().filter(|line| line.starts_with("# TYPE outrigger_proxy_")).count();
-        assert_eq!(types, METRICS.len(), "every registered metric is in the catalogue");
+        let text = metrics.encode();
+        assert_eq!(
+            runtime::metrics::catalog::differences(METRICS, "outrigger_proxy_", &text),
+            Vec::<String>::new()
+        );
         assert!(
             text.contains(r#"outrigger_proxy_requests_total{decision="allowed",reason="authorized"} 1"#),
             "{text}"

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Command;
-use runtime::metrics::catalogue;
+use runtime::metrics::catalog;
 
 use crate::flags::Args;
 use crate::metrics::METRICS;
@@ -201,7 +201,7 @@ fn documentation_matches_the_code() -> testbed::Result<()> {
     }
     page.push_str(UNCHANGED);
     page.push_str(AUDIENCE);
-    let metrics = catalogue::page(&[("Metrics", METRICS)]);
+    let metrics = catalog::page(&[("Metrics", METRICS)]);
     // Without the head of a separate page.
     page.push_str(metrics.find("\n## ").and_then(|at| metrics.get(at..)).unwrap_or_default());
     testbed::harness::generated::check("docs/reference/proxy.md", &page)

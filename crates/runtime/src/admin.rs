@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::liveness::Liveness;
 use crate::metrics::Metrics;
-use crate::progress::Progress;
 use crate::sync::lock;
 use crate::telemetry::LogLevel;
 
@@ -35,7 +35,7 @@ pub struct Admin {
 struct Inner {
     metrics: Metrics,
     log_level: Option<LogLevel>,
-    liveness: Mutex<Vec<Progress>>,
+    liveness: Mutex<Vec<Liveness>>,
     readiness: Mutex<BTreeMap<String, ReadinessCheck>>,
     state: Mutex<BTreeMap<String, StateSource>>,
 }
@@ -55,12 +55,12 @@ impl Admin {
     }
 
     /// Makes `/livez` fail when `progress` has been failing for too long.
-    pub fn lives_by(&self, progress: Progress) {
+    pub fn add_liveness_check(&self, progress: Liveness) {
         lock(&self.inner.liveness).push(progress);
     }
 
     /// Makes `/readyz` fail while `check` returns an error, which says what is missing.
-    pub fn ready_when(
+    pub fn add_readiness_check(
         &self,
         name: impl Into<String>,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
@@ -69,7 +69,11 @@ impl Admin {
     }
 
     /// Adds a field to `/debug/state.json`, evaluated per request. It must not contain secrets.
-    pub fn shows(&self, name: impl Into<String>, source: impl Fn() -> Value + Send + Sync + 'static) {
+    pub fn add_debug_state(
+        &self,
+        name: impl Into<String>,
+        source: impl Fn() -> Value + Send + Sync + 'static,
+    ) {
         lock(&self.inner.state).insert(name.into(), Box::new(source));
     }
 
@@ -81,7 +85,7 @@ impl Admin {
 
     /// Returns the liveness checks that fail, with their reasons.
     pub(crate) fn liveness_failures(&self) -> Vec<String> {
-        lock(&self.inner.liveness).iter().filter_map(Progress::expired).collect()
+        lock(&self.inner.liveness).iter().filter_map(Liveness::expired).collect()
     }
 
     /// Returns the readiness checks that fail, with their reasons.
@@ -158,7 +162,7 @@ fn probe_response(failures: &[String]) -> Response {
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.inner.metrics.text()).into_response()
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.inner.metrics.encode()).into_response()
 }
 
 async fn state(State(admin): State<Admin>) -> Response {

@@ -54,14 +54,14 @@ pub enum Error {
 
 /// Selects the cluster to connect to.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
+pub struct ClientOptions {
     /// Path of a kubeconfig. If unset: `KUBECONFIG`, `~/.kube/config`, or the pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// Context in the kubeconfig. If unset: its current context.
     pub context: Option<String>,
 }
 
-impl Access {
+impl ClientOptions {
     /// Creates a client with this user agent. The client never retries: only the caller knows whether a request is safe to
     /// repeat.
     pub async fn connect(&self, user_agent: &str, metrics: &Metrics) -> Result<Client, Error> {
@@ -86,7 +86,7 @@ impl Access {
     }
 }
 
-/// Creates a client from a loaded configuration, with the same limits as [`Access::connect`].
+/// Creates a client from a loaded configuration, with the same limits as [`ClientOptions::connect`].
 pub fn connect(mut config: Config, user_agent: &str, metrics: &Metrics) -> Result<Client, Error> {
     let agent = HeaderValue::from_str(user_agent).map_err(|_| Error::UserAgent(user_agent.to_owned()))?;
     config.headers.push((http::header::USER_AGENT, agent));

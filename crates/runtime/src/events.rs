@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use api::note::Note;
+use api::event::EventRecord;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
@@ -30,7 +30,7 @@ const MAX_CONCURRENT_SENDS: usize = 16;
 /// Timeout of one attempt, including the wait for the client's concurrency limit.
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_ATTEMPTS: u32 = 3;
-const RETRY_BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(2) };
+const RETRY_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(200), max: Duration::from_secs(2) };
 
 /// How long a shutdown waits for queued events.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -48,7 +48,7 @@ const CLUSTER_EVENT_NAMESPACE: &str = "default";
 
 /// Queues events for sending. Clones share the queue.
 #[derive(Clone, Debug)]
-pub struct Events {
+pub struct EventRecorder {
     queue: mpsc::Sender<Event>,
     controller: &'static str,
     instance: String,
@@ -62,7 +62,7 @@ pub struct EventSender {
     metrics: Metrics,
 }
 
-impl Events {
+impl EventRecorder {
     /// Creates a queue of events and the task that sends them. `controller` is the reporting controller, `instance` the identity
     /// of this process.
     #[must_use]
@@ -79,7 +79,7 @@ impl Events {
     }
 
     /// Queues events about `object`. Never blocks: events that exceed the capacity are dropped and counted.
-    pub fn send<K: Resource<DynamicType = ()>>(&self, object: &K, events: &[Note]) {
+    pub fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, events: &[EventRecord]) {
         for event in events {
             if self.queue.try_send(self.build(object, event, Timestamp::now())).is_err() {
                 self.metrics.count_event(DROPPED);
@@ -88,7 +88,7 @@ impl Events {
         }
     }
 
-    fn build<K: Resource<DynamicType = ()>>(&self, object: &K, event: &Note, now: Timestamp) -> Event {
+    fn build<K: Resource<DynamicType = ()>>(&self, object: &K, event: &EventRecord, now: Timestamp) -> Event {
         let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
         let unique = format!("{uid}/{}/{}/{}", event.reason, event.message, now.as_nanosecond());
         let suffix: String =
@@ -105,7 +105,7 @@ impl Events {
             action: Some(event.action.into()),
             reason: Some(truncate(&event.reason, MAX_NAME_LEN)),
             note: Some(truncate(&event.message, MAX_NOTE_LEN)),
-            type_: Some(event.tone.as_str().into()),
+            type_: Some(event.event_type.as_str().into()),
             regarding: Some(ObjectReference {
                 api_version: Some(K::api_version(&()).into_owned()),
                 kind: Some(K::kind(&()).into_owned()),
@@ -198,13 +198,18 @@ fn truncate(text: &str, max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use api::note::Tone;
+    use api::event::EventType;
     use k8s_openapi::api::core::v1::Pod;
 
     use super::*;
 
-    fn warning(message: &str) -> Note {
-        Note { tone: Tone::Warning, reason: "NodeFailed".into(), action: "Plan", message: message.to_owned() }
+    fn warning(message: &str) -> EventRecord {
+        EventRecord {
+            event_type: EventType::Warning,
+            reason: "NodeFailed".into(),
+            action: "Plan",
+            message: message.to_owned(),
+        }
     }
 
     fn pod() -> Pod {
@@ -217,9 +222,9 @@ mod tests {
         Pod { metadata, ..Pod::default() }
     }
 
-    fn events(metrics: &Metrics) -> (Events, EventSender) {
+    fn events(metrics: &Metrics) -> (EventRecorder, EventSender) {
         let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
-        Events::new(Client::try_from(config).unwrap(), "controller", "i", metrics)
+        EventRecorder::new(Client::try_from(config).unwrap(), "controller", "i", metrics)
     }
 
     #[tokio::test]
@@ -256,9 +261,9 @@ mod tests {
     async fn full_queue_drops_and_counts_events() {
         let metrics = Metrics::new();
         let (events, _sender) = events(&metrics);
-        let too_many: Vec<Note> = (0..QUEUE_CAPACITY + 3).map(|n| warning(&n.to_string())).collect();
-        events.send(&pod(), &too_many);
-        let text = metrics.text();
+        let too_many: Vec<EventRecord> = (0..QUEUE_CAPACITY + 3).map(|n| warning(&n.to_string())).collect();
+        events.publish(&pod(), &too_many);
+        let text = metrics.encode();
         assert!(text.contains("outrigger_events_total{outcome=\"dropped\"} 3"), "{text}");
     }
 }

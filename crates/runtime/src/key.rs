@@ -17,7 +17,7 @@ pub struct Key {
 impl Key {
     /// Returns the key of `object`.
     #[must_use]
-    pub fn of<K: Resource>(object: &K) -> Self {
+    pub fn from_object<K: Resource>(object: &K) -> Self {
         Self::from(object.meta())
     }
 }

@@ -32,10 +32,10 @@ pub mod controller;
 pub mod events;
 pub mod key;
 pub mod lease;
+pub mod liveness;
 pub mod metrics;
 pub mod own_writes;
 pub mod process;
-pub mod progress;
 pub mod queue;
 pub mod settings;
 pub mod shutdown;
@@ -46,4 +46,3 @@ pub mod watch;
 pub mod write;
 
 pub use self::key::Key;
-pub use self::lease::while_leading;

@@ -29,13 +29,13 @@ struct Expected {
 
 /// How a cached object relates to our last write to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum Freshness {
     /// The cache includes our last write.
     Current,
     /// The cache does not include our last write yet: wait for the next watch event.
     Behind,
     /// The cache did not catch up in time: read the object from the API server.
-    Lost,
+    TimedOut,
 }
 
 impl OwnWrites {
@@ -47,37 +47,39 @@ impl OwnWrites {
     }
 
     /// Records a write. `object` is the API server's response to it.
-    pub fn wrote<K: Resource>(&self, object: &K) {
+    pub fn record<K: Resource>(&self, object: &K) {
         let Some(version) = object.meta().resource_version.clone() else { return };
         let expected = Expected { version, since: Instant::now() };
-        lock(&self.expected).insert(Key::of(object), expected);
+        lock(&self.expected).insert(Key::from_object(object), expected);
     }
 
     /// Compares the cached object (`None` if the cache has none) with our last write.
-    pub fn sight<K: Resource>(&self, key: &Key, cached: Option<&K>) -> Sight {
+    pub fn freshness<K: Resource>(&self, key: &Key, cached: Option<&K>) -> Freshness {
         self.freshness_at(key, cached, Instant::now())
     }
 
-    fn freshness_at<K: Resource>(&self, key: &Key, cached: Option<&K>, now: Instant) -> Sight {
+    fn freshness_at<K: Resource>(&self, key: &Key, cached: Option<&K>, now: Instant) -> Freshness {
         let mut all = lock(&self.expected);
-        let Some(expected) = all.get(key) else { return Sight::Current };
+        let Some(expected) = all.get(key) else { return Freshness::Current };
         if cached.is_some_and(|cached| includes(expected, cached)) {
             all.remove(key);
-            return Sight::Current;
+            return Freshness::Current;
         }
         self.stale_waits.inc();
         // If the object was deleted after our write, the cache never catches up: only a read from the API server can tell.
         if now.saturating_duration_since(expected.since) < CATCH_UP_TIMEOUT {
-            Sight::Behind
+            Freshness::Behind
         } else {
-            Sight::Lost
+            Freshness::TimedOut
         }
     }
 
     /// Returns whether `object` is the watch event for our own last write, which needs no reconcile.
     pub fn is_echo<K: Resource>(&self, object: &K) -> bool {
         let version = object.meta().resource_version.as_deref();
-        lock(&self.expected).get(&Key::of(object)).is_some_and(|expected| version == Some(&expected.version))
+        lock(&self.expected)
+            .get(&Key::from_object(object))
+            .is_some_and(|expected| version == Some(&expected.version))
     }
 
     /// Forgets our last write: the object was read from the API server, or is known to be deleted.
@@ -117,24 +119,31 @@ mod tests {
     fn cache_is_current_once_it_includes_our_write() {
         let own = OwnWrites::new("test", &Metrics::new());
         let now = Instant::now();
-        let key = Key::of(&map("u", "1"));
+        let key = Key::from_object(&map("u", "1"));
         let freshness = |cached: Option<&ConfigMap>| own.freshness_at(&key, cached, now);
-        assert_eq!(freshness(None), Sight::Current, "no write is pending");
-        own.wrote(&map("u", "10"));
-        assert_eq!(freshness(None), Sight::Behind);
-        assert_eq!(freshness(Some(&map("u", "9"))), Sight::Behind);
-        assert_eq!(own.freshness_at(&key, Some(&map("u", "9")), now + Duration::from_secs(60)), Sight::Lost);
-        assert_eq!(freshness(Some(&map("u", "10"))), Sight::Current);
-        own.wrote(&map("u", "10"));
-        assert_eq!(freshness(Some(&map("u", "11"))), Sight::Current, "a newer version includes our write");
-        own.wrote(&map("u", "12"));
+        assert_eq!(freshness(None), Freshness::Current, "no write is pending");
+        own.record(&map("u", "10"));
+        assert_eq!(freshness(None), Freshness::Behind);
+        assert_eq!(freshness(Some(&map("u", "9"))), Freshness::Behind);
+        assert_eq!(
+            own.freshness_at(&key, Some(&map("u", "9")), now + Duration::from_secs(60)),
+            Freshness::TimedOut
+        );
+        assert_eq!(freshness(Some(&map("u", "10"))), Freshness::Current);
+        own.record(&map("u", "10"));
+        assert_eq!(
+            freshness(Some(&map("u", "11"))),
+            Freshness::Current,
+            "a newer version includes our write"
+        );
+        own.record(&map("u", "12"));
         assert!(
             own.is_echo(&map("u", "12")) && !own.is_echo(&map("u", "13")) && !own.is_echo(&map("u", "11"))
         );
-        own.wrote(&map("v", "12"));
+        own.record(&map("v", "12"));
         assert_eq!(
             freshness(Some(&map("u", "11"))),
-            Sight::Behind,
+            Freshness::Behind,
             "the cache still holds the deleted object of the same name"
         );
     }

@@ -12,13 +12,13 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::Admin;
-use crate::client::{self, Access};
-use crate::events::Events;
-use crate::lease::{self, Campaign, Claim, Leadership, while_leading};
+use crate::client::{self, ClientOptions};
+use crate::events::EventRecorder;
+use crate::lease::{self, Claim, LeaderElector, Leadership, run_while_leading};
 use crate::metrics::Metrics;
 use crate::tasks::{self, Phase, Tasks};
 use crate::telemetry::{self, Options, Telemetry};
-use crate::watch::{Cache, SecretsOfAll, Watch};
+use crate::watch::{Cache, ClusterWideSecrets, Watch};
 
 /// Errors of a process.
 #[derive(Debug, thiserror::Error)]
@@ -40,13 +40,13 @@ pub enum Error {
     },
     /// A watch is not allowed.
     #[error(transparent)]
-    Watch(#[from] SecretsOfAll),
+    Watch(#[from] ClusterWideSecrets),
     /// A task exited unexpectedly.
     #[error(transparent)]
     Tasks(#[from] tasks::Error),
 }
 
-/// A process between start-up and [`live`](Self::live): everything is set up, and components add their tasks.
+/// A process between start-up and [`run`](Self::run): everything is set up, and components add their tasks.
 pub struct Process {
     /// The metrics of the process.
     pub metrics: Metrics,
@@ -61,7 +61,7 @@ pub struct Process {
 
 impl Process {
     /// Starts telemetry and creates the client. Its user agent is `service/version`.
-    pub async fn begin(options: &Options<'_>, access: &Access, version: &str) -> Result<Self, Error> {
+    pub async fn start(options: &Options<'_>, access: &ClientOptions, version: &str) -> Result<Self, Error> {
         let telemetry = telemetry::start(options).map_err(Error::Telemetry)?;
         let metrics = Metrics::new();
         let client = access.connect(&format!("{}/{version}", options.service), &metrics).await?;
@@ -71,7 +71,7 @@ impl Process {
     /// Assembles a process from parts that are started already.
     #[must_use]
     pub fn new(telemetry: Telemetry, client: Client, metrics: Metrics) -> Self {
-        let admin = Admin::new(&metrics, Some(telemetry.level()));
+        let admin = Admin::new(&metrics, Some(telemetry.log_level()));
         Self { metrics, client, admin, tasks: Tasks::new(), telemetry }
     }
 
@@ -94,7 +94,7 @@ impl Process {
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
         let cache = watch.cache();
-        self.admin.lives_by(watch.progress());
+        self.admin.add_liveness_check(watch.progress());
         let name = format!("watch {}", watch.kind());
         self.tasks.spawn_until_stopped(Phase::Intake, name, async move {
             ready.await;
@@ -104,16 +104,16 @@ impl Process {
     }
 
     /// Spawns the sender of events. `controller` is the reporting controller, `instance` the identity of this process.
-    pub fn spawn_events(&mut self, controller: &'static str, instance: &str) -> Events {
-        let (events, sender) = Events::new(self.client.clone(), controller, instance, &self.metrics);
-        let stop = self.tasks.stop(Phase::Work);
+    pub fn spawn_events(&mut self, controller: &'static str, instance: &str) -> EventRecorder {
+        let (events, sender) = EventRecorder::new(self.client.clone(), controller, instance, &self.metrics);
+        let stop = self.tasks.stop_token(Phase::Work);
         self.tasks.spawn(Phase::Work, "events", sender.run(stop));
         events
     }
 
     /// Makes the readiness probe fail until the caches are synced.
     pub fn ready_when_synced(&self, is_synced: impl Fn() -> bool + Send + Sync + 'static) {
-        self.admin.ready_when("caches", move || {
+        self.admin.add_readiness_check("caches", move || {
             if is_synced() { Ok(()) } else { Err("initial lists are not complete".into()) }
         });
     }
@@ -131,18 +131,19 @@ impl Process {
         F: Fn(Claim, CancellationToken) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let stop = self.tasks.stop(Phase::Work);
+        let stop = self.tasks.stop_token(Phase::Work);
         let Some(lease) = lease else {
-            self.tasks.spawn(Phase::Work, name, work(Claim::alone(), stop));
+            self.tasks.spawn(Phase::Work, name, work(Claim::permanent(), stop));
             return;
         };
-        let (elector, leadership) = Campaign::new(self.client.clone(), lease, &self.metrics);
-        self.admin.lives_by(elector.progress());
-        let release = self.tasks.stop(Phase::Release);
+        let (elector, leadership) = LeaderElector::new(self.client.clone(), lease, &self.metrics);
+        self.admin.add_liveness_check(elector.progress());
+        let release = self.tasks.stop_token(Phase::Release);
         self.tasks.spawn(Phase::Release, "lease", elector.run(release));
         let state = leadership.clone();
-        self.admin.shows("leading", move || json!(matches!(*state.borrow(), Leadership::Leading(_))));
-        self.tasks.spawn(Phase::Work, name, while_leading(leadership, stop, work));
+        self.admin
+            .add_debug_state("leading", move || json!(matches!(*state.borrow(), Leadership::Leading(_))));
+        self.tasks.spawn(Phase::Work, name, run_while_leading(leadership, stop, work));
     }
 
     /// Starts the admin server on `address`. Returns the address it listens on.
@@ -151,19 +152,19 @@ impl Process {
         let bound = bound.map_err(|source| Error::Listen { address, source })?;
         let address = bound.address();
         tracing::info!(%address, "admin server listening");
-        let stop = self.tasks.stop(Phase::Watchman);
-        self.tasks.spawn(Phase::Watchman, "admin", bound.serve(stop));
+        let stop = self.tasks.stop_token(Phase::Background);
+        self.tasks.spawn(Phase::Background, "admin", bound.serve(stop));
         Ok(address)
     }
 
     /// Starts admin servers on `addresses` and runs until SIGTERM, SIGINT or the exit of a task. Then stops all tasks and
     /// flushes traces.
-    pub async fn live(mut self, addresses: impl IntoIterator<Item = SocketAddr>) -> Result<(), Error> {
+    pub async fn run(mut self, addresses: impl IntoIterator<Item = SocketAddr>) -> Result<(), Error> {
         for address in addresses {
             self.serve_admin(address).await?;
         }
         let result = self.tasks.run_until_signal().await;
-        self.telemetry.end().await;
+        self.telemetry.shutdown().await;
         Ok(result?)
     }
 }
@@ -188,7 +189,7 @@ mod tests {
     }
 
     fn watch(process: &Process) -> Watch<ConfigMap> {
-        Watch::of(Api::all(process.client.clone()), watcher::Config::default(), &process.metrics).unwrap()
+        Watch::new(Api::all(process.client.clone()), watcher::Config::default(), &process.metrics).unwrap()
     }
 
     #[tokio::test]
@@ -246,7 +247,7 @@ mod tests {
         let mut process = process();
         let ran = Arc::new(AtomicBool::new(false));
         let lease = lease::Config {
-            every: std::time::Duration::from_millis(10),
+            retry_period: std::time::Duration::from_millis(10),
             ..lease::Config::new("default", "test", "me")
         };
         process.spawn_leader_elected("work", Some(lease), {

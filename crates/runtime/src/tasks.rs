@@ -20,11 +20,11 @@ pub enum Phase {
     /// The Lease, which standby processes are waiting for.
     Release,
     /// The admin server and other background tasks, which run until the end.
-    Watchman,
+    Background,
 }
 
 impl Phase {
-    const ORDER: [Self; 4] = [Self::Intake, Self::Work, Self::Release, Self::Watchman];
+    const ORDER: [Self; 4] = [Self::Intake, Self::Work, Self::Release, Self::Background];
 
     /// How long the tasks of a phase may take to stop. The sum stays below ten seconds, a common termination grace period.
     fn timeout(self) -> Duration {
@@ -32,7 +32,7 @@ impl Phase {
             Self::Intake => 500,
             Self::Work => 6_000,
             Self::Release => 2_000,
-            Self::Watchman => 500,
+            Self::Background => 500,
         })
     }
 }
@@ -70,11 +70,11 @@ impl Tasks {
     }
 
     /// Returns the token that is cancelled when the tasks of `phase` must stop.
-    pub fn stop(&mut self, phase: Phase) -> CancellationToken {
+    pub fn stop_token(&mut self, phase: Phase) -> CancellationToken {
         self.stops.entry(phase).or_default().clone()
     }
 
-    /// Spawns a task that returns once its phase's [`stop`](Self::stop) token is cancelled.
+    /// Spawns a task that returns once its phase's [`stop_token`](Self::stop_token) token is cancelled.
     pub fn spawn(
         &mut self,
         phase: Phase,
@@ -92,7 +92,7 @@ impl Tasks {
         name: impl Into<String>,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        let stop = self.stop(phase);
+        let stop = self.stop_token(phase);
         self.spawn(phase, name, async move {
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -133,7 +133,7 @@ impl Tasks {
     /// Stops each phase in order, waiting up to its timeout, and aborts the remaining tasks at the end.
     async fn stop_all(&mut self) {
         for phase in Phase::ORDER {
-            self.stop(phase).cancel();
+            self.stop_token(phase).cancel();
             let stopped = tokio::time::timeout(phase.timeout(), async {
                 while self.names.values().any(|(of, _)| *of == phase) {
                     match self.set.join_next_with_id().await {
@@ -167,8 +167,8 @@ mod tests {
     async fn phases_stop_in_order() {
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Tasks::new();
-        for phase in [Phase::Watchman, Phase::Work, Phase::Release, Phase::Intake] {
-            let (stop, order) = (tasks.stop(phase), order.clone());
+        for phase in [Phase::Background, Phase::Work, Phase::Release, Phase::Intake] {
+            let (stop, order) = (tasks.stop_token(phase), order.clone());
             tasks.spawn(phase, format!("{phase:?}"), async move {
                 stop.cancelled().await;
                 order.lock().unwrap().push(phase);

@@ -74,7 +74,7 @@ pub struct Options<'a> {
     /// The initial log level.
     pub level: &'a str,
     /// OTLP/gRPC endpoint for traces, like `http://collector:4317`. If unset, traces are not exported.
-    pub traces_to: Option<&'a str>,
+    pub otlp_endpoint: Option<&'a str>,
     /// The service name in traces.
     pub service: &'a str,
 }
@@ -89,7 +89,7 @@ pub struct Telemetry {
 impl Telemetry {
     /// Returns a handle that changes the log level.
     #[must_use]
-    pub fn level(&self) -> LogLevel {
+    pub fn log_level(&self) -> LogLevel {
         self.level.clone()
     }
 
@@ -101,7 +101,7 @@ impl Telemetry {
     }
 
     /// Flushes pending traces. Gives up after a timeout.
-    pub async fn end(self) {
+    pub async fn shutdown(self) {
         let Some(traces) = self.traces else { return };
         // The shutdown blocks, so it must not run on a tokio worker. A join error means that the runtime is shutting down.
         let flushed = tokio::task::spawn_blocking(move || traces.shutdown_with_timeout(EXPORT_TIMEOUT)).await;
@@ -119,7 +119,8 @@ pub fn start(options: &Options<'_>) -> Result<Telemetry, String> {
         Format::Json => logs.json().flatten_event(true).with_span_list(false).with_filter(filter).boxed(),
         Format::Pretty => logs.with_filter(filter).boxed(),
     };
-    let traces = options.traces_to.map(|endpoint| tracer_provider(endpoint, options.service)).transpose()?;
+    let traces =
+        options.otlp_endpoint.map(|endpoint| tracer_provider(endpoint, options.service)).transpose()?;
     // Spans of libraries are below INFO and are not exported.
     let spans = traces.as_ref().map(|provider| {
         tracing_opentelemetry::layer()

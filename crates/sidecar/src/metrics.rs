@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-runtime::catalogue! {
+runtime::catalog! {
     /// Every metric of the sidecar, in the order of the documentation.
     ALL;
     DURATION: Histogram "seictl_task_execution_duration_seconds" ["type", "status"] "Duration of tasks by status";
@@ -125,7 +125,7 @@ impl Metrics {
     /// Encodes all metrics as OpenMetrics text.
     #[must_use]
     pub fn encode(&self) -> String {
-        self.all.text()
+        self.all.encode()
     }
 }
 
@@ -137,7 +137,7 @@ impl Default for Metrics {
 
 #[cfg(test)]
 mod tests {
-    use runtime::metrics::catalogue::page;
+    use runtime::metrics::catalog::page;
 
     use super::*;
 

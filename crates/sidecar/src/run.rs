@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use runtime::shutdown::ShutdownSignals;
 use runtime::telemetry;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
@@ -57,12 +57,11 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let options = telemetry::Options {
         format: settings.log_format,
         level: &settings.log_level,
-        traces_to: None,
+        otlp_endpoint: None,
         service: "sidecar",
     };
     let telemetry = telemetry::start(&options).map_err(Error::Telemetry)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
+    let mut signals = ShutdownSignals::register().map_err(Error::Signals)?;
     let unusable = |error| Error::Home { home: settings.home.display().to_string(), error };
     std::fs::create_dir_all(&settings.home).map_err(unusable)?;
     // Held until exit: `prepare` would delete temporary files of another running sidecar.
@@ -83,10 +82,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         let engine = engine.clone();
         async move { engine.run_pruning().await }
     });
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM received; shutting down"),
-        _ = interrupt.recv() => tracing::info!("SIGINT received; shutting down"),
-    }
+    signals.recv().await;
     pruning.abort();
     let stopped = async {
         let (_, tasks) = tokio::join!(serving, engine.shutdown(SHUTDOWN_TIMEOUT));
@@ -97,6 +93,6 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         tracing::warn!("shutdown timeout exceeded; the next start reruns unfinished tasks");
     }
     ledger_thread.close().await;
-    telemetry.end().await;
+    telemetry.shutdown().await;
     Ok(())
 }

@@ -14,7 +14,7 @@ const OUTPUT_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench")
 
 /// Environment of a benchmark run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Circumstances {
+pub struct BenchEnvironment {
     ours: String,
     peer: Option<String>,
     kernel: String,
@@ -26,9 +26,9 @@ pub struct Circumstances {
     sizes: BTreeMap<&'static str, usize>,
 }
 
-impl Circumstances {
+impl BenchEnvironment {
     /// Records the environment before the first round.
-    pub fn of(
+    pub fn new(
         ours: &Build,
         peer: Option<&Build>,
         sizes: impl IntoIterator<Item = (&'static str, usize)>,
@@ -65,7 +65,7 @@ pub struct Figure {
 
 impl Figure {
     /// Creates a result from the values of all rounds.
-    pub fn of(
+    pub fn new(
         name: impl Into<String>,
         unit: &'static str,
         ours: impl IntoIterator<Item = f64>,
@@ -143,12 +143,17 @@ impl Figure {
 }
 
 /// Prints all results below a headline and writes them to `target/bench/NAME.json`.
-pub fn finish(name: &str, headline: &str, figures: &[Figure], mut under: Circumstances) -> Result<()> {
+pub fn write_report(
+    name: &str,
+    headline: &str,
+    figures: &[Figure],
+    mut under: BenchEnvironment,
+) -> Result<()> {
     #[derive(Serialize)]
     struct Entry<'a> {
         #[serde(flatten)]
         figure: &'a Figure,
-        under: &'a Circumstances,
+        under: &'a BenchEnvironment,
     }
     under.load_after = load()?;
     println!(
@@ -208,14 +213,14 @@ mod tests {
 
     #[test]
     fn figure_shows_median_range_peer_and_goals() {
-        let figure = Figure::of("memory", "MB", [9.0, 7.0, 8.0], [40.0, 16.0, 15.0]).goal(7.5);
+        let figure = Figure::new("memory", "MB", [9.0, 7.0, 8.0], [40.0, 16.0, 15.0]).goal(7.5);
         assert_eq!(
             figure.line(),
             "memory [MB]: ours 8.0 (7.0 to 9.0), peer 16.0 (15.0 to 40.0), ratio 0.50, goal 7.5: MISSED"
         );
-        let alone = Figure::of("memory", "MB", [0.25], []).goal(0.25);
+        let alone = Figure::new("memory", "MB", [0.25], []).goal(0.25);
         assert_eq!(alone.line(), "memory [MB]: ours 0.25 (0.25 to 0.25), goal 0.25: met");
-        let speed = Figure::of("speed", "requests", [60.0], [10.0]).higher().goal(70.0).goal_of_ratio(6.0);
+        let speed = Figure::new("speed", "requests", [60.0], [10.0]).higher().goal(70.0).goal_of_ratio(6.0);
         assert_eq!(
             speed.line(),
             "speed [requests]: ours 60.0 (60.0 to 60.0), peer 10.0 (10.0 to 10.0), ratio 6.00, goal 6: met, goal 70: MISSED"

@@ -10,14 +10,14 @@ use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
 pub use self::builds::{Build, release_binary};
-pub use self::figures::{Circumstances, Figure, finish, float, quantile};
+pub use self::figures::{BenchEnvironment, Figure, float, quantile, write_report};
 use crate::error::{Error, IoContext, Result};
 use crate::process::signals;
 
 /// Main function of a benchmark. Stops everything it started before it returns, and on Ctrl-C.
 pub fn main(name: &str, run: impl AsyncFnOnce() -> Result<()>) -> ExitCode {
     let execute = || {
-        signals::remove_on_signal(|signal| 128 + signal)?;
+        signals::cleanup_on_signal(|signal| 128 + signal)?;
         Runtime::new().context(|| "starting a runtime".into())?.block_on(run())
     };
     match execute() {
@@ -30,10 +30,10 @@ pub fn main(name: &str, run: impl AsyncFnOnce() -> Result<()>) -> ExitCode {
 }
 
 /// Reads a positive integer from the environment, with a default.
-pub fn number(name: &str, default: usize) -> Result<usize> {
+pub fn env_count(name: &str, default: usize) -> Result<usize> {
     let Ok(text) = std::env::var(name) else { return Ok(default) };
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| {
-        Error::Refused(format!("invalid {name}={text:?}: expected a positive integer, such as {default}"))
+        Error::Other(format!("invalid {name}={text:?}: expected a positive integer, such as {default}"))
     })
 }

@@ -30,7 +30,7 @@ pub struct CertManager {
 
 impl CertManager {
     /// Installs the CRDs, starts the controllers and returns when a test issuer becomes ready.
-    pub async fn on(plane: &ControlPlane) -> Result<Self> {
+    pub async fn start(plane: &ControlPlane) -> Result<Self> {
         let built = Part::CertManager.ensure()?;
         let mut apply = plane.kubectl()?;
         apply.args(["apply", "--server-side", "--filename"]).arg(built.join("crds"));
@@ -78,7 +78,7 @@ impl CertManager {
             if is_ready(&observed) {
                 Ok(())
             } else {
-                Err(Error::Refused(format!("issuer status is {}", observed.data["status"])))
+                Err(Error::Other(format!("issuer status is {}", observed.data["status"])))
             }
         })
         .await?;

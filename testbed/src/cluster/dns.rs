@@ -30,7 +30,7 @@ pub struct Dns {
 
 impl Dns {
     /// Starts CoreDNS next to a control plane and returns when it resolves cluster names.
-    pub async fn on(plane: &ControlPlane) -> Result<Self> {
+    pub async fn start(plane: &ControlPlane) -> Result<Self> {
         let site = plane.site();
         let program = Part::Dns.ensure()?.join("bin/coredns");
         let user = plane.user("coredns", Some("system:masters"))?;
@@ -49,7 +49,7 @@ impl Dns {
         let name = format!("kubernetes.default.svc.{CLUSTER_DOMAIN}");
         wait::until("CoreDNS to resolve cluster names", READY_WITHIN, || async {
             started.check_alive()?;
-            probe::name_known((address, PORT).into(), &name).await
+            probe::dns_resolves((address, PORT).into(), &name).await
         })
         .await?;
         Ok(started)

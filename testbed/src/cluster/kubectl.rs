@@ -21,7 +21,7 @@ pub fn run(plane: &ControlPlane, args: &[&str], input: Option<&str>) -> Result<S
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::Refused(format!("kubectl {}: {stderr}", args.join(" "))))
+    Err(Error::Other(format!("kubectl {}: {stderr}", args.join(" "))))
 }
 
 /// Applies manifests with server-side apply and takes over conflicting fields.

@@ -38,11 +38,12 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts a cluster with `nodes` nodes and returns when all of them are ready.
-    pub async fn on(site: &Arc<Site>, nodes: usize) -> Result<Self> {
+    pub async fn start(site: &Arc<Site>, nodes: usize) -> Result<Self> {
         let image = Image::outrigger()?;
-        let plane = ControlPlane::on(site).controllers().scheduler().start().await?;
-        let starting = (0..nodes).map(|_| Node::on(&plane).image(&image).start());
-        let (dns, nodes) = tokio::try_join!(Dns::on(&plane), futures_util::future::try_join_all(starting))?;
+        let plane = ControlPlane::builder(site).controllers().scheduler().start().await?;
+        let starting = (0..nodes).map(|_| Node::builder(&plane).image(&image).start());
+        let (dns, nodes) =
+            tokio::try_join!(Dns::start(&plane), futures_util::future::try_join_all(starting))?;
         Ok(Self::from_parts(plane, dns, nodes))
     }
 

@@ -53,7 +53,7 @@ fn files(features: FeatureSet, plurals: &[&str]) -> Result<Vec<PathBuf>> {
             let mut paths = files.flatten().map(|entry| entry.path());
             paths
                 .find(|path| path.to_string_lossy().ends_with(&ending))
-                .ok_or_else(|| Error::Refused(format!("{} contains no *{ending}", dir.display())))
+                .ok_or_else(|| Error::Other(format!("{} contains no *{ending}", dir.display())))
         })
         .collect()
 }
@@ -95,7 +95,7 @@ pub fn resource(kind: &str) -> ApiResource {
 }
 
 /// Creates the object `cluster` of a kind, like the installer of a cluster.
-pub async fn create(client: &kube::Client, kind: &str) -> Result<DynamicObject> {
+pub async fn create_singleton(client: &kube::Client, kind: &str) -> Result<DynamicObject> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(kind));
     let object = json!({
         "apiVersion": "operator.openshift.io/v1",

@@ -15,7 +15,7 @@ use crate::error::{IoContext, Result};
 
 /// A certificate authority (CA).
 #[derive(Debug)]
-pub struct Authority {
+pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
 }
@@ -35,9 +35,9 @@ pub enum Flaw {
     /// Expired.
     Expired,
     /// Extended key usage is server authentication only.
-    ForServers,
+    ServerOnly,
     /// Subject has no common name.
-    Nameless,
+    NoCommonName,
 }
 
 /// Subject alternative names of a server certificate.
@@ -49,7 +49,7 @@ pub struct ServerNames {
     pub addresses: Vec<IpAddr>,
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// Creates a CA.
     pub fn new(name: &str) -> Result<Self> {
         let key = KeyPair::generate()?;
@@ -75,17 +75,17 @@ impl Authority {
 
     /// Issues a client certificate; Kubernetes reads user and group from its subject. At most one group, because rcgen
     /// writes each attribute of a subject once.
-    pub fn client(&self, user: &str, group: Option<&str>) -> Result<Identity> {
+    pub fn issue_client(&self, user: &str, group: Option<&str>) -> Result<Identity> {
         self.issue(user, group, &ServerNames::default(), vec![ExtendedKeyUsagePurpose::ClientAuth])
     }
 
     /// Issues a server certificate.
-    pub fn server(&self, name: &str, names: &ServerNames) -> Result<Identity> {
+    pub fn issue_server(&self, name: &str, names: &ServerNames) -> Result<Identity> {
         self.issue(name, None, names, vec![ExtendedKeyUsagePurpose::ServerAuth])
     }
 
     /// Issues a certificate for server and client authentication: etcd's JSON gateway calls etcd with it.
-    pub fn peer(&self, name: &str, names: &ServerNames) -> Result<Identity> {
+    pub fn issue_peer(&self, name: &str, names: &ServerNames) -> Result<Identity> {
         self.issue(
             name,
             None,
@@ -95,21 +95,21 @@ impl Authority {
     }
 
     /// Issues a defective client certificate.
-    pub fn flawed_client(&self, user: &str, flaw: Flaw) -> Result<Identity> {
+    pub fn issue_flawed_client(&self, user: &str, flaw: Flaw) -> Result<Identity> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         params.distinguished_name =
-            if flaw == Flaw::Nameless { DistinguishedName::new() } else { subject(user, None) };
+            if flaw == Flaw::NoCommonName { DistinguishedName::new() } else { subject(user, None) };
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![match flaw {
-            Flaw::ForServers => ExtendedKeyUsagePurpose::ServerAuth,
+            Flaw::ServerOnly => ExtendedKeyUsagePurpose::ServerAuth,
             _ => ExtendedKeyUsagePurpose::ClientAuth,
         }];
         if flaw == Flaw::Expired {
             params.not_before = rcgen::date_time_ymd(2001, 1, 1);
             params.not_after = rcgen::date_time_ymd(2002, 1, 1);
         }
-        if flaw == Flaw::Nameless {
+        if flaw == Flaw::NoCommonName {
             params.distinguished_name.push(DnType::OrganizationName, "a group without a user");
         }
         let certificate = params.signed_by(&key, &self.issuer)?.pem();

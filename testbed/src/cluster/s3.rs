@@ -37,7 +37,7 @@ impl S3 {
     pub const REGION: &str = "us-east-1";
 
     /// Starts the server on a site and returns when it is ready.
-    pub async fn on(site: &Arc<Site>) -> Result<Self> {
+    pub async fn start(site: &Arc<Site>) -> Result<Self> {
         let program = Part::S3.ensure()?.join("bin/minio");
         let data = site.dir().join("s3");
         fs::create_dir_all(&data).context(|| format!("creating {}", data.display()))?;
@@ -70,13 +70,13 @@ impl S3 {
     }
 
     /// Creates an empty bucket. The server treats every directory in its data directory as a bucket.
-    pub fn bucket(&self, name: &str) -> Result<()> {
+    pub fn create_bucket(&self, name: &str) -> Result<()> {
         let dir = self.data.join(name);
         fs::create_dir(&dir).context(|| format!("creating bucket {name} ({})", dir.display()))
     }
 
     /// Returns a client of a bucket.
-    pub fn objects(&self, bucket: &str) -> Result<AmazonS3> {
+    pub fn bucket_client(&self, bucket: &str) -> Result<AmazonS3> {
         let store = AmazonS3Builder::new()
             .with_endpoint(self.endpoint())
             .with_allow_http(true)
@@ -85,13 +85,13 @@ impl S3 {
             .with_access_key_id(Self::ACCESS_KEY_ID)
             .with_secret_access_key(Self::SECRET_ACCESS_KEY)
             .build();
-        store.map_err(|error| Error::Refused(format!("creating a client of bucket {bucket}: {error}")))
+        store.map_err(|error| Error::Other(format!("creating a client of bucket {bucket}: {error}")))
     }
 
     /// Uploads an object to a bucket.
     pub async fn put(&self, bucket: &str, key: &str, content: impl Into<PutPayload>) -> Result<()> {
-        let put = self.objects(bucket)?.put(&key.into(), content.into()).await;
-        put.map(drop).map_err(|error| Error::Refused(format!("uploading {key} to bucket {bucket}: {error}")))
+        let put = self.bucket_client(bucket)?.put(&key.into(), content.into()).await;
+        put.map(drop).map_err(|error| Error::Other(format!("uploading {key} to bucket {bucket}: {error}")))
     }
 
     /// Returns the port of the S3 API.

@@ -7,12 +7,13 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use crate::cluster::address::{Addresses, NODES_PER_SITE, SITES};
 use crate::cluster::lan;
 use crate::cluster::sweep;
 use crate::error::{Error, IoContext, Result};
+use crate::sync;
 
 /// State directory of all sites. Fixed per machine, like addresses and interface names: two clones with different
 /// directories would assign the same number twice.
@@ -90,7 +91,7 @@ impl Site {
         sweep_abandoned()?;
         for number in 0..SITES {
             if TERMINATING.load(Ordering::SeqCst) {
-                return Err(Error::Refused("this process is terminating".into()));
+                return Err(Error::Other("this process is terminating".into()));
             }
             let Some(lock) = try_lock(number)? else { continue };
             let site = Self { number, dir: dir_of(number), logs, nodes: Mutex::default(), _lock: lock };
@@ -99,7 +100,7 @@ impl Site {
             lan::create(number)?;
             return Ok(Arc::new(site));
         }
-        Err(Error::Refused(format!(
+        Err(Error::Other(format!(
             "all {SITES} sites are in use by running processes; stop some of them first"
         )))
     }
@@ -136,9 +137,9 @@ impl Site {
 
     /// Reserves a free node number.
     pub(crate) fn reserve_node_number(self: &Arc<Self>) -> Result<NodeNumber> {
-        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = sync::lock(&self.nodes);
         let free = (1..=NODES_PER_SITE).find(|number| !nodes.contains(number)).ok_or_else(|| {
-            Error::Refused(format!("all {NODES_PER_SITE} node addresses of the site are in use"))
+            Error::Other(format!("all {NODES_PER_SITE} node addresses of the site are in use"))
         })?;
         nodes.insert(free);
         Ok(NodeNumber { number: free, site: self.clone() })
@@ -179,7 +180,7 @@ impl NodeNumber {
 
 impl Drop for NodeNumber {
     fn drop(&mut self) {
-        self.site.nodes.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        sync::lock(&self.site.nodes).remove(&self.number);
     }
 }
 
@@ -200,9 +201,9 @@ pub fn sweep_abandoned() -> Result<Vec<u8>> {
 
 /// Removes all sites of this process and prevents new ones: for termination by a signal, while other threads are still
 /// running.
-pub fn end_all() {
+pub fn remove_all() {
     TERMINATING.store(true, Ordering::SeqCst);
-    drop(STARTING.write());
+    drop(sync::write(&STARTING));
     for number in with_owned(|sites| sites.clone()) {
         if let Err(error) = sweep::remove_site(number, &dir_of(number)) {
             // `eprintln!` would panic if the reader of a pipe has exited, and the other sites would be left.
@@ -222,12 +223,12 @@ pub fn is_live(number: u8) -> bool {
 
 /// Permits the start of a process until the guard is dropped; returns `None` after [`end_all`] was called.
 pub(crate) fn allow_start() -> Option<RwLockReadGuard<'static, ()>> {
-    let guard = STARTING.read().unwrap_or_else(PoisonError::into_inner);
+    let guard = sync::read(&STARTING);
     (!TERMINATING.load(Ordering::SeqCst)).then_some(guard)
 }
 
 fn with_owned<T>(access: impl FnOnce(&mut BTreeSet<u8>) -> T) -> T {
-    access(&mut OWNED.lock().unwrap_or_else(PoisonError::into_inner))
+    access(&mut sync::lock(&OWNED))
 }
 
 fn dir_of(number: u8) -> PathBuf {

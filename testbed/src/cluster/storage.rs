@@ -31,7 +31,7 @@ pub async fn create_volumes(plane: &ControlPlane, nodes: &[Node], each: usize) -
             let name = format!("{}-{number}", node.name());
             let on_node =
                 json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": [node.name()] });
-            let path = dir.to_str().ok_or_else(|| Error::Refused(format!("{dir:?} is not valid UTF-8")))?;
+            let path = dir.to_str().ok_or_else(|| Error::Other(format!("{dir:?} is not valid UTF-8")))?;
             let volume = json!({
                 "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
                 "spec": {

@@ -153,7 +153,7 @@ fn unmount_below(dir: &Path) -> Result<()> {
 /// Removes a directory, unless a mount is left in it: removal would delete the mounted files.
 fn remove_tree(dir: &Path) -> Result<()> {
     if let Some(mount) = mounts_below(dir).first() {
-        return Err(Error::Refused(format!(
+        return Err(Error::Other(format!(
             "not removing {1}: {0} is still mounted",
             mount.display(),
             dir.display()

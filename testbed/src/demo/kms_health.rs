@@ -28,20 +28,20 @@ const CRD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/outrigger
 
 /// Returns the API of KMSHealth objects.
 #[must_use]
-pub fn objects(client: &Client) -> Api<DynamicObject> {
+pub fn api(client: &Client) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk("outrigger.dev", "v1alpha1", "KMSHealth");
     Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&gvk, "kmshealths"))
 }
 
 /// Installs the CRD and waits until it is established.
-pub fn define(plane: &ControlPlane) -> Result<()> {
+pub fn install_crd(plane: &ControlPlane) -> Result<()> {
     kubectl::run(plane, &["apply", "--server-side", "--filename", CRD], None)?;
     let established = ["wait", "--for=condition=Established", "--timeout=60s", "--filename", CRD];
     kubectl::run(plane, &established, None).map(drop)
 }
 
 /// Applies the KMSHealth object with these expected nodes.
-pub async fn expect(api: &Api<DynamicObject>, nodes: &[&str]) -> Result<()> {
+pub async fn apply_expected_nodes(api: &Api<DynamicObject>, nodes: &[&str]) -> Result<()> {
     let object = json!({
         "apiVersion": "outrigger.dev/v1alpha1", "kind": "KMSHealth", "metadata": { "name": NAME },
         "spec": { "expectedNodes": nodes, "expectedKeys": [{ "keyID": "1", "role": "Write" }] },
@@ -51,7 +51,7 @@ pub async fn expect(api: &Api<DynamicObject>, nodes: &[&str]) -> Result<()> {
 }
 
 /// Returns a subcommand of our binary with administrator credentials.
-pub fn role(plane: &ControlPlane, name: &str) -> Result<Program> {
+pub fn subcommand(plane: &ControlPlane, name: &str) -> Result<Program> {
     let dir = plane.site().dir().join(name);
     std::fs::create_dir_all(&dir).context(|| format!("creating {}", dir.display()))?;
     let kubeconfig = plane.user(name, Some("system:masters"))?.write_kubeconfig(&dir)?;
@@ -59,8 +59,8 @@ pub fn role(plane: &ControlPlane, name: &str) -> Result<Program> {
 }
 
 /// Starts the aggregator process.
-pub fn aggregator(plane: &ControlPlane) -> Result<Process> {
-    role(plane, "kms-aggregator")?
+pub fn start_aggregator(plane: &ControlPlane) -> Result<Process> {
+    subcommand(plane, "kms-aggregator")?
         .flag("targets", "kmshealth")
         .flag("interval", INTERVAL)
         .flag("leader-elect", "false")
@@ -69,7 +69,7 @@ pub fn aggregator(plane: &ControlPlane) -> Result<Process> {
 }
 
 /// Waits until the condition `KMSPluginsDegraded` has this status and reason and returns its message.
-pub async fn until_degraded(api: &Api<DynamicObject>, status: &str, reason: &str) -> Result<String> {
+pub async fn wait_for_degraded(api: &Api<DynamicObject>, status: &str, reason: &str) -> Result<String> {
     wait::until(format!("KMSPluginsDegraded={status} with reason {reason}"), TIMEOUT, || async {
         let object = api.get(NAME).await?;
         let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -77,7 +77,7 @@ pub async fn until_degraded(api: &Api<DynamicObject>, status: &str, reason: &str
             Some(condition) if condition["status"] == status && condition["reason"] == reason => {
                 Ok(condition["message"].as_str().unwrap_or_default().to_owned())
             }
-            other => Err(Error::Refused(format!("condition is {other:?}"))),
+            other => Err(Error::Other(format!("condition is {other:?}"))),
         }
     })
     .await

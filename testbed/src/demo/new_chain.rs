@@ -53,7 +53,7 @@ impl NewChain {
             overrides: &BTreeMap::new(),
         };
         let genesis = assemble(ceremony).map_err(chain_error)?.file;
-        Ok(Self { id: id.into(), genesis, node_key: node_key.file(), signing_key: signing_key.file() })
+        Ok(Self { id: id.into(), genesis, node_key: node_key.render_file(), signing_key: signing_key.file() })
     }
 
     /// Returns the chain ID.
@@ -89,10 +89,10 @@ fn random() -> Result<Zeroizing<[u8; 32]>> {
     let mut bytes = Zeroizing::new([0; 32]);
     match aws_lc_rs::rand::fill(bytes.as_mut_slice()) {
         Ok(()) => Ok(bytes),
-        Err(_) => Err(Error::Refused("random number generator failed".into())),
+        Err(_) => Err(Error::Other("random number generator failed".into())),
     }
 }
 
 fn chain_error(error: impl Display) -> Error {
-    Error::Refused(format!("creating a chain: {error}"))
+    Error::Other(format!("creating a chain: {error}"))
 }

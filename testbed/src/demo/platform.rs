@@ -62,7 +62,7 @@ const VOLUMES_PER_NODE: usize = 4;
 pub const SEID: &str = "outrigger.dev/testbed-seid:dev";
 
 /// Another name of the same image, for edits.
-pub const SEID_AGAIN: &str = "outrigger.dev/testbed-seid:again";
+pub const SEID_ALIAS: &str = "outrigger.dev/testbed-seid:again";
 
 /// Images in `examples`, and their replacements in the testbed.
 const LOCAL_IMAGES: [(&str, &str); 4] = [
@@ -87,8 +87,8 @@ pub struct Platform {
 
 impl Platform {
     /// Starts a platform on a site and returns when it is ready. The operator is not installed.
-    pub async fn on(site: &Arc<Site>) -> Result<Self> {
-        Self::with_control_plane(ControlPlane::on(site).controllers().scheduler().start().await?).await
+    pub async fn start(site: &Arc<Site>) -> Result<Self> {
+        Self::with_control_plane(ControlPlane::builder(site).controllers().scheduler().start().await?).await
     }
 
     /// Starts a platform on a running control plane, which must have controllers and a scheduler.
@@ -97,19 +97,19 @@ impl Platform {
         let images = [Image::outrigger()?, Image::cosmos_exporter()?, Image::seid("dev")?];
         let [ours, exporter, seid] = &images;
         let pool = (0..POOL_NODES).map(|_| {
-            let node = Node::on(&plane).pool(POOL).image(ours).image(exporter);
-            node.image_as(seid, SEID_AGAIN).start()
+            let node = Node::builder(&plane).pool(POOL).image(ours).image(exporter);
+            node.image_as(seid, SEID_ALIAS).start()
         });
         let (dns, cert_manager, s3, other, pool) = tokio::try_join!(
-            Dns::on(&plane),
-            CertManager::on(&plane),
-            S3::on(&site),
-            Node::on(&plane).image(ours).start(),
+            Dns::start(&plane),
+            CertManager::start(&plane),
+            S3::start(&site),
+            Node::builder(&plane).image(ours).start(),
             futures_util::future::try_join_all(pool),
         )?;
         storage::create_volumes(&plane, &pool, VOLUMES_PER_NODE).await?;
         for bucket in [GENESIS_BUCKET, SNAPSHOT_BUCKET] {
-            s3.bucket(bucket)?;
+            s3.create_bucket(bucket)?;
         }
         let chain = NewChain::single_validator(CHAIN, VALIDATOR)?;
         s3.put(GENESIS_BUCKET, &format!("{CHAIN}/genesis.json"), chain.genesis().to_owned()).await?;
@@ -149,7 +149,7 @@ impl Platform {
     /// Applies a kustomization in `examples`.
     pub fn apply_folder(&self, name: &str) -> Result<()> {
         let manifests = kubectl::run(self.plane(), &["kustomize", &example(name)], None)?;
-        kubectl::apply(self.plane(), &with_stand_ins(&manifests))
+        kubectl::apply(self.plane(), &with_local_images(&manifests))
     }
 
     /// Applies a file in `examples`.
@@ -200,7 +200,7 @@ pub fn object_store_credentials(namespace: &str) -> Value {
 }
 
 /// Returns the environment variables of the operator in `examples`, with their values.
-pub fn settings() -> Result<Vec<(String, String)>> {
+pub fn operator_settings() -> Result<Vec<(String, String)>> {
     let mut settings = BTreeMap::new();
     for file in ["../deploy/operator/settings.env", "platform/platform.env", "one-machine/one-machine.env"] {
         let text = manifest(file)?;
@@ -213,7 +213,7 @@ pub fn settings() -> Result<Vec<(String, String)>> {
 
 /// Replaces the images in `examples` by those of the testbed.
 #[must_use]
-pub fn with_stand_ins(text: &str) -> String {
+pub fn with_local_images(text: &str) -> String {
     LOCAL_IMAGES.iter().fold(text.to_owned(), |text, (published, local)| text.replace(published, local))
 }
 
@@ -222,7 +222,7 @@ pub fn manifest(name: &str) -> Result<String> {
     let path = example(name);
     let read = std::fs::read_to_string(&path);
     let text = read.map_err(|source| Error::Io { what: format!("reading {path}"), source })?;
-    Ok(with_stand_ins(&text))
+    Ok(with_local_images(&text))
 }
 
 fn example(name: &str) -> String {

@@ -37,14 +37,14 @@ impl Rpc {
     async fn height_field(self, field: &str) -> Result<u64> {
         let status = self.get("status").await?;
         let height = status["sync_info"][field].as_str().and_then(|text| text.parse().ok());
-        height.ok_or_else(|| Error::Refused(format!("no {field} in {status}")))
+        height.ok_or_else(|| Error::Other(format!("no {field} in {status}")))
     }
 
     /// Returns the hash of a block.
-    pub async fn block(self, height: u64) -> Result<String> {
+    pub async fn block_hash(self, height: u64) -> Result<String> {
         let block = self.get(&format!("block?height={height}")).await?;
         let hash = block["block_id"]["hash"].as_str().filter(|hash| !hash.is_empty()).map(str::to_owned);
-        hash.ok_or_else(|| Error::Refused(format!("no hash of block {height} in {block}")))
+        hash.ok_or_else(|| Error::Other(format!("no hash of block {height} in {block}")))
     }
 
     async fn get(self, query: &str) -> Result<Value> {
@@ -57,7 +57,7 @@ impl Rpc {
         stream.read_to_string(&mut response).await.context(what)?;
         let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         let value: Value = serde_json::from_str(body)
-            .map_err(|error| Error::Refused(format!("{}: {error}: {response}", what())))?;
+            .map_err(|error| Error::Other(format!("{}: {error}: {response}", what())))?;
         // Some versions wrap the response in `result`.
         Ok(value.get("result").cloned().unwrap_or(value))
     }

@@ -19,11 +19,11 @@ use crate::cluster::kubectl;
 use crate::demo::platform::{self, Platform};
 use crate::demo::rpc::Rpc;
 use crate::error::{Error, Result};
+use crate::harness::raw_http::{ClientTls, RawConnection};
 use crate::harness::wait;
-use crate::harness::wire::{Trust, Wire};
 
 /// Timeout for pod startup on a busy machine.
-pub const SOON: Duration = Duration::from_secs(300);
+pub const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// SeiNodes of a namespace.
 #[derive(Clone)]
@@ -35,13 +35,13 @@ pub struct SeiNodes<'a> {
 
 impl<'a> SeiNodes<'a> {
     /// Returns the nodes of the namespace in `examples`.
-    pub async fn on(platform: &'a Platform) -> Result<Self> {
+    pub async fn new(platform: &'a Platform) -> Result<Self> {
         Ok(Self { platform, client: platform.plane().client().await?, namespace: platform::NAMESPACE })
     }
 
     /// Returns the nodes of another namespace.
     #[must_use]
-    pub fn of_namespace(self, namespace: &'static str) -> Self {
+    pub fn in_namespace(self, namespace: &'static str) -> Self {
         Self { namespace, ..self }
     }
 
@@ -67,14 +67,14 @@ impl<'a> SeiNodes<'a> {
     }
 
     /// Waits until a node satisfies a condition and returns it.
-    pub async fn until(
+    pub async fn wait_until(
         &self,
         name: &str,
         what: &str,
         condition: impl Fn(&SeiNode, &SeiNodeStatus) -> bool,
     ) -> Result<SeiNode> {
         let nodes = self.api::<SeiNode>();
-        wait::until(format!("{name}: {what}"), SOON, || async {
+        wait::until(format!("{name}: {what}"), TIMEOUT, || async {
             let node = nodes.get(name).await.map_err(|error| error.to_string())?;
             let status = node.status.clone().unwrap_or_default();
             if condition(&node, &status) {
@@ -101,17 +101,17 @@ impl<'a> SeiNodes<'a> {
     /// Returns the IP address of the pod of a node.
     pub async fn address(&self, node: &str) -> Result<IpAddr> {
         let address = self.pod(node).await?.status.and_then(|status| status.pod_ip?.parse().ok());
-        address.ok_or_else(|| Error::Refused(format!("pod of {node} has no IP address")))
+        address.ok_or_else(|| Error::Other(format!("pod of {node} has no IP address")))
     }
 
     /// Returns true if the proxy of a node serves this certificate, given as PEM.
-    pub async fn serves(&self, node: &str, certificate: &[u8]) -> Result<bool> {
+    pub async fn serves_certificate(&self, node: &str, certificate: &[u8]) -> Result<bool> {
         let proxy = SocketAddr::new(self.address(node).await?, port::PROXY as u16);
-        let tls = Trust::anybody();
-        Wire::encrypted(proxy, tls.config()?).await?;
+        let tls = ClientTls::trusting_any();
+        RawConnection::connect_tls(proxy, tls.config()?).await?;
         let expected = CertificateDer::from_pem_slice(certificate)
-            .map_err(|error| Error::Refused(format!("invalid certificate: {error}")))?;
-        Ok(tls.presented().certificate().as_deref() == Some(expected.as_ref()))
+            .map_err(|error| Error::Other(format!("invalid certificate: {error}")))?;
+        Ok(tls.presented_certificate().certificate().as_deref() == Some(expected.as_ref()))
     }
 
     /// Returns the RPC client of a node.
@@ -134,20 +134,20 @@ impl<'a> SeiNodes<'a> {
     }
 
     /// Waits until a node has a block of height `least` and returns its latest height.
-    pub async fn height(&self, node: &str, least: u64) -> Result<u64> {
-        wait::until(format!("block {least} of {node}"), SOON, || async {
+    pub async fn wait_for_height(&self, node: &str, least: u64) -> Result<u64> {
+        wait::until(format!("block {least} of {node}"), TIMEOUT, || async {
             match self.rpc(node).await?.height().await? {
                 height if height >= least => Ok(height),
-                height => Err(Error::Refused(format!("latest block is {height}"))),
+                height => Err(Error::Other(format!("latest block is {height}"))),
             }
         })
         .await
     }
 
     /// Waits until a node has five new blocks and returns its height.
-    pub async fn grows(&self, node: &str) -> Result<u64> {
-        let height = self.height(node, 1).await?;
-        self.height(node, height + 5).await
+    pub async fn wait_for_new_blocks(&self, node: &str) -> Result<u64> {
+        let height = self.wait_for_height(node, 1).await?;
+        self.wait_for_height(node, height + 5).await
     }
 }
 

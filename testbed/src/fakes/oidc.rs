@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use serde_json::{Value, json};
 
-use crate::cluster::pki::{Authority, ServerNames};
+use crate::cluster::pki::{CertificateAuthority, ServerNames};
 use crate::error::{Error, Result};
 use crate::fakes::recorder::{Recorder, Reply};
 
@@ -16,18 +16,18 @@ const KEY_ID: &str = "key-1";
 /// A running issuer; the server stops when this is dropped.
 pub struct Issuer {
     server: Recorder,
-    authority: Authority,
+    authority: CertificateAuthority,
     key: EcdsaKeyPair,
 }
 
 impl Issuer {
     /// Starts an issuer on a free loopback port, with its own CA. Tokens are signed with ES256.
     pub async fn start() -> Result<Self> {
-        let authority = Authority::new("issuer")?;
+        let authority = CertificateAuthority::new("issuer")?;
         let names = ServerNames { addresses: vec![[127, 0, 0, 1].into()], ..ServerNames::default() };
-        let server = Recorder::start_tls_http1(&authority.server("issuer", &names)?).await?;
+        let server = Recorder::start_tls_http1(&authority.issue_server("issuer", &names)?).await?;
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
-            .map_err(|_| Error::Refused("generating the issuer key failed".into()))?;
+            .map_err(|_| Error::Other("generating the issuer key failed".into()))?;
         // Uncompressed point: one marker byte, then both coordinates.
         let point = key.public_key().as_ref();
         let (x, y) = point[1..].split_at(32);
@@ -59,7 +59,7 @@ impl Issuer {
 
     /// Returns the CA that issued the server certificate.
     #[must_use]
-    pub fn authority(&self) -> &Authority {
+    pub fn ca(&self) -> &CertificateAuthority {
         &self.authority
     }
 
@@ -70,7 +70,7 @@ impl Issuer {
         let signature = self
             .key
             .sign(&SystemRandom::new(), signed.as_bytes())
-            .map_err(|_| Error::Refused("signing a token failed".into()))?;
+            .map_err(|_| Error::Other("signing a token failed".into()))?;
         Ok(format!("{signed}.{}", BASE64.encode(signature.as_ref())))
     }
 }

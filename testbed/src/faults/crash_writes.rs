@@ -27,11 +27,11 @@ const ATTACH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running tracer; it exits with the traced process.
 #[derive(Debug)]
-pub struct Watcher {
+pub struct WriteTracer {
     process: Process,
 }
 
-impl Watcher {
+impl WriteTracer {
     /// Traces the writes of a process to files below these directories, and kills it before the write number
     /// `fatal`, starting at 1.
     pub async fn start(site: &Site, name: &str, pid: u32, fatal: usize, folders: &[&Path]) -> Result<Self> {
@@ -64,7 +64,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for WriteTracer {
     fn drop(&mut self) {
         // The log contains nothing else, and a crash matrix starts one tracer per crash point.
         let _ = fs::remove_file(self.process.log());
@@ -74,7 +74,7 @@ impl Drop for Watcher {
 /// Main function of the tracer: `testbed-writes PID FATAL FOLDER...`. Prints one line per write.
 pub fn run(args: impl Iterator<Item = String>) -> Result<()> {
     let args: Vec<String> = args.collect();
-    let usage = || Error::Refused("usage: testbed-writes PID FATAL FOLDER...".into());
+    let usage = || Error::Other("usage: testbed-writes PID FATAL FOLDER...".into());
     let [pid, fatal, folders @ ..] = args.as_slice() else { return Err(usage()) };
     let process = Pid::from_raw(pid.parse().map_err(|_| usage())?);
     let fatal: usize = fatal.parse().map_err(|_| usage())?;
@@ -129,7 +129,7 @@ fn seize(process: Pid) -> Result<()> {
                     let _ = ptrace::interrupt(Pid::from_raw(thread));
                 }
                 Err(Errno::EPERM | Errno::ESRCH) if thread != process.as_raw() => {}
-                Err(error) => return Err(Error::Refused(format!("attaching to process {process}: {error}"))),
+                Err(error) => return Err(Error::Other(format!("attaching to process {process}: {error}"))),
             }
         }
     }

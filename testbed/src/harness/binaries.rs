@@ -11,7 +11,7 @@ pub fn path(name: &str) -> Result<PathBuf> {
     let found =
         current.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
     found.ok_or_else(|| {
-        Error::Refused(format!(
+        Error::Other(format!(
             "{name} not found next to {}: run cargo build --workspace --bins",
             current.display()
         ))

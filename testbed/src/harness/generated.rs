@@ -10,7 +10,7 @@ use crate::error::{Error, IoContext, Result};
 
 /// Renders the flags of a command as Markdown tables, one per heading.
 #[must_use]
-pub fn settings(command: &clap::Command) -> String {
+pub fn flag_tables(command: &clap::Command) -> String {
     let (mut page, mut heading) = (String::new(), None);
     for arg in command.get_arguments() {
         if arg.get_help_heading() != heading || page.is_empty() {
@@ -41,10 +41,10 @@ pub fn settings(command: &clap::Command) -> String {
 const WRITE: &str = "OUTRIGGER_WRITE_GENERATED";
 
 /// Fails if a file of this repository differs from these documents, written as YAML with `---` separators.
-pub fn check_documents(path: &str, documents: &[Value]) -> Result<()> {
+pub fn check_yaml(path: &str, documents: &[Value]) -> Result<()> {
     let yaml = |document| {
         let text = serde_saphyr::to_string(document);
-        text.map(|text| format!("---\n{text}")).map_err(|error| Error::Refused(format!("{path}: {error}")))
+        text.map(|text| format!("---\n{text}")).map_err(|error| Error::Other(format!("{path}: {error}")))
     };
     check(path, &documents.iter().map(yaml).collect::<Result<String>>()?)
 }
@@ -73,7 +73,7 @@ fn check_at(file: &Path, path: &str, generated: &str, write: bool) -> Result<()>
     }
     let line = current.lines().zip(generated.lines()).take_while(|(is, expected)| is == expected).count();
     let at = |text: &str| text.lines().nth(line).map_or_else(|| "(end of file)".to_owned(), str::to_owned);
-    Err(Error::Refused(format!(
+    Err(Error::Other(format!(
         "{path}:{} is out of date:\n  {}\nexpected:\n  {}\nto update it, run the same test with {WRITE}=1 and commit the file",
         line + 1,
         at(&current),

@@ -10,7 +10,7 @@ const TAIL_BYTES: u64 = 64 * 1024;
 /// Creates an empty log directory for one test, in the target directory, where it stays for debugging. Logs of the
 /// previous run are removed.
 #[must_use]
-pub fn folder(suite: &str, test: &str) -> PathBuf {
+pub fn test_dir(suite: &str, test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/testbed").join(suite).join(test);
     // The directory may not exist yet; if it cannot be created, opening a log in it reports why.
     let _ = fs::remove_dir_all(&folder);

@@ -5,9 +5,9 @@ pub mod binaries;
 pub mod footprint;
 pub mod generated;
 pub mod logs;
-pub mod rights;
+pub mod raw_http;
+pub mod rbac;
 pub mod wait;
-pub mod wire;
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -88,16 +88,18 @@ impl Context {
     pub async fn control_plane(&self) -> Result<&ControlPlane> {
         self.shared
             .control_plane
-            .get_or_try_init(|| async { ControlPlane::on(&Site::claim(&self.shared.logs)?).start().await })
+            .get_or_try_init(|| async {
+                ControlPlane::builder(&Site::claim(&self.shared.logs)?).start().await
+            })
             .await
     }
 
     /// Returns the shared control plane with kube-controller-manager. Each test uses its own namespace.
-    pub async fn controlled_plane(&self) -> Result<&ControlPlane> {
+    pub async fn control_plane_with_controllers(&self) -> Result<&ControlPlane> {
         self.shared
             .controlled_plane
             .get_or_try_init(|| async {
-                ControlPlane::on(&Site::claim(self.shared.logs.join("controlled"))?)
+                ControlPlane::builder(&Site::claim(self.shared.logs.join("controlled"))?)
                     .controllers()
                     .start()
                     .await
@@ -110,7 +112,9 @@ impl Context {
     pub async fn cluster(&self) -> Result<&Cluster> {
         self.shared
             .cluster
-            .get_or_try_init(|| async { Cluster::on(&Site::claim(&self.shared.logs)?, SHARED_NODES).await })
+            .get_or_try_init(|| async {
+                Cluster::start(&Site::claim(&self.shared.logs)?, SHARED_NODES).await
+            })
             .await
     }
 
@@ -119,7 +123,7 @@ impl Context {
         self.shared
             .platform
             .get_or_try_init(|| async {
-                let platform = Platform::on(&Site::claim(&self.shared.logs)?).await?;
+                let platform = Platform::start(&Site::claim(&self.shared.logs)?).await?;
                 platform.install()?;
                 Ok(platform)
             })
@@ -149,7 +153,7 @@ impl Suite {
     /// Runs one test at a time and excludes all other suites: for tests that inspect the whole machine.
     #[must_use]
     pub fn exclusive(self) -> Self {
-        Self { access: MachineAccess::Exclusive, ..self.at_once(1) }
+        Self { access: MachineAccess::Exclusive, ..self.concurrency(1) }
     }
 
     /// Does not wait for other suites: for a suite that is run by a test of another one.
@@ -160,7 +164,7 @@ impl Suite {
 
     /// Sets the number of concurrent tests; may exceed the number of CPUs if the tests mostly wait.
     #[must_use]
-    pub fn at_once(mut self, count: usize) -> Self {
+    pub fn concurrency(mut self, count: usize) -> Self {
         self.at_once = Some(count);
         self
     }
@@ -168,7 +172,7 @@ impl Suite {
     /// Runs the tests selected on the command line (flags as in `cargo test`) and removes everything it started.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        if let Err(error) = signals::remove_on_signal(|signal| 128 + signal) {
+        if let Err(error) = signals::cleanup_on_signal(|signal| 128 + signal) {
             eprintln!("testbed: {error}");
             return ExitCode::from(2);
         }
@@ -184,7 +188,7 @@ impl Suite {
             controlled_plane: OnceCell::new(),
             cluster: OnceCell::new(),
             platform: OnceCell::new(),
-            logs: logs::folder(self.name, "shared"),
+            logs: logs::test_dir(self.name, "shared"),
         });
         let trials = self
             .tests
@@ -193,7 +197,7 @@ impl Suite {
                 let shared = shared.clone();
                 let suite = self.name;
                 Trial::test(name, move || {
-                    let logs = logs::folder(suite, name);
+                    let logs = logs::test_dir(suite, name);
                     run_one(test, Context { name, logs, shared })
                 })
             })
@@ -241,15 +245,44 @@ fn print_log_tails(folders: &[PathBuf]) {
     }
 }
 
-/// Defines `main` of a test binary: `testbed::suite![first_test, second_test];`. A test that is not listed is dead
-/// code, which the lints deny.
+/// Returns the name of the test at a path, without its modules: test names are unique in a suite.
+#[must_use]
+pub fn test_name(path: &'static str) -> &'static str {
+    path.rsplit("::").next().unwrap_or(path).trim()
+}
+
+/// Defines `main` of a test binary: `testbed::suite![first_test, module::second_test];`. A leading `concurrency = 4;`
+/// sets [`Suite::concurrency`]. A test that is not listed is dead code, which the lints deny.
 #[macro_export]
 macro_rules! suite {
-    ($($test:ident),* $(,)?) => {
+    (concurrency = $count:expr; $($test:path),* $(,)?) => {
         fn main() -> std::process::ExitCode {
-            $crate::harness::Suite::new(env!("CARGO_CRATE_NAME"))
-                $(.test(stringify!($test), |context| Box::pin($test(context))))*
-                .run()
+            $crate::tests![$($test),*].concurrency($count).run()
         }
     };
+    ($($test:path),* $(,)?) => {
+        fn main() -> std::process::ExitCode {
+            $crate::tests![$($test),*].run()
+        }
+    };
+}
+
+/// Returns the [`Suite`] with these tests, named after the test binary: for a binary that needs its own `main`.
+#[macro_export]
+macro_rules! tests {
+    ($($test:path),* $(,)?) => {
+        $crate::harness::Suite::new(env!("CARGO_CRATE_NAME"))
+            $(.test($crate::harness::test_name(stringify!($test)), |context| Box::pin($test(context))))*
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::test_name;
+
+    #[test]
+    fn test_name_omits_modules() {
+        assert_eq!(test_name(stringify!(alone)), "alone");
+        assert_eq!(test_name(stringify!(outer::inner::nested)), "nested");
+    }
 }

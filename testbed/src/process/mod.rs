@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -19,6 +19,7 @@ use crate::cluster::site::{self, Site};
 use crate::cluster::sweep;
 use crate::error::{Error, IoContext, Result};
 use crate::harness::logs;
+use crate::sync::lock;
 
 /// Directory for callgrind profiles of our binary.
 const TRACE: &str = "OUTRIGGER_TRACE";
@@ -117,7 +118,7 @@ impl Program {
     /// KUBECONFIG of the developer must not leak into it.
     pub fn start(self, site: &Site) -> Result<Process> {
         let Some(_guard) = site::allow_start() else {
-            return Err(Error::Refused(format!("not starting {}: cleanup is in progress", self.name)));
+            return Err(Error::Other(format!("not starting {}: cleanup is in progress", self.name)));
         };
         let log = site.logs().join(format!("{}.log", self.name));
         let output = File::options()
@@ -219,7 +220,7 @@ impl Process {
             .split_whitespace()
             .next()
             .and_then(|pid| pid.parse().ok())
-            .ok_or_else(|| Error::Refused(format!("{} is not running", self.name)))
+            .ok_or_else(|| Error::Other(format!("{} is not running", self.name)))
     }
 
     /// Fails if the process has exited.
@@ -227,7 +228,7 @@ impl Process {
         let ended = self.with_child(Child::try_wait).context(|| format!("checking {}", self.name))?;
         match ended {
             None => Ok(()),
-            Some(status) => Err(Error::Died {
+            Some(status) => Err(Error::ProcessExited {
                 name: self.name.clone(),
                 status,
                 log: self.log.clone(),
@@ -283,7 +284,7 @@ impl Process {
     }
 
     fn with_child<T>(&self, access: impl FnOnce(&mut Child) -> T) -> T {
-        access(&mut self.child.lock().unwrap_or_else(PoisonError::into_inner))
+        access(&mut lock(&self.child))
     }
 }
 

@@ -28,14 +28,14 @@ pub(crate) async fn http_ok(address: SocketAddr, path: &str) -> Result<()> {
     let answer = answer.context(|| format!("GET http://{address}{path}"))?;
     match answer.lines().next() {
         Some(line) if line.contains(" 200 ") => Ok(()),
-        line => Err(Error::Refused(format!("GET http://{address}{path} returned {line:?}"))),
+        line => Err(Error::Other(format!("GET http://{address}{path} returned {line:?}"))),
     }
 }
 
 /// Fails unless a DNS server resolves a name.
-pub(crate) async fn name_known(server: SocketAddr, name: &str) -> Result<()> {
+pub(crate) async fn dns_resolves(server: SocketAddr, name: &str) -> Result<()> {
     let what = || format!("resolving {name} with {server}");
-    let failed = |why: String| Error::Refused(format!("{}: {why}", what()));
+    let failed = |why: String| Error::Other(format!("{}: {why}", what()));
     let mut query = Packet::new_query(1);
     let asked = Name::new(name).map_err(|error| failed(error.to_string()))?;
     query.questions.push(Question::new(asked, QTYPE::TYPE(TYPE::A), QCLASS::CLASS(CLASS::IN), false));

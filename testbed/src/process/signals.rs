@@ -10,7 +10,7 @@ use crate::error::{IoContext, Result};
 
 /// Cleans up everything this process owns on SIGHUP, SIGINT or SIGTERM, and exits with `code(signal)`. A second
 /// signal is ignored, so that the cleanup completes.
-pub fn remove_on_signal(code: impl Fn(i32) -> i32 + Send + 'static) -> Result<()> {
+pub fn cleanup_on_signal(code: impl Fn(i32) -> i32 + Send + 'static) -> Result<()> {
     let mut signals =
         Signals::new([SIGHUP, SIGINT, SIGTERM]).context(|| "installing signal handlers".to_owned())?;
     std::thread::spawn(move || {
@@ -18,7 +18,7 @@ pub fn remove_on_signal(code: impl Fn(i32) -> i32 + Send + 'static) -> Result<()
             // `eprintln!` would panic if the reader of a pipe has exited, and nothing would be cleaned up.
             let _ = writeln!(std::io::stderr(), "testbed: received signal {signal}; cleaning up");
             let code = code(signal);
-            site::end_all();
+            site::remove_all();
             std::process::exit(code);
         }
     });

@@ -2,13 +2,14 @@
 //! exits if it missed the deletion of a pod during an API server restart.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::cluster::site::Site;
 use crate::error::{IoContext, Result};
 use crate::process::{Process, Program};
+use crate::sync::lock;
 
 /// Poll interval, which is also the restart delay.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -18,13 +19,13 @@ const MAX_RESTARTS: usize = 10;
 
 /// A process that is restarted when it exits; stopped when dropped.
 #[derive(Debug)]
-pub(crate) struct Supervised {
+pub(crate) struct SupervisedProcess {
     process: Arc<Mutex<Process>>,
     end: Option<Sender<()>>,
     supervisor: Option<JoinHandle<()>>,
 }
 
-impl Supervised {
+impl SupervisedProcess {
     /// Starts it.
     pub(crate) fn start(program: Program, site: &Arc<Site>) -> Result<Self> {
         let process = Arc::new(Mutex::new(program.clone().start(site)?));
@@ -64,7 +65,7 @@ impl Supervised {
     }
 }
 
-impl Drop for Supervised {
+impl Drop for SupervisedProcess {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(supervisor) = self.supervisor.take() {
@@ -72,10 +73,6 @@ impl Drop for Supervised {
             let _ = supervisor.join();
         }
     }
-}
-
-fn lock(process: &Mutex<Process>) -> MutexGuard<'_, Process> {
-    process.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn first_line(text: &str) -> &str {

@@ -27,9 +27,11 @@ pub(crate) fn output_of(mut command: Command) -> Result<String> {
 }
 
 /// Runs blocking work on its own thread.
-pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Error::Refused(format!("blocking task failed: {error}")))?
+    done.map_err(|error| Error::Other(format!("blocking task failed: {error}")))?
 }
 
 /// Formats the command line for messages.

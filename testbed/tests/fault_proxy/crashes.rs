@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-use testbed::faults::fault_proxy::{Fault, Kill, Matching, Moment, Times};
+use testbed::faults::fault_proxy::{Fault, Kill, KillPoint, RequestMatcher, Times};
 use testbed::process::{Process, Program};
 use testbed::{Context, Error, TestResult};
 
@@ -18,14 +18,14 @@ const FATAL_WRITE: u64 = 3;
 
 /// Lets a real kubectl create five objects in sequence through the proxy, and kills it at the third. Returns its
 /// output.
-async fn crash(fixture: &Fixture<'_>, cx: &Context, crash_point: Moment) -> Result<String, Error> {
+async fn crash(fixture: &Fixture<'_>, cx: &Context, crash_point: KillPoint) -> Result<String, Error> {
     let victim = Arc::new(OnceLock::<Process>::new());
     // Injected before the start, so that the process cannot be faster than the fault.
     let kill = {
         let victim = victim.clone();
-        Kill::at(crash_point, move || victim.wait().kill().map(drop))
+        Kill::new(crash_point, move || victim.wait().kill().map(drop))
     };
-    let matching = Matching::writes().agent("kubectl/");
+    let matching = RequestMatcher::writes().agent("kubectl/");
     let fault = fixture.proxy.inject(Fault::Kill(kill), matching, Times::Nth(FATAL_WRITE));
 
     // Outside the log directory, because the kubeconfig contains a key.
@@ -63,7 +63,7 @@ type Codes = (Option<u16>, Option<u16>);
 
 /// Returns the codes of each write, in journal order.
 fn writes(fixture: &Fixture<'_>) -> Result<Vec<Codes>, Error> {
-    let writes = fixture.proxy.journal().requests(|request| request.asked.is_write())?;
+    let writes = fixture.proxy.journal().requests(|request| request.info.is_write())?;
     Ok(writes.iter().map(|write| (write.upstream, write.code)).collect())
 }
 
@@ -71,7 +71,7 @@ const DONE: Codes = (Some(201), Some(201));
 
 pub async fn kill_before_forwarding_loses_the_write(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    let output = crash(&fixture, &cx, Moment::BeforeForwarding).await?;
+    let output = crash(&fixture, &cx, KillPoint::BeforeForwarding).await?;
     assert_eq!(fixture.stored_names().await?, ["map-1", "map-2"]);
     assert_eq!(writes(&fixture)?, [DONE, DONE, (None, None)]);
     assert!(output.contains("configmap/map-2 created") && !output.contains("map-3"), "{output}");
@@ -80,7 +80,7 @@ pub async fn kill_before_forwarding_loses_the_write(cx: Context) -> TestResult {
 
 pub async fn kill_before_response_keeps_the_write(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    let output = crash(&fixture, &cx, Moment::BeforeAnswer).await?;
+    let output = crash(&fixture, &cx, KillPoint::BeforeResponse).await?;
     assert_eq!(fixture.stored_names().await?, ["map-1", "map-2", "map-3"]);
     assert_eq!(writes(&fixture)?, [DONE, DONE, (Some(201), None)]);
     assert!(output.contains("configmap/map-2 created") && !output.contains("map-3"), "{output}");
@@ -89,7 +89,7 @@ pub async fn kill_before_response_keeps_the_write(cx: Context) -> TestResult {
 
 pub async fn kill_after_response_blocks_later_writes(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    crash(&fixture, &cx, Moment::AfterAnswer).await?;
+    crash(&fixture, &cx, KillPoint::AfterResponse).await?;
     assert_eq!(fixture.stored_names().await?, ["map-1", "map-2", "map-3"]);
     // It may have sent the fourth write before it was killed; that one was not forwarded.
     let writes = writes(&fixture)?;
@@ -102,9 +102,9 @@ pub async fn requests_of_a_dying_client_are_blocked(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let (allow, allowed) = mpsc::channel::<()>();
     let allowed = std::sync::Mutex::new(allowed);
-    let kill = Kill::at(Moment::BeforeAnswer, move || {
+    let kill = Kill::new(KillPoint::BeforeResponse, move || {
         let waited = allowed.lock().map(|allowed| allowed.recv_timeout(TIMEOUT));
-        waited.map(drop).map_err(|_| Error::Refused("poisoned".into()))
+        waited.map(drop).map_err(|_| Error::Other("poisoned".into()))
     });
     let dying = fixture.maps_as(fixture.plane.admin(), "dying/1").await?;
     let fault = fixture.proxy.inject(Fault::Kill(kill), config_maps().agent("dying/"), Times::ONCE);
@@ -142,8 +142,8 @@ pub async fn requests_of_a_dying_client_are_blocked(cx: Context) -> TestResult {
 
 pub async fn failed_kill_is_reported(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    let kill = Kill::at(Moment::BeforeForwarding, || Err(Error::Refused("cannot be killed".into())));
-    let fault = fixture.proxy.inject(Fault::Kill(kill), Matching::writes(), Times::ONCE);
+    let kill = Kill::new(KillPoint::BeforeForwarding, || Err(Error::Other("cannot be killed".into())));
+    let fault = fixture.proxy.inject(Fault::Kill(kill), RequestMatcher::writes(), Times::ONCE);
     create(&fixture.maps, "a").await.expect_err("fatal write");
     let error = fault.wait_fired(1, Duration::from_secs(5)).await.expect_err("kill failed");
     assert!(error.to_string().contains("cannot be killed"), "{error}");

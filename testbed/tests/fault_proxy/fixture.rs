@@ -11,7 +11,7 @@ use kube::api::{Api, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt};
 use testbed::cluster::control_plane::User;
 use testbed::faults::fault_proxy::journal::{EventEntry, Fate};
-use testbed::faults::fault_proxy::{FaultProxy, Matching, Resource};
+use testbed::faults::fault_proxy::{FaultProxy, RequestMatcher, Resource};
 use testbed::{Context, ControlPlane, Result};
 
 /// Everything here takes milliseconds; only a very busy machine comes close to this.
@@ -38,7 +38,7 @@ impl<'a> Fixture<'a> {
         let ns = cx.namespace().await?;
         std::fs::create_dir_all(cx.logs())
             .map_err(|source| testbed::Error::Io { what: "logs".into(), source })?;
-        let proxy = FaultProxy::recorded_in(plane, cx.logs().join("fault-proxy.jsonl")).await?;
+        let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("fault-proxy.jsonl")).await?;
         let direct = Api::namespaced(plane.client().await?, &ns);
         let maps = Api::namespaced(client(&proxy, plane.admin(), cx.name()).await?, &ns);
         Ok(Self { plane, proxy, ns, direct, maps })
@@ -91,8 +91,8 @@ pub fn value(map: &ConfigMap) -> &str {
 }
 
 /// Matches requests for ConfigMaps.
-pub fn config_maps() -> Matching {
-    Matching::any().resource(Resource::of::<ConfigMap>())
+pub fn config_maps() -> RequestMatcher {
+    RequestMatcher::any().resource(Resource::of::<ConfigMap>())
 }
 
 pub async fn create(api: &Api<ConfigMap>, name: &str) -> Result<ConfigMap, kube::Error> {
@@ -139,7 +139,7 @@ impl Watch {
             Some(Ok(WatchEvent::Added(map))) => Ok(short("+", &map)),
             Some(Ok(WatchEvent::Modified(map))) => Ok(short("~", &map)),
             Some(Ok(WatchEvent::Deleted(map))) => Ok(short("-", &map)),
-            other => Err(testbed::Error::Refused(format!("unexpected {other:?}"))),
+            other => Err(testbed::Error::Other(format!("unexpected {other:?}"))),
         }
     }
 
@@ -152,7 +152,7 @@ impl Watch {
     pub async fn expect_broken(&mut self) -> Result<kube::Error> {
         match self.next().await? {
             Some(Err(error)) => Ok(error),
-            other => Err(testbed::Error::Refused(format!("watch did not break: {other:?}"))),
+            other => Err(testbed::Error::Other(format!("watch did not break: {other:?}"))),
         }
     }
 }
@@ -171,6 +171,6 @@ pub fn is_reset(error: &(dyn Error + 'static)) -> bool {
 pub fn status(error: kube::Error) -> Result<kube::core::Status> {
     match error {
         kube::Error::Api(status) => Ok(*status),
-        other => Err(testbed::Error::Refused(format!("not an API error: {other:?}"))),
+        other => Err(testbed::Error::Other(format!("not an API error: {other:?}"))),
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{Api, ListParams, ObjectMeta, PostParams};
 use kube::{Client, Config};
-use testbed::cluster::pki::Authority;
+use testbed::cluster::pki::CertificateAuthority;
 use testbed::{Context, TestResult};
 
 use crate::fixture::{Fixture, TIMEOUT, create, status};
@@ -74,7 +74,7 @@ pub async fn token_is_passed_through_to_the_api_server(cx: Context) -> TestResul
     let invalid = status(list(&config).await?.expect_err("invalid token was accepted"))?;
     assert_eq!(invalid.code, 401, "{invalid:?}");
 
-    let users = fixture.proxy.journal().requests(|request| request.asked.user == name)?;
+    let users = fixture.proxy.journal().requests(|request| request.info.user == name)?;
     assert_eq!(users.len(), 2, "the journal records the claimed user of a token");
     let text = std::fs::read_to_string(fixture.proxy.journal().path())?;
     assert!(!text.contains(&token), "token in the journal");
@@ -83,7 +83,7 @@ pub async fn token_is_passed_through_to_the_api_server(cx: Context) -> TestResul
 
 pub async fn certificate_of_another_ca_is_rejected(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    let stranger = Authority::new("elsewhere")?.client("admin", Some("system:masters"))?;
+    let stranger = CertificateAuthority::new("elsewhere")?.issue_client("admin", Some("system:masters"))?;
     let mut config = fixture.plane.admin().at(fixture.proxy.url()).config().await?;
     config.auth_info.client_certificate_data = Some(BASE64.encode(stranger.certificate));
     config.auth_info.client_key_data = Some(BASE64.encode(stranger.key).into());

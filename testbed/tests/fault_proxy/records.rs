@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, ObjectMeta, PostParams, Preconditions, WatchParams};
 use testbed::faults::fault_proxy::journal::{self, Entry, Fate, WatchEndCause, WrittenObject};
-use testbed::faults::fault_proxy::{EventType, Fault, FaultProxy, Matching, Times, Verb};
+use testbed::faults::fault_proxy::{EventType, Fault, FaultProxy, RequestMatcher, Times, Verb};
 use testbed::{Context, TestResult};
 
 use crate::fixture::{Fixture, TIMEOUT, Watch, client, status, with_timeout};
@@ -15,7 +15,8 @@ pub async fn journal_records_requests_without_secrets(cx: Context) -> TestResult
     let agent = "journal-test/1";
     let secrets: Api<Secret> =
         Api::namespaced(client(&fixture.proxy, fixture.plane.admin(), agent).await?, &fixture.ns);
-    let fault = fixture.proxy.inject(Fault::Reset, Matching::any().agent(agent).verb(Verb::Get), Times::ONCE);
+    let fault =
+        fixture.proxy.inject(Fault::Reset, RequestMatcher::any().agent(agent).verb(Verb::Get), Times::ONCE);
     let mut watch = std::pin::pin!(secrets.watch(&WatchParams::default().disable_bookmarks(), "0").await?);
     let metadata = ObjectMeta { name: Some("key".into()), ..ObjectMeta::default() };
     let string_data = Some(BTreeMap::from([("password".into(), "hunter2".into())]));
@@ -24,8 +25,8 @@ pub async fn journal_records_requests_without_secrets(cx: Context) -> TestResult
         .await?;
     with_timeout("event", futures_util::StreamExt::next(&mut watch)).await?;
     secrets.get("key").await.expect_err("connection was reset");
-    fault.lift();
-    fault.lift();
+    fault.remove();
+    fault.remove();
     let uid = made.metadata.uid.clone().ok_or("secret without UID")?;
     let only_this = Preconditions { uid: Some(uid.clone()), ..Preconditions::default() };
     secrets.delete("key", &DeleteParams::default().preconditions(only_this)).await?;
@@ -40,7 +41,7 @@ pub async fn journal_records_requests_without_secrets(cx: Context) -> TestResult
         .collect();
     let short: Vec<_> = requests
         .iter()
-        .map(|request| (request.number, request.asked.verb, request.code, request.asked.name.as_str()))
+        .map(|request| (request.number, request.info.verb, request.code, request.info.name.as_str()))
         .collect();
     assert_eq!(
         short,
@@ -52,7 +53,7 @@ pub async fn journal_records_requests_without_secrets(cx: Context) -> TestResult
         ]
     );
     for request in &requests {
-        let asked = &request.asked;
+        let asked = &request.info;
         assert_eq!(
             (asked.user.as_str(), asked.agent.as_str(), asked.resource.as_str()),
             ("admin", agent, "secrets")
@@ -64,7 +65,7 @@ pub async fn journal_records_requests_without_secrets(cx: Context) -> TestResult
         assert!(request.latency_us > 0);
     }
     assert!(requests.is_sorted_by_key(|request| request.at_us));
-    assert!(requests[0].asked.query.contains("watch=true"), "{:?}", requests[0].asked.query);
+    assert!(requests[0].info.query.contains("watch=true"), "{:?}", requests[0].info.query);
     assert_eq!(requests[2].faults, ["reset"]);
     let written: Vec<_> = requests.iter().filter_map(|request| request.written.as_ref()).collect();
     let named = WrittenObject { name: "key".into(), ..WrittenObject::default() };
@@ -96,7 +97,7 @@ pub async fn journal_records_requests_without_secrets(cx: Context) -> TestResult
 
 pub async fn unwritable_journal_stops_the_proxy(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
-    let proxy = FaultProxy::recorded_in(plane, "/dev/full").await?;
+    let proxy = FaultProxy::start_with_journal(plane, "/dev/full").await?;
     let admin = client(&proxy, plane.admin(), "unrecorded").await?;
     proxy.check()?;
     // The first request is answered before the write of its entry fails.

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ListParams, PostParams};
-use testbed::faults::fault_proxy::{Fault, FaultProxy, Loss, Matching, Refusal, Resource, Times, Verb};
+use testbed::faults::fault_proxy::{
+    ErrorResponse, Fault, FaultProxy, LostResponse, RequestMatcher, Resource, Times, Verb,
+};
 use testbed::{Context, ControlPlane, TestResult};
 
 use crate::fixture::{Fixture, TIMEOUT, client, config_maps, create, is_reset, map, status};
@@ -22,24 +24,25 @@ pub async fn injected_status_is_not_forwarded(cx: Context) -> TestResult {
         (503, "ServiceUnavailable"),
     ];
     for (code, reason) in table {
-        let refusal =
-            Refusal::of(StatusCode::from_u16(code)?).message("not today").retry_after(Duration::from_secs(7));
+        let refusal = ErrorResponse::new(StatusCode::from_u16(code)?)
+            .message("not today")
+            .retry_after(Duration::from_secs(7));
         let fault =
-            fixture.proxy.inject(Fault::Answer(refusal), config_maps().verb(Verb::Create), Times::ONCE);
+            fixture.proxy.inject(Fault::Respond(refusal), config_maps().verb(Verb::Create), Times::ONCE);
         let seen = status(create(&fixture.maps, "never").await.expect_err("injected error"))?;
         assert_eq!((seen.code, seen.reason.as_str(), seen.message.as_str()), (code, reason, "not today"));
         assert_eq!(seen.details.ok_or("error without details")?.retry_after_seconds, 7);
         assert_eq!(fault.fired(), 1);
     }
-    let exists = Refusal::of(StatusCode::CONFLICT).reason("AlreadyExists");
-    fixture.proxy.inject(Fault::Answer(exists), Matching::writes(), Times::ONCE);
+    let exists = ErrorResponse::new(StatusCode::CONFLICT).reason("AlreadyExists");
+    fixture.proxy.inject(Fault::Respond(exists), RequestMatcher::writes(), Times::ONCE);
     let seen = status(create(&fixture.maps, "never").await.expect_err("injected error"))?;
     assert!(seen.is_already_exists(), "{seen:?}");
     let forwarded = fixture.proxy.journal().requests(|request| request.upstream.is_some())?;
     assert!(forwarded.is_empty(), "{forwarded:?}");
 
     // A client with default retries recovers.
-    let twice = Fault::Answer(Refusal::of(StatusCode::SERVICE_UNAVAILABLE));
+    let twice = Fault::Respond(ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE));
     let twice = fixture.proxy.inject(twice, config_maps(), Times::First(2));
     let patient = fixture.plane.admin().at(fixture.proxy.url()).client("patient").await?;
     create(&Api::namespaced(patient, &fixture.ns), "at-last").await?;
@@ -95,12 +98,13 @@ pub async fn reset_request_is_not_forwarded(cx: Context) -> TestResult {
 
 pub async fn lost_response_of_applied_write_is_a_reset(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    let fault = fixture.proxy.inject(Fault::LoseAnswer(Loss::Reset), Matching::writes(), Times::ONCE);
+    let fault =
+        fixture.proxy.inject(Fault::LoseResponse(LostResponse::Reset), RequestMatcher::writes(), Times::ONCE);
     let error = create(&fixture.maps, "there").await.expect_err("response was lost");
     assert!(is_reset(&error), "{error:?}");
     fault.wait_fired(1, TIMEOUT).await?;
     assert_eq!(fixture.stored_names().await?, ["there"]);
-    let writes = fixture.proxy.journal().requests(|request| request.asked.is_write())?;
+    let writes = fixture.proxy.journal().requests(|request| request.info.is_write())?;
     assert_eq!(writes.len(), 1, "{writes:?}");
     assert_eq!((writes[0].upstream, writes[0].code), (Some(201), None));
     Ok(())
@@ -108,13 +112,21 @@ pub async fn lost_response_of_applied_write_is_a_reset(cx: Context) -> TestResul
 
 pub async fn lost_response_of_applied_write_is_a_504(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    fixture.proxy.inject(Fault::LoseAnswer(Loss::GatewayTimeout), Matching::writes(), Times::Nth(1));
+    fixture.proxy.inject(
+        Fault::LoseResponse(LostResponse::GatewayTimeout),
+        RequestMatcher::writes(),
+        Times::Nth(1),
+    );
     let seen = status(create(&fixture.maps, "there").await.expect_err("response was lost"))?;
     assert_eq!((seen.code, seen.reason.as_str()), (504, "Timeout"));
     assert_eq!(fixture.stored_names().await?, ["there"]);
 
     // With default retries, a client conflicts with its own write.
-    fixture.proxy.inject(Fault::LoseAnswer(Loss::GatewayTimeout), Matching::writes(), Times::ONCE);
+    fixture.proxy.inject(
+        Fault::LoseResponse(LostResponse::GatewayTimeout),
+        RequestMatcher::writes(),
+        Times::ONCE,
+    );
     let patient = fixture.plane.admin().at(fixture.proxy.url()).client("patient").await?;
     let again = create(&Api::namespaced(patient, &fixture.ns), "mine").await;
     assert!(status(again.expect_err("already exists"))?.is_already_exists());
@@ -151,10 +163,10 @@ pub async fn fault_applies_only_to_matching_requests(cx: Context) -> TestResult 
     one.get("a").await.expect_err("matching request");
     one.get("a").await.expect_err("matching request");
     assert_eq!(fault.fired(), 2);
-    fault.lift();
+    fault.remove();
     one.get("a").await?;
 
-    let namespaces = Matching::any().resource(Resource::new("", "namespaces")).subresource("status");
+    let namespaces = RequestMatcher::any().resource(Resource::new("", "namespaces")).subresource("status");
     let status_fault = fixture.proxy.inject(Fault::Reset, namespaces, Times::Always);
     let api: Api<Namespace> = Api::all(client(&fixture.proxy, fixture.plane.admin(), "one/1").await?);
     api.get(&fixture.ns).await?;
@@ -180,8 +192,8 @@ pub async fn upgrades_are_rejected(cx: Context) -> TestResult {
 }
 
 pub async fn unreachable_api_server_resets_the_connection(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).start().await?;
-    let proxy = FaultProxy::before(&plane).await?;
+    let plane = ControlPlane::builder(&cx.site()?).start().await?;
+    let proxy = FaultProxy::start(&plane).await?;
     let ns = plane.namespace("kept").await?;
     let maps: Api<ConfigMap> = Api::namespaced(client(&proxy, plane.admin(), "away").await?, &ns);
     plane.stop_api_server()?;

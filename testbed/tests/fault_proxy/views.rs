@@ -42,7 +42,7 @@ pub async fn frozen_view_returns_past_state_and_thaws_in_order(cx: Context) -> T
     let listed = fixture.maps.list(&ListParams::default()).await?;
     let mut watch =
         Watch::on(&fixture.maps, listed.metadata.resource_version.as_deref().unwrap_or("0")).await?;
-    let frozen = fixture.proxy.freeze(fixture.proxy.now().await?, config_maps());
+    let frozen = fixture.proxy.freeze(fixture.proxy.current_revision().await?, config_maps());
     change(&fixture).await?;
 
     let any = ListParams::default().match_any();
@@ -76,7 +76,7 @@ pub async fn frozen_view_returns_past_state_and_thaws_in_order(cx: Context) -> T
     assert_eq!(value(&fixture.maps.get("same").await?), "old");
     fixture.wait_withheld(4, |_| true).await?;
 
-    frozen.lift();
+    frozen.remove();
     let mut events = Vec::new();
     for _ in 0..4 {
         events.push(watch.next_short().await?);
@@ -92,7 +92,8 @@ pub async fn frozen_view_returns_past_state_and_thaws_in_order(cx: Context) -> T
 pub async fn new_watch_in_frozen_view_starts_in_the_past(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     prepare(&fixture).await?;
-    let frozen = fixture.proxy.freeze(fixture.proxy.now().await?, config_maps().namespace(&fixture.ns));
+    let frozen =
+        fixture.proxy.freeze(fixture.proxy.current_revision().await?, config_maps().namespace(&fixture.ns));
     change(&fixture).await?;
 
     let mut watch = Watch::on(&fixture.maps, "0").await?;
@@ -121,7 +122,7 @@ pub async fn new_watch_in_frozen_view_starts_in_the_past(cx: Context) -> TestRes
 
     fixture.wait_withheld(6, |_| true).await?;
     assert!(watch.is_quiet().await, "newer event was delivered");
-    frozen.lift();
+    frozen.remove();
     let events = [watch.next_short().await?, watch.next_short().await?, watch.next_short().await?];
     assert_eq!(events, ["~changed=new", "-deleted=old", "+new"]);
     Ok(())
@@ -130,16 +131,17 @@ pub async fn new_watch_in_frozen_view_starts_in_the_past(cx: Context) -> TestRes
 pub async fn view_can_be_frozen_at_a_past_revision(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     prepare(&fixture).await?;
-    let then = fixture.proxy.now().await?;
+    let then = fixture.proxy.current_revision().await?;
     change(&fixture).await?;
     assert_eq!(list_short(&fixture.maps, &ListParams::default()).await?, PRESENT);
-    assert!(fixture.proxy.now().await? > then);
+    assert!(fixture.proxy.current_revision().await? > then);
     // All resources, but only for one client.
     let frozen_client = fixture.maps_as(fixture.plane.admin(), "frozen/1").await?;
-    let frozen = fixture.proxy.freeze(then, testbed::faults::fault_proxy::Matching::any().agent("frozen/"));
+    let frozen =
+        fixture.proxy.freeze(then, testbed::faults::fault_proxy::RequestMatcher::any().agent("frozen/"));
     assert_eq!(list_short(&frozen_client, &ListParams::default()).await?, PAST);
     assert_eq!(list_short(&fixture.maps, &ListParams::default()).await?, PRESENT);
-    frozen.lift();
+    frozen.remove();
     assert_eq!(list_short(&frozen_client, &ListParams::default()).await?, PRESENT);
     Ok(())
 }
@@ -147,7 +149,7 @@ pub async fn view_can_be_frozen_at_a_past_revision(cx: Context) -> TestResult {
 pub async fn frozen_view_respects_rbac(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     prepare(&fixture).await?;
-    fixture.proxy.freeze(fixture.proxy.now().await?, config_maps());
+    fixture.proxy.freeze(fixture.proxy.current_revision().await?, config_maps());
     let jane = fixture.plane.user("jane", None)?;
     let maps = fixture.maps_as(&jane, "jane/1").await?;
     let forbidden = [

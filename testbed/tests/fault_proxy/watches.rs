@@ -3,7 +3,9 @@
 use http::StatusCode;
 use kube::api::{DeleteParams, ListParams, WatchEvent};
 use testbed::faults::fault_proxy::journal::{Entry, Fate, WatchEndCause};
-use testbed::faults::fault_proxy::{EventType, Matching, Refusal, Resource, Times, Verb, WatchEnd};
+use testbed::faults::fault_proxy::{
+    ErrorResponse, EventType, RequestMatcher, Resource, Times, Verb, WatchEnd,
+};
 use testbed::{Context, TestResult};
 
 use crate::fixture::{Fixture, TIMEOUT, Watch, config_maps, create, is_reset, set};
@@ -13,7 +15,7 @@ pub async fn open_watches_are_reset(cx: Context) -> TestResult {
     let mut watch = Watch::on(&fixture.maps, "0").await?;
     create(&fixture.direct, "a").await?;
     assert_eq!(watch.next_short().await?, "+a");
-    let secrets = Matching::any().resource(Resource::new("", "secrets"));
+    let secrets = RequestMatcher::any().resource(Resource::new("", "secrets"));
     assert_eq!(fixture.proxy.end_watches(&secrets, &WatchEnd::Reset), 0, "no matching watch");
     assert_eq!(fixture.proxy.end_watches(&config_maps(), &WatchEnd::Reset), 1);
     let error = watch.expect_broken().await?;
@@ -31,7 +33,7 @@ pub async fn open_watches_are_reset(cx: Context) -> TestResult {
 pub async fn open_watches_end_with_an_error(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let mut watch = Watch::on(&fixture.maps, "0").await?;
-    let expired = WatchEnd::Error(Refusal::of(StatusCode::GONE).message("too old resource version"));
+    let expired = WatchEnd::Error(ErrorResponse::new(StatusCode::GONE).message("too old resource version"));
     assert_eq!(fixture.proxy.end_watches(&config_maps().verb(Verb::Watch), &expired), 1);
     match watch.next().await? {
         Some(Ok(WatchEvent::Error(seen))) => assert_eq!((seen.code, seen.reason.as_str()), (410, "Expired")),
@@ -63,7 +65,7 @@ pub async fn black_hole_silences_watches_until_removed(cx: Context) -> TestResul
     assert!(open.is_quiet().await && new.is_quiet().await, "black hole delivered something");
     assert_eq!(fixture.maps.list(&ListParams::default()).await?.items.len(), 2, "requests are not affected");
 
-    hole.lift();
+    hole.remove();
     for watch in [&mut open, &mut new] {
         let error = watch.expect_broken().await?;
         assert!(is_reset(&error), "{error:?}");

@@ -29,13 +29,13 @@ const MESSAGE_LIMIT: usize = 32768;
 
 /// The effect of setting a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ConditionChange {
     /// The condition did not change.
-    Nothing,
+    Unchanged,
     /// Reason, message or observed generation changed.
     Detail,
     /// The status changed, which warrants an event.
-    Status,
+    Transition,
 }
 
 /// Sets a condition. `lastTransitionTime` changes only with the status: if it changed on every reconcile, every reconcile would
@@ -46,7 +46,7 @@ pub fn set<R: Reason>(
     message: &str,
     generation: i64,
     now: &Time,
-) -> Change {
+) -> ConditionChange {
     let desired = Condition {
         type_: R::CONDITION.into(),
         status: reason.status().as_str().into(),
@@ -57,23 +57,23 @@ pub fn set<R: Reason>(
     };
     let Some(stored) = conditions.iter_mut().find(|condition| condition.type_ == desired.type_) else {
         conditions.push(desired);
-        return Change::Status;
+        return ConditionChange::Transition;
     };
     if stored.status != desired.status {
         *stored = desired;
-        return Change::Status;
+        return ConditionChange::Transition;
     }
     let desired = Condition { last_transition_time: stored.last_transition_time.clone(), ..desired };
     if *stored == desired {
-        return Change::Nothing;
+        return ConditionChange::Unchanged;
     }
     *stored = desired;
-    Change::Detail
+    ConditionChange::Detail
 }
 
 /// Returns whether the condition is set with this reason.
 #[must_use]
-pub fn holds<R: Reason>(conditions: &[Condition], reason: R) -> bool {
+pub fn has_reason<R: Reason>(conditions: &[Condition], reason: R) -> bool {
     conditions.iter().any(|condition| {
         condition.type_ == R::CONDITION
             && condition.status == reason.status().as_str()
@@ -101,13 +101,25 @@ mod tests {
     #[test]
     fn transition_time_changes_only_with_status() {
         let mut conditions = Vec::new();
-        assert_eq!(set(&mut conditions, SidecarReady::NotReady, "503", 1, &at(1)), Change::Status);
-        assert_eq!(set(&mut conditions, SidecarReady::NotReady, "503", 1, &at(2)), Change::Nothing);
-        assert_eq!(set(&mut conditions, SidecarReady::NotReady, "still 503", 1, &at(3)), Change::Detail);
-        assert_eq!(set(&mut conditions, SidecarReady::NotReady, "still 503", 2, &at(4)), Change::Detail);
+        assert_eq!(
+            set(&mut conditions, SidecarReady::NotReady, "503", 1, &at(1)),
+            ConditionChange::Transition
+        );
+        assert_eq!(
+            set(&mut conditions, SidecarReady::NotReady, "503", 1, &at(2)),
+            ConditionChange::Unchanged
+        );
+        assert_eq!(
+            set(&mut conditions, SidecarReady::NotReady, "still 503", 1, &at(3)),
+            ConditionChange::Detail
+        );
+        assert_eq!(
+            set(&mut conditions, SidecarReady::NotReady, "still 503", 2, &at(4)),
+            ConditionChange::Detail
+        );
         assert_eq!(conditions[0].last_transition_time, at(1));
         assert_eq!(conditions[0].observed_generation, Some(2));
-        assert_eq!(set(&mut conditions, SidecarReady::Ready, "200", 2, &at(5)), Change::Status);
+        assert_eq!(set(&mut conditions, SidecarReady::Ready, "200", 2, &at(5)), ConditionChange::Transition);
         assert_eq!(conditions[0].last_transition_time, at(5));
         assert_eq!(conditions.len(), 1);
     }
@@ -117,10 +129,10 @@ mod tests {
         let mut conditions = Vec::new();
         set(&mut conditions, NodeUpdateInProgress::UpdateComplete, "plan a", 1, &at(1));
         let change = set(&mut conditions, NodeUpdateInProgress::UpdateFailed, "plan b", 1, &at(2));
-        assert_eq!(change, Change::Detail);
+        assert_eq!(change, ConditionChange::Detail);
         assert_eq!(conditions[0].last_transition_time, at(1));
-        assert!(holds(&conditions, NodeUpdateInProgress::UpdateFailed));
-        assert!(!holds(&conditions, NodeUpdateInProgress::UpdateComplete));
+        assert!(has_reason(&conditions, NodeUpdateInProgress::UpdateFailed));
+        assert!(!has_reason(&conditions, NodeUpdateInProgress::UpdateComplete));
         assert!(!is_true::<NodeUpdateInProgress>(&conditions));
     }
 

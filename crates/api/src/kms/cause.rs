@@ -86,7 +86,7 @@ impl Cause {
 
     /// Parses the cause at the start of a detail. `None` if there is none, as in reports of other reporters.
     #[must_use]
-    pub fn of_detail(detail: &str) -> Option<Self> {
+    pub fn from_detail(detail: &str) -> Option<Self> {
         let prefix = detail.split(':').next().unwrap_or_default();
         if let Some(code) = prefix.strip_prefix("RpcError(").and_then(|rest| rest.strip_suffix(')')) {
             return RpcCode::from_name(code).map(Self::RpcError);
@@ -158,10 +158,10 @@ mod tests {
     fn cause_is_parsed_from_detail() {
         let codes = (1..=16).map(|number| Cause::RpcError(RpcCode::new(number)));
         for cause in Cause::ALL.into_iter().chain(codes) {
-            assert_eq!(Cause::of_detail(&format!("{cause}: dial: no such file")), Some(cause));
+            assert_eq!(Cause::from_detail(&format!("{cause}: dial: no such file")), Some(cause));
         }
         for foreign in ["", "rpc error: code = Unavailable", "RpcError(Lazy): x", "RpcError: x", "err"] {
-            assert_eq!(Cause::of_detail(foreign), None, "{foreign}");
+            assert_eq!(Cause::from_detail(foreign), None, "{foreign}");
         }
     }
 

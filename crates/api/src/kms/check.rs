@@ -26,7 +26,7 @@ impl PluginCheck {
     /// Returns the first step that failed.
     #[must_use]
     pub fn failure(&self) -> Option<&Step> {
-        self.steps.iter().find(|step| step.outcome == Outcome::Failed)
+        self.steps.iter().find(|step| step.outcome == CheckOutcome::Failed)
     }
 }
 
@@ -37,7 +37,7 @@ pub struct Step {
     /// Name of the step.
     pub step: StepName,
     /// Outcome of the step.
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
     /// Duration of the call, in steps that make one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub milliseconds: Option<u64>,
@@ -111,7 +111,7 @@ impl fmt::Display for StepName {
 /// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// The step passed.
     Passed,
     /// The step failed.
@@ -120,7 +120,7 @@ pub enum Outcome {
     Skipped,
 }
 
-impl Outcome {
+impl CheckOutcome {
     /// Returns the name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -141,7 +141,7 @@ mod tests {
         for step in StepName::ALL {
             assert_eq!(serde_json::to_value(step).unwrap(), step.as_str());
         }
-        for outcome in [Outcome::Passed, Outcome::Failed, Outcome::Skipped] {
+        for outcome in [CheckOutcome::Passed, CheckOutcome::Failed, CheckOutcome::Skipped] {
             assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
         }
     }

@@ -3,7 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
-use super::text::{DETAIL_LIMIT, KEY_ID_LIMIT, clean};
+use super::health::PluginStatus;
+use super::text::{DETAIL_LIMIT, KEY_ID_LIMIT, sanitize};
 use crate::text::truncate;
 
 /// Prefix of the condition type; the node's name follows. It has no suffix that cluster operators roll up into their status.
@@ -31,6 +32,7 @@ pub struct ConditionEntry {
     pub kek_id: Option<String>,
 
     /// Health of the plugin.
+    #[serde(with = "LowercaseStatus")]
     pub status: PluginStatus,
 
     /// Time of the check.
@@ -42,15 +44,12 @@ pub struct ConditionEntry {
     pub detail: Option<String>,
 }
 
-/// The health of a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PluginStatus {
-    /// The plugin reports that it is healthy, in a response that API servers accept.
+/// The serialized form of [`PluginStatus`] in conditions. Typed reports capitalize it.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PluginStatus", rename_all = "lowercase")]
+enum LowercaseStatus {
     Healthy,
-    /// The plugin responds, but API servers would not use it.
     Unhealthy,
-    /// The plugin does not respond.
     Error,
 }
 
@@ -61,7 +60,7 @@ pub struct ParseError(#[from] serde_json::Error);
 
 /// Encodes the message of a node's condition as a minified JSON array. The result always fits [`MESSAGE_BUDGET`]: details are
 /// truncated first, then dropped, then key IDs are dropped. Key numbers and statuses are always kept.
-pub fn message(entries: &[ConditionEntry]) -> Result<String, serde_json::Error> {
+pub fn encode_message(entries: &[ConditionEntry]) -> Result<String, serde_json::Error> {
     let mut entries = entries.to_vec();
     for entry in &mut entries {
         entry.detail = sanitize_optional(entry.detail.take(), DETAIL_LIMIT);
@@ -92,11 +91,11 @@ pub fn message(entries: &[ConditionEntry]) -> Result<String, serde_json::Error> 
 const MIN_DETAIL_LEN: usize = 16;
 
 fn sanitize_optional(text: Option<String>, limit: usize) -> Option<String> {
-    text.map(|text| clean(&text, limit)).filter(|text| !text.is_empty())
+    text.map(|text| sanitize(&text, limit)).filter(|text| !text.is_empty())
 }
 
 /// Parses the message of a node's condition. Unknown fields are ignored.
-pub fn parse(message: &str) -> Result<Vec<ConditionEntry>, ParseError> {
+pub fn parse_message(message: &str) -> Result<Vec<ConditionEntry>, ParseError> {
     Ok(serde_json::from_str(message)?)
 }
 
@@ -125,7 +124,7 @@ mod tests {
             entry("1", None, PluginStatus::Error, Some("dial\nfailed")),
         ];
         assert_eq!(
-            message(&entries).unwrap(),
+            encode_message(&entries).unwrap(),
             concat!(
                 r#"[{"keyID":"2","kekID":"kek-b","status":"healthy","lastChecked":"2026-05-18T10:00:00Z"},"#,
                 r#"{"keyID":"1","status":"error","lastChecked":"2026-05-18T10:00:00Z","detail":"dial failed"}]"#
@@ -135,14 +134,14 @@ mod tests {
 
     #[test]
     fn parse_accepts_any_field_order_and_unknown_fields() {
-        let read = parse(
+        let read = parse_message(
             r#"[{"future":1,"kekID":"k","keyID":"7","lastChecked":"2026-05-18T10:00:00Z","status":"unhealthy","detail":"err"}]"#,
         );
         assert_eq!(read.unwrap(), [entry("7", Some("k"), PluginStatus::Unhealthy, Some("err"))]);
         for broken in
             ["", "{}", "[{}]", r#"[{"keyID":"1","status":"fine","lastChecked":"2026-05-18T10:00:00Z"}]"#]
         {
-            parse(broken).unwrap_err();
+            parse_message(broken).unwrap_err();
         }
     }
 
@@ -154,9 +153,9 @@ mod tests {
                 let entries: Vec<_> = (0..count)
                     .map(|n| entry(&n.to_string(), Some(&text), PluginStatus::Error, Some(&text)))
                     .collect();
-                let message = message(&entries).unwrap();
+                let message = encode_message(&entries).unwrap();
                 assert!(message.len() <= MESSAGE_BUDGET, "{count} reports take {} bytes", message.len());
-                let read = parse(&message).unwrap();
+                let read = parse_message(&message).unwrap();
                 let keys: Vec<_> = read.iter().map(|entry| entry.key_id.clone()).collect();
                 assert_eq!(keys, (0..count).map(|n| n.to_string()).collect::<Vec<_>>());
                 assert!(read.iter().all(|entry| entry.status == PluginStatus::Error));
@@ -166,7 +165,7 @@ mod tests {
 
     #[test]
     fn empty_text_is_omitted() {
-        let message = message(&[entry("1", Some(""), PluginStatus::Unhealthy, Some(""))]).unwrap();
-        assert_eq!(parse(&message).unwrap(), [entry("1", None, PluginStatus::Unhealthy, None)]);
+        let message = encode_message(&[entry("1", Some(""), PluginStatus::Unhealthy, Some(""))]).unwrap();
+        assert_eq!(parse_message(&message).unwrap(), [entry("1", None, PluginStatus::Unhealthy, None)]);
     }
 }

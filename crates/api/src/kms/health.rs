@@ -5,7 +5,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::text::{DETAIL_LIMIT, KEY_ID_LIMIT, clean};
+use super::text::{DETAIL_LIMIT, KEY_ID_LIMIT, sanitize};
 use crate::schema;
 
 /// Maximum number of reports per object. A report has up to 2.5 KB, and etcd accepts objects of up to 1.5 MB.
@@ -137,7 +137,7 @@ pub struct HealthReport {
     pub key_id: String,
 
     /// Health of the plugin: Healthy, Unhealthy or Error.
-    pub status: HealthStatus,
+    pub status: PluginStatus,
 
     /// Time of the check.
     pub last_checked_time: Time,
@@ -166,7 +166,7 @@ impl HealthReport {
     /// reject all reports of a node if one lacks it, so the last known ID is used instead. They have no interval.
     #[must_use]
     pub fn for_operator_resource(mut self, last_known_key_id: Option<&str>) -> Self {
-        let fit = |text: &str, limit| Some(clean(text, limit)).filter(|text| !text.is_empty());
+        let fit = |text: &str, limit| Some(sanitize(text, limit)).filter(|text| !text.is_empty());
         self.remote_key_id = self
             .remote_key_id
             .as_deref()
@@ -182,7 +182,7 @@ impl HealthReport {
 /// The health of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = schema::undescribed)]
-pub enum HealthStatus {
+pub enum PluginStatus {
     /// The plugin reports that it is healthy, in a response that API servers accept.
     Healthy,
     /// The plugin responds, but API servers would not use it.
@@ -191,9 +191,28 @@ pub enum HealthStatus {
     Error,
 }
 
+impl PluginStatus {
+    /// Returns the value in typed reports and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "Healthy",
+            Self::Unhealthy => "Unhealthy",
+            Self::Error => "Error",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plugin_status_name_is_its_serialized_form() {
+        for status in [PluginStatus::Healthy, PluginStatus::Unhealthy, PluginStatus::Error] {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+    }
 
     #[test]
     fn operator_resource_report_always_has_a_key_id() {
@@ -206,7 +225,7 @@ mod tests {
             let report = HealthReport {
                 node_name: "master-0".into(),
                 key_id: "1".into(),
-                status: HealthStatus::Error,
+                status: PluginStatus::Error,
                 last_checked_time: serde_json::from_value("2026-05-18T10:00:00Z".into()).unwrap(),
                 remote_key_id: reported.map(Into::into),
                 detail: Some(String::new()),

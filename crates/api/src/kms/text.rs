@@ -11,7 +11,7 @@ pub const KEY_ID_LIMIT: usize = 1024;
 /// Sanitizes text: at most `limit` characters, truncated with an ellipsis, on one line, without characters that a server-side
 /// apply cannot carry. An apply is parsed as YAML, and one such character would fail the reports of all plugins of a node.
 #[must_use]
-pub fn clean(text: &str, limit: usize) -> String {
+pub fn sanitize(text: &str, limit: usize) -> String {
     let cleaned = text.chars().map(|c| match c {
         // Consumers split messages at line ends.
         '\0'..='\x1f' | '\u{85}' | '\u{2028}' | '\u{2029}' => ' ',
@@ -33,22 +33,22 @@ mod tests {
     #[test]
     fn short_text_is_unchanged() {
         for text in ["", "ok", "ключ 鍵 🔑", &"x".repeat(DETAIL_LIMIT)] {
-            assert_eq!(clean(text, DETAIL_LIMIT), text);
+            assert_eq!(sanitize(text, DETAIL_LIMIT), text);
         }
     }
 
     #[test]
     fn long_text_is_truncated_with_ellipsis() {
-        let truncated = clean(&"鍵".repeat(2000), DETAIL_LIMIT);
+        let truncated = sanitize(&"鍵".repeat(2000), DETAIL_LIMIT);
         assert_eq!(truncated.chars().count(), DETAIL_LIMIT);
         assert!(truncated.ends_with("鍵..."), "{truncated}");
-        assert_eq!(clean("abcdef", 2), "..");
+        assert_eq!(sanitize("abcdef", 2), "..");
     }
 
     #[test]
     fn characters_forbidden_in_yaml_are_replaced() {
         assert_eq!(
-            clean("a\nb\0c\u{85}d\u{7f}e\u{fffe}f\u{1ffff}g", 99),
+            sanitize("a\nb\0c\u{85}d\u{7f}e\u{fffe}f\u{1ffff}g", 99),
             "a b c d\u{fffd}e\u{fffd}f\u{fffd}g"
         );
     }

@@ -19,7 +19,7 @@ pub struct PeerSource {
 
     /// A static list of peers.
     #[serde(default, rename = "static", skip_serializing_if = "Option::is_none")]
-    pub fixed: Option<StaticPeers>,
+    pub static_peers: Option<StaticPeers>,
 
     /// `SeiNode` objects of this cluster selected by labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,35 +15,24 @@ use serde_json::{Value, json};
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, TestResult};
 
-use crate::stored::{
-    defaults_are_set, fleet_with_signing_key_cannot_be_scaled, full_documents_are_stored_unchanged,
-    kubectl_explain_describes_every_kind, kubectl_get_prints_health_columns,
-    reports_of_failing_plugins_are_always_storable,
-};
-use crate::table::manifests_are_accepted_or_rejected_with_expected_message;
-use crate::transitions::{
-    immutable_fields_survive_every_sequence_of_edits, mutable_fields_can_be_changed,
-    objects_can_be_emptied_by_server_side_apply,
-};
-
 testbed::suite![
     crds_are_accepted_without_warnings,
     objects_accepted_by_older_rules_stay_editable,
-    manifests_are_accepted_or_rejected_with_expected_message,
-    immutable_fields_survive_every_sequence_of_edits,
-    mutable_fields_can_be_changed,
-    objects_can_be_emptied_by_server_side_apply,
-    full_documents_are_stored_unchanged,
-    defaults_are_set,
-    kubectl_get_prints_health_columns,
-    kubectl_explain_describes_every_kind,
-    fleet_with_signing_key_cannot_be_scaled,
-    reports_of_failing_plugins_are_always_storable,
+    table::manifests_are_accepted_or_rejected_with_expected_message,
+    transitions::immutable_fields_survive_every_sequence_of_edits,
+    transitions::mutable_fields_can_be_changed,
+    transitions::objects_can_be_emptied_by_server_side_apply,
+    stored::full_documents_are_stored_unchanged,
+    stored::defaults_are_set,
+    stored::kubectl_get_prints_health_columns,
+    stored::kubectl_explain_describes_every_kind,
+    stored::fleet_with_signing_key_cannot_be_scaled,
+    stored::reports_of_failing_plugins_are_always_storable,
 ];
 
 /// Objects that the previous operator accepted must stay editable, even if the current rules would reject them.
 async fn objects_accepted_by_older_rules_stay_editable(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).start().await?;
     let (client, ns) = (plane.client().await?, plane.namespace("older").await?);
     let mut older = serde_json::to_value(api::crd::all())?;
     without_rules(&mut older);

@@ -1,7 +1,8 @@
 //! What the API server stores, and what `kubectl` prints.
 
 use api::kms::{
-    ConditionEntry, DETAIL_LIMIT, KEY_ID_LIMIT, MAX_REPORTS, PluginStatus, clean, message, parse,
+    ConditionEntry, DETAIL_LIMIT, KEY_ID_LIMIT, MAX_REPORTS, PluginStatus, encode_message, parse_message,
+    sanitize,
 };
 use serde_json::{Value, json};
 use testbed::{Context, TestResult};
@@ -191,8 +192,8 @@ pub async fn reports_of_failing_plugins_are_always_storable(cx: Context) -> Test
     let (mut reports, mut entries) = (Vec::new(), Vec::new());
     for (n, text) in everything_unicode().iter().enumerate() {
         let mut one = report("loud", n.to_string());
-        one["remoteKeyID"] = clean(text, KEY_ID_LIMIT).into();
-        one["detail"] = clean(&text.repeat(2), DETAIL_LIMIT).into();
+        one["remoteKeyID"] = sanitize(text, KEY_ID_LIMIT).into();
+        one["detail"] = sanitize(&text.repeat(2), DETAIL_LIMIT).into();
         reports.push(one);
         entries.push(ConditionEntry {
             key_id: n.to_string(),
@@ -203,7 +204,7 @@ pub async fn reports_of_failing_plugins_are_always_storable(cx: Context) -> Test
         });
     }
     let condition = json!([{
-        "type": api::kms::condition_type("loud"), "status": "True", "reason": "AsExpected", "message": message(&entries)?,
+        "type": api::kms::condition_type("loud"), "status": "True", "reason": "AsExpected", "message": encode_message(&entries)?,
         "lastTransitionTime": "2026-05-18T10:00:00Z", "observedGeneration": 1,
     }]);
     let stored = apply("loud", &Value::Array(reports.clone()), &condition).await?;
@@ -211,7 +212,7 @@ pub async fn reports_of_failing_plugins_are_always_storable(cx: Context) -> Test
     assert_eq!(all.len(), reports.len() + 1, "the reports of the other node are missing");
     assert!(reports.iter().all(|report| all.contains(report)), "the stored reports differ");
     let message = stored["status"]["conditions"][0]["message"].as_str().ok_or("no message")?;
-    assert_eq!(parse(message)?.len(), entries.len());
+    assert_eq!(parse_message(message)?.len(), entries.len());
 
     // The maximum number of reports of maximum length must fit into etcd.
     let most: Vec<Value> = (0..MAX_REPORTS)

@@ -52,7 +52,7 @@ impl Genesis {
             let Some(balance) = self.balance(&address)? else {
                 return invalid(format!("account {address} has no balance"));
             };
-            if balance.of(denomination) < stake.amount {
+            if balance.amount_of(denomination) < stake.amount {
                 return invalid(format!("stake {stake} exceeds the balance of account {address}"));
             }
             if gentx.commission_rate() < min_rate {

@@ -22,7 +22,7 @@ fn addresses_match_test_vectors() {
 
 #[test]
 fn key_files_match_seid_byte_for_byte() {
-    let file = node_key(1).file();
+    let file = node_key(1).render_file();
     let text = std::str::from_utf8(file.expose()).unwrap();
     assert_eq!(text.len(), 196);
     assert_eq!(
@@ -40,19 +40,22 @@ fn key_files_match_seid_byte_for_byte() {
 #[test]
 fn key_files_round_trip() {
     let node = node_key(7);
-    assert_eq!(NodeKey::parse(node.file().expose()).unwrap().file().expose(), node.file().expose());
+    assert_eq!(
+        NodeKey::parse(node.render_file().expose()).unwrap().render_file().expose(),
+        node.render_file().expose()
+    );
     let consensus = consensus_key(8);
     let again = ConsensusKey::parse(consensus.file().expose()).unwrap();
     assert_eq!(again.file().expose(), consensus.file().expose());
     // The ID in the file is ignored: seid derives it from the key.
-    let text = String::from_utf8(node.file().expose().to_vec()).unwrap();
+    let text = String::from_utf8(node.render_file().expose().to_vec()).unwrap();
     let renamed = text.replace(&node.id(), &node_key(9).id());
     assert_eq!(NodeKey::parse(renamed.as_bytes()).unwrap().id(), node.id());
 }
 
 #[test]
 fn key_file_errors_do_not_reveal_content() {
-    let text = String::from_utf8(node_key(1).file().expose().to_vec()).unwrap();
+    let text = String::from_utf8(node_key(1).render_file().expose().to_vec()).unwrap();
     let parse_error = |text: &str| NodeKey::parse(text.as_bytes()).unwrap_err();
     assert_eq!(parse_error("{"), KeyFileError::Syntax("node_key.json"));
     assert_eq!(parse_error(&text.replace("AQEB", "AQE")), KeyFileError::Syntax("node_key.json"));
@@ -75,7 +78,7 @@ fn key_file_errors_do_not_reveal_content() {
 #[test]
 fn debug_output_hides_private_keys() {
     let (node, consensus, account) = (node_key(1), consensus_key(2), vector_key());
-    let shown = format!("{node:?} {consensus:?} {account:?} {:?} {:?}", node.file(), consensus.file());
+    let shown = format!("{node:?} {consensus:?} {account:?} {:?} {:?}", node.render_file(), consensus.file());
     assert_eq!(
         shown,
         "NodeKey(34750f98bd59fcfc946da45aaabe933be154a4b5) ConsensusKey(seivalcons1dguq840stxgz58rd477fhfrjjgf00j4vlf524r) AccountKey(Address(sei1r5v5srda7xfth3hn2s26txvrcrntldjuk8kd37)) Secret(..) Secret(..)"

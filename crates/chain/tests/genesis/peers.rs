@@ -32,7 +32,8 @@ fn node_id_is_read_from_identity_document() {
     let id = node_key(1).id();
     assert_eq!(parse_node_id("a", render_public_identity(&id).as_bytes()).unwrap(), id);
     // The upstream sidecar uploads the whole key file.
-    let whole = format!("{{\"node_key\":{}}}", std::str::from_utf8(node_key(1).file().expose()).unwrap());
+    let whole =
+        format!("{{\"node_key\":{}}}", std::str::from_utf8(node_key(1).render_file().expose()).unwrap());
     assert_eq!(parse_node_id("a", whole.as_bytes()).unwrap(), id);
     for invalid in
         ["", "{}", "{\"node_key\":{\"id\":\"short\"}}", &render_public_identity(&id.to_uppercase())]

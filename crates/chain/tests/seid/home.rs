@@ -93,7 +93,7 @@ impl Home {
         let intent = Intent { mode: mode.name().into(), ..Intent::default() };
         let files = resolve(&intent, None, &host).unwrap().files;
         for (name, content) in [
-            ("node_key.json", node_key(seed).file().expose()),
+            ("node_key.json", node_key(seed).render_file().expose()),
             ("priv_validator_key.json", consensus_key(seed).file().expose()),
             ("genesis.json", genesis.as_bytes()),
             ("client.toml", set_client_chain_id("", CHAIN).unwrap().as_bytes()),

@@ -10,7 +10,7 @@ use kube::api::Api;
 use testbed::cluster::kubectl;
 use testbed::cluster::node::kill_container;
 use testbed::demo::platform::{FULL_NODE, NAMESPACE, OPERATOR, VALIDATOR};
-use testbed::demo::sei_nodes::{SOON, SeiNodes};
+use testbed::demo::sei_nodes::{SeiNodes, TIMEOUT};
 use testbed::harness::wait;
 use testbed::{Error, Node};
 
@@ -95,14 +95,14 @@ async fn kill<Fut>(owner: &str, container: &str, pod: impl Fn() -> Fut) -> Resul
 where
     Fut: Future<Output = Result<Pod, Error>>,
 {
-    wait::until(format!("running container {container} of {owner}"), SOON, || async {
+    wait::until(format!("running container {container} of {owner}"), TIMEOUT, || async {
         let status = pod().await?.status.unwrap_or_default();
         let all = status.init_container_statuses.into_iter().chain(status.container_statuses).flatten();
         let is_running = |status: &ContainerStatus| {
             status.name == container && status.state.as_ref().is_some_and(|state| state.running.is_some())
         };
         let id = all.into_iter().find(is_running).and_then(|status| status.container_id);
-        let id = id.ok_or_else(|| Error::Refused("container is not running".into()))?;
+        let id = id.ok_or_else(|| Error::Other("container is not running".into()))?;
         kill_container(&id)
     })
     .await

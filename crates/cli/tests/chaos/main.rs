@@ -7,12 +7,4 @@ mod fault;
 mod rounds;
 mod table;
 
-use std::process::ExitCode;
-
-use testbed::harness::Suite;
-
-fn main() -> ExitCode {
-    Suite::new("chaos")
-        .test("nodes_converge_under_faults", |cx| Box::pin(rounds::nodes_converge_under_faults(cx)))
-        .run()
-}
+testbed::suite![rounds::nodes_converge_under_faults];

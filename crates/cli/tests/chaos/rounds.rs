@@ -9,9 +9,9 @@ use fastrand::Rng;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-use testbed::demo::caller::Caller;
-use testbed::demo::platform::{FULL_NODE, OPERATOR_USER, SEID, SEID_AGAIN, VALIDATOR};
+use testbed::demo::platform::{FULL_NODE, OPERATOR_USER, SEID, SEID_ALIAS, VALIDATOR};
 use testbed::demo::sei_nodes::{SeiNodes, is_ready};
+use testbed::demo::sidecar_client::SidecarClient;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
@@ -35,11 +35,11 @@ struct Edit {
 fn edits() -> [Edit; 3] {
     let tls = json!({ "issuerName": "sidecars", "issuerKind": "Issuer" });
     [
-        Edit { name: "image", spec: json!({ "image": SEID_AGAIN }), image: SEID_AGAIN, scheme: Scheme::Http },
+        Edit { name: "image", spec: json!({ "image": SEID_ALIAS }), image: SEID_ALIAS, scheme: Scheme::Http },
         Edit {
             name: "TLS on",
             spec: json!({ "sidecar": { "tls": tls } }),
-            image: SEID_AGAIN,
+            image: SEID_ALIAS,
             scheme: Scheme::Https,
         },
         Edit {
@@ -66,7 +66,7 @@ impl Preserved {
     async fn read(nodes: &SeiNodes<'_>, node: &str, height: u64) -> Result<Self, Error> {
         let claims = nodes.api::<PersistentVolumeClaim>().list(&Default::default()).await?;
         let volumes = claims.iter().map(|claim| claim.uid()).collect();
-        Ok(Self { volumes, block: nodes.rpc(node).await?.block(height).await? })
+        Ok(Self { volumes, block: nodes.rpc(node).await?.block_hash(height).await? })
     }
 }
 
@@ -76,13 +76,13 @@ pub async fn nodes_converge_under_faults(cx: Context) -> TestResult {
     let seed = setting("OUTRIGGER_CHAOS_SEED").unwrap_or(1);
     let mut rng = Rng::with_seed(seed);
     println!("{rounds} rounds with OUTRIGGER_CHAOS_SEED={seed}");
-    let nodes = SeiNodes::on(cx.platform().await?).await?;
+    let nodes = SeiNodes::new(cx.platform().await?).await?;
     for file in ["validator/validator.yaml", "full-node/full-node.yaml", "tls/issuer.yaml"] {
         nodes.platform().apply_file(file)?;
     }
     for node in [VALIDATOR, FULL_NODE] {
-        nodes.until(node, "node to be ready", is_ready).await?;
-        nodes.grows(node).await?;
+        nodes.wait_until(node, "node to be ready", is_ready).await?;
+        nodes.wait_for_new_blocks(node).await?;
     }
     let (mut table, mut remaining) = (Table::default(), Vec::new());
     for (round, edit) in (1..=rounds).zip(edits().iter().cycle()) {
@@ -103,7 +103,7 @@ pub async fn nodes_converge_under_faults(cx: Context) -> TestResult {
 }
 
 async fn one_round(nodes: &SeiNodes<'_>, edit: &Edit, fault: Fault, rng: &mut Rng) -> Result<Row, Error> {
-    let height = nodes.height(FULL_NODE, 1).await?.min(nodes.height(VALIDATOR, 1).await?);
+    let height = nodes.wait_for_height(FULL_NODE, 1).await?.min(nodes.wait_for_height(VALIDATOR, 1).await?);
     let before = Preserved::read(nodes, VALIDATOR, height).await?;
     let (deletions, pod) = (nodes.pod_deletions(FULL_NODE)?, nodes.pod(FULL_NODE).await?.uid());
     nodes.edit(FULL_NODE, &edit.spec)?;
@@ -112,32 +112,32 @@ async fn one_round(nodes: &SeiNodes<'_>, edit: &Edit, fault: Fault, rng: &mut Rn
     tokio::time::sleep(after).await;
     let begin = Instant::now();
     let target = fault.inject(nodes, rng).await?;
-    nodes.until(VALIDATOR, "validator to be ready again", is_ready).await?;
-    let converged = nodes.until(FULL_NODE, "full node to match the edit", |node, status| {
+    nodes.wait_until(VALIDATOR, "validator to be ready again", is_ready).await?;
+    let converged = nodes.wait_until(FULL_NODE, "full node to match the edit", |node, status| {
         let scheme = status.current_sidecar_tls.as_ref().map_or(Scheme::Http, |tls| tls.scheme);
         is_ready(node, status) && status.current_image.as_deref() == Some(edit.image) && scheme == edit.scheme
     });
     converged.await?;
     for node in [VALIDATOR, FULL_NODE] {
-        let now = nodes.height(node, 1).await?;
-        nodes.height(node, now + 2).await?;
+        let now = nodes.wait_for_height(node, 1).await?;
+        nodes.wait_for_height(node, now + 2).await?;
     }
     let recovered = begin.elapsed();
     for node in [VALIDATOR, FULL_NODE] {
         let now = Preserved::read(nodes, node, height).await?;
         if now != before {
-            return Err(Error::Refused(format!("state of {node} changed from {before:?} to {now:?}")));
+            return Err(Error::Other(format!("state of {node} changed from {before:?} to {now:?}")));
         }
     }
     if nodes.pod(FULL_NODE).await?.uid() == pod {
-        return Err(Error::Refused("the full node still has its old pod".into()));
+        return Err(Error::Other("the full node still has its old pod".into()));
     }
     let cycles = nodes.pod_deletions(FULL_NODE)? - deletions;
     // A deleted pod may already replace the operator's own deletion. A restarted API server may perform a request without
     // recording it in the audit log.
     let may_be_zero = matches!(fault, Fault::PodDeleted | Fault::ApiServerRestarted);
     if cycles > 1 || (cycles == 0 && !may_be_zero) {
-        return Err(Error::Refused(format!("the edit took {cycles} pod cycles")));
+        return Err(Error::Other(format!("the edit took {cycles} pod cycles")));
     }
     Ok(Row { edit: edit.name, fault, target, after, recovered, cycles })
 }
@@ -146,7 +146,7 @@ async fn one_round(nodes: &SeiNodes<'_>, edit: &Edit, fault: Fault, rng: &mut Rn
 /// sidecar needs.
 async fn check_tasks_ran_once(nodes: &SeiNodes<'_>) -> TestResult {
     let host = nodes.address(VALIDATOR).await?;
-    let (code, body) = Caller::operator(nodes)?.ask(host, path::TASKS, None).await?;
+    let (code, body) = SidecarClient::operator(nodes)?.request(host, path::TASKS, None).await?;
     assert_eq!(code, 200, "{body}");
     let tasks: Vec<Value> = serde_json::from_str(body.trim())?;
     let mut runs_by_type: BTreeMap<&str, u64> = BTreeMap::new();
@@ -166,7 +166,7 @@ async fn check_tasks_ran_once(nodes: &SeiNodes<'_>) -> TestResult {
 async fn check_steady_state(nodes: &SeiNodes<'_>) -> TestResult {
     let mut log = nodes.plane().audit().reader_from_now()?;
     wait::throughout("steady state", STEADY_STATE, || {
-        let written = log.news();
+        let written = log.read_new();
         async {
             let written: Vec<_> = written
                 .map_err(|error| error.to_string())?

@@ -7,9 +7,9 @@ use api::sidecar_wire::path;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use testbed::cluster::kubectl;
-use testbed::demo::caller::Caller;
 use testbed::demo::platform::{NAMESPACE, PUBLISHER, VALIDATOR};
-use testbed::demo::sei_nodes::{SOON, is_ready};
+use testbed::demo::sei_nodes::{TIMEOUT, is_ready};
+use testbed::demo::sidecar_client::SidecarClient;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
@@ -51,17 +51,17 @@ pub async fn sidecar_is_reachable_through_proxy_only(cx: Context) -> TestResult 
 /// Access to the tasks of one node does not include other nodes.
 pub async fn task_access_is_limited_to_one_node(cx: Context) -> TestResult {
     let nodes = fixture::with_publisher(&cx).await?;
-    let uploader = Caller::account(&nodes, "uploader")?;
+    let uploader = SidecarClient::service_account(&nodes, "uploader")?;
     let task = json!({ "type": "config-validate" });
     let publisher = nodes.address(PUBLISHER).await?;
-    let (code, body) = uploader.ask(publisher, path::TASKS, Some(&task)).await?;
+    let (code, body) = uploader.request(publisher, path::TASKS, Some(&task)).await?;
     assert_eq!(code, 201, "{body}");
-    let (code, body) = Caller::NOBODY.ask(publisher, path::TASKS, Some(&task)).await?;
+    let (code, body) = SidecarClient::ANONYMOUS.request(publisher, path::TASKS, Some(&task)).await?;
     assert_eq!(code, 401, "{body}");
     let validator = nodes.address(VALIDATOR).await?;
-    let (code, body) = uploader.ask(validator, path::TASKS, Some(&task)).await?;
+    let (code, body) = uploader.request(validator, path::TASKS, Some(&task)).await?;
     assert_eq!(code, 403, "{body}");
-    let forged = uploader.ask(validator, path::STATUS, None).await?;
+    let forged = uploader.request(validator, path::STATUS, None).await?;
     assert_eq!(forged.0, 403, "{}", forged.1);
     Ok(())
 }
@@ -74,19 +74,19 @@ pub async fn dead_sidecar_returns_502_and_recovers(cx: Context) -> TestResult {
     let exec = ["exec", "--namespace", NAMESPACE, &pod, "-c", container::SEID, "--", "bash", "-c", KILL];
     let begin = Instant::now();
     let address = nodes.address(VALIDATOR).await?;
-    wait::until("502", SOON, || async {
+    wait::until("502", TIMEOUT, || async {
         kubectl::run(nodes.plane(), &exec, None)?;
-        match Caller::NOBODY.ask(address, path::HEALTHZ, None).await? {
+        match SidecarClient::ANONYMOUS.request(address, path::HEALTHZ, None).await? {
             (502, _) => Ok(()),
-            (code, body) => Err(Error::Refused(format!("{code} {body}"))),
+            (code, body) => Err(Error::Other(format!("{code} {body}"))),
         }
     })
     .await?;
-    nodes.until(VALIDATOR, "validator to be ready again", is_ready).await?;
+    nodes.wait_until(VALIDATOR, "validator to be ready again", is_ready).await?;
     println!("killed sidecar: ready again after {}", since(begin));
     let after = nodes.pod(VALIDATOR).await?;
     assert_eq!(seid_start(&before), seid_start(&after), "seid kept running");
-    nodes.grows(VALIDATOR).await?;
+    nodes.wait_for_new_blocks(VALIDATOR).await?;
     Ok(())
 }
 

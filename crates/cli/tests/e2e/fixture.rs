@@ -13,9 +13,9 @@ static FULL_NODE_LOCK: Mutex<()> = Mutex::const_new(());
 
 /// Creates the validator and waits until it is ready.
 pub async fn with_validator(cx: &Context) -> Result<SeiNodes<'_>, Error> {
-    let nodes = SeiNodes::on(cx.platform().await?).await?;
+    let nodes = SeiNodes::new(cx.platform().await?).await?;
     nodes.platform().apply_file("validator/validator.yaml")?;
-    nodes.until(VALIDATOR, "node to be ready", is_ready).await?;
+    nodes.wait_until(VALIDATOR, "node to be ready", is_ready).await?;
     Ok(nodes)
 }
 
@@ -29,7 +29,7 @@ pub async fn with_full_node(cx: &Context) -> Result<(SeiNodes<'_>, MutexGuard<'s
         nodes.platform().apply_file("full-node/full-node.yaml")?;
     }
     let begin = Instant::now();
-    nodes.until(FULL_NODE, "node to be ready", is_ready).await?;
+    nodes.wait_until(FULL_NODE, "node to be ready", is_ready).await?;
     if is_new {
         println!("full node: Running {} after kubectl apply", since(begin));
     }
@@ -41,7 +41,7 @@ pub async fn with_publisher(cx: &Context) -> Result<SeiNodes<'_>, Error> {
     let nodes = with_validator(cx).await?;
     nodes.platform().apply_file("access/uploader.yaml")?;
     nodes.platform().apply_file("snapshots/publisher.yaml")?;
-    nodes.until(PUBLISHER, "node to be ready", is_ready).await?;
+    nodes.wait_until(PUBLISHER, "node to be ready", is_ready).await?;
     Ok(nodes)
 }
 

@@ -8,13 +8,13 @@ use operator::install::{ACCOUNT, NAMESPACE};
 use serde_json::json;
 use testbed::cluster::kubectl;
 use testbed::demo::platform::{OPERATOR, OPERATOR_USER};
-use testbed::demo::sei_nodes::SOON;
+use testbed::demo::sei_nodes::TIMEOUT;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
 /// Returns the leader pod, waiting until it differs from `previous`. The lease holder identity starts with the pod name.
 async fn leader(leases: &Api<Lease>, previous: &str) -> Result<String, Error> {
-    wait::until("a leader", SOON, || async {
+    wait::until("a leader", TIMEOUT, || async {
         let lease = leases.get(api::names::lease::OPERATOR).await.map_err(|error| error.to_string())?;
         let holder = lease.spec.unwrap_or_default().holder_identity.unwrap_or_default();
         let pod = holder.split('_').next().unwrap_or_default();
@@ -33,7 +33,7 @@ pub async fn manifests_install_operator_with_failover(cx: Context) -> TestResult
     let plane = platform.plane();
     let client = plane.client().await?;
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
-    wait::until("both operators to be ready", SOON, || async {
+    wait::until("both operators to be ready", TIMEOUT, || async {
         let deployment = deployments.get(ACCOUNT).await.map_err(|error| error.to_string())?;
         let status = deployment.status.unwrap_or_default();
         if status.available_replicas == Some(2) { Ok(()) } else { Err(format!("{status:?}")) }
@@ -79,7 +79,7 @@ pub async fn missing_settings_are_in_termination_message(cx: Context) -> TestRes
     });
     kubectl::apply(plane, &pod.to_string())?;
     let pods: Api<Pod> = Api::namespaced(plane.client().await?, &ns);
-    let (code, message) = wait::until("the container to terminate", SOON, || async {
+    let (code, message) = wait::until("the container to terminate", TIMEOUT, || async {
         let status =
             pods.get("unconfigured").await.map_err(|error| error.to_string())?.status.unwrap_or_default();
         let container = status.container_statuses.unwrap_or_default().into_iter().next();

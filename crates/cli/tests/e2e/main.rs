@@ -10,32 +10,19 @@ mod snapshots;
 mod takeover;
 mod tls;
 
-use std::process::ExitCode;
-
-use testbed::harness::Suite;
-
-macro_rules! suite {
-    ($($module:ident::$test:ident),* $(,)?) => {
-        Suite::new("e2e")$(.test(stringify!($test), |cx| Box::pin($module::$test(cx))))*
-    };
-}
-
-fn main() -> ExitCode {
-    suite![
-        install::manifests_install_operator_with_failover,
-        install::missing_settings_are_in_termination_message,
-        nodes::validator_produces_blocks,
-        nodes::full_node_follows_chain,
-        nodes::unpullable_image_is_reported_and_recovers,
-        nodes::seid_startup_error_is_reported_and_recovers,
-        access::sidecar_is_reachable_through_proxy_only,
-        access::task_access_is_limited_to_one_node,
-        access::dead_sidecar_returns_502_and_recovers,
-        snapshots::node_restores_uploaded_snapshot,
-        takeover::legacy_node_is_adopted_without_pod_cycle,
-        tls::tls_is_enabled_renewed_switched_and_disabled,
-    ]
+testbed::suite![
     // Tests mostly wait.
-    .at_once(16)
-    .run()
-}
+    concurrency = 16;
+    install::manifests_install_operator_with_failover,
+    install::missing_settings_are_in_termination_message,
+    nodes::validator_produces_blocks,
+    nodes::full_node_follows_chain,
+    nodes::unpullable_image_is_reported_and_recovers,
+    nodes::seid_startup_error_is_reported_and_recovers,
+    access::sidecar_is_reachable_through_proxy_only,
+    access::task_access_is_limited_to_one_node,
+    access::dead_sidecar_returns_502_and_recovers,
+    snapshots::node_restores_uploaded_snapshot,
+    takeover::legacy_node_is_adopted_without_pod_cycle,
+    tls::tls_is_enabled_renewed_switched_and_disabled,
+];

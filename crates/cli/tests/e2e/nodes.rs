@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use api::SeiNode;
 use api::sei_node::SeiNodeStatus;
 use serde_json::json;
-use testbed::demo::platform::{FULL_NODE, SEID_AGAIN, VALIDATOR};
+use testbed::demo::platform::{FULL_NODE, SEID_ALIAS, VALIDATOR};
 use testbed::demo::sei_nodes::{SeiNodes, is_ready};
 use testbed::{Context, TestResult};
 
@@ -13,14 +13,14 @@ use crate::fixture::{self, since};
 
 /// Keys come from Secrets, the genesis file from the object store.
 pub async fn validator_produces_blocks(cx: Context) -> TestResult {
-    let nodes = SeiNodes::on(cx.platform().await?).await?;
+    let nodes = SeiNodes::new(cx.platform().await?).await?;
     let begin = Instant::now();
     nodes.platform().apply_file("validator/validator.yaml")?;
-    nodes.until(VALIDATOR, "validator to be ready", is_ready).await?;
+    nodes.wait_until(VALIDATOR, "validator to be ready", is_ready).await?;
     let running = since(begin);
-    nodes.height(VALIDATOR, 1).await?;
+    nodes.wait_for_height(VALIDATOR, 1).await?;
     let first = since(begin);
-    let height = nodes.grows(VALIDATOR).await?;
+    let height = nodes.wait_for_new_blocks(VALIDATOR).await?;
     println!(
         "validator: Running {running} and first block {first} after kubectl apply, now at height {height}"
     );
@@ -31,9 +31,13 @@ pub async fn validator_produces_blocks(cx: Context) -> TestResult {
 /// Peers are discovered by label.
 pub async fn full_node_follows_chain(cx: Context) -> TestResult {
     let (nodes, _turn) = fixture::with_full_node(&cx).await?;
-    let height = nodes.grows(FULL_NODE).await?;
+    let height = nodes.wait_for_new_blocks(FULL_NODE).await?;
     let (full_node, validator) = (nodes.rpc(FULL_NODE).await?, nodes.rpc(VALIDATOR).await?);
-    assert_eq!(full_node.block(height).await?, validator.block(height).await?, "block {height} differs");
+    assert_eq!(
+        full_node.block_hash(height).await?,
+        validator.block_hash(height).await?,
+        "block {height} differs"
+    );
     Ok(())
 }
 
@@ -47,16 +51,16 @@ pub async fn unpullable_image_is_reported_and_recovers(cx: Context) -> TestResul
         let waiting = status.waiting_for.as_ref().and_then(|waiting| waiting.message.clone());
         waiting.is_some_and(|message| message.contains(missing) && message.contains("Image"))
     };
-    let node = nodes.until(FULL_NODE, "missing image to be reported", is_reported).await?;
+    let node = nodes.wait_until(FULL_NODE, "missing image to be reported", is_reported).await?;
     assert!(begin.elapsed() < Duration::from_secs(60), "reported only after {}", since(begin));
     let waiting = node.status.and_then(|status| status.waiting_for?.message).unwrap_or_default();
     println!("missing image: reported after {}: {waiting}", since(begin));
     let begin = Instant::now();
-    nodes.edit(FULL_NODE, &json!({ "image": SEID_AGAIN }))?;
-    let node = nodes.until(FULL_NODE, "full node to recover", is_ready).await?;
-    assert_eq!(node.status.and_then(|status| status.current_image).as_deref(), Some(SEID_AGAIN));
+    nodes.edit(FULL_NODE, &json!({ "image": SEID_ALIAS }))?;
+    let node = nodes.wait_until(FULL_NODE, "full node to recover", is_ready).await?;
+    assert_eq!(node.status.and_then(|status| status.current_image).as_deref(), Some(SEID_ALIAS));
     println!("next edit: Running after {}", since(begin));
-    nodes.grows(FULL_NODE).await?;
+    nodes.wait_for_new_blocks(FULL_NODE).await?;
     Ok(())
 }
 
@@ -76,7 +80,7 @@ pub async fn seid_startup_error_is_reported_and_recovers(cx: Context) -> TestRes
                     .contains("Error: error starting node: failed to listen on 198.51.100.1:26657")
         })
     };
-    let node = nodes.until(FULL_NODE, "seid error to be reported", is_reported).await?;
+    let node = nodes.wait_until(FULL_NODE, "seid error to be reported", is_reported).await?;
     let conditions = node.status.unwrap_or_default().conditions;
     let message = conditions
         .into_iter()
@@ -85,8 +89,8 @@ pub async fn seid_startup_error_is_reported_and_recovers(cx: Context) -> TestRes
     println!("seid startup error: reported after {}: {}", since(begin), message.unwrap_or_default());
     let begin = Instant::now();
     nodes.edit(FULL_NODE, &json!({ "overrides": { key: null } }))?;
-    nodes.until(FULL_NODE, "full node to recover", is_ready).await?;
+    nodes.wait_until(FULL_NODE, "full node to recover", is_ready).await?;
     println!("next edit: Running after {}", since(begin));
-    nodes.grows(FULL_NODE).await?;
+    nodes.wait_for_new_blocks(FULL_NODE).await?;
     Ok(())
 }

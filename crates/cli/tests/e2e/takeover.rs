@@ -8,9 +8,9 @@ use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use testbed::cluster::kubectl;
-use testbed::demo::caller::Caller;
-use testbed::demo::platform::{self, CHAIN, NAMESPACE, SEID, SEID_AGAIN, VALIDATOR};
+use testbed::demo::platform::{self, CHAIN, NAMESPACE, SEID, SEID_ALIAS, VALIDATOR};
 use testbed::demo::sei_nodes::{SeiNodes, is_ready};
+use testbed::demo::sidecar_client::SidecarClient;
 use testbed::harness::binaries;
 use testbed::harness::wait;
 use testbed::process::{Process, Program};
@@ -68,11 +68,11 @@ async fn create_legacy_node(nodes: &SeiNodes<'_>) -> Result<(), Error> {
     kubectl::apply(nodes.plane(), &node.to_string())?;
     let objects = nodes.api::<SeiNode>();
     let uid = objects.get(NODE).await?.uid().unwrap_or_default();
-    let manifests = platform::with_stand_ins(include_str!("legacy-node.yaml")).replace("NODE_UID", &uid);
+    let manifests = platform::with_local_images(include_str!("legacy-node.yaml")).replace("NODE_UID", &uid);
     let manager = format!("--field-manager={}", manager::NODE);
     kubectl::run(nodes.plane(), &["apply", "--server-side", &manager, "--filename", "-"], Some(&manifests))?;
     let operator =
-        Caller::with_token(nodes, &["create", "token", "operator", "--namespace", LEGACY_NAMESPACE])?;
+        SidecarClient::with_token(nodes, &["create", "token", "operator", "--namespace", LEGACY_NAMESPACE])?;
     let validator = format!("{VALIDATOR}-0.{VALIDATOR}.{NAMESPACE}.svc.cluster.local");
     let sources = json!({ "sources": [{ "type": "dnsEndpoints", "endpoints": [validator] }] });
     for (task, params) in [
@@ -82,7 +82,7 @@ async fn create_legacy_node(nodes: &SeiNodes<'_>) -> Result<(), Error> {
         ("config-validate", json!({})),
         ("mark-ready", json!({})),
     ] {
-        operator.have_done(nodes, NODE, task, &params).await?;
+        operator.run_task(nodes, NODE, task, &params).await?;
     }
     let status =
         json!({ "status": { "phase": "Running", "currentImage": SEID, "resolvedPeers": [validator] } });
@@ -102,7 +102,7 @@ fn start_operator(cx: &Context, nodes: &SeiNodes<'_>) -> Result<Process, Error> 
     std::fs::write(&file, token.trim())
         .map_err(|source| Error::Io { what: format!("writing a token for {}", cx.name()), source })?;
     let mut program = Program::new("legacy-namespace-operator", binaries::path("outrigger")?).arg("operator");
-    for (name, value) in platform::settings()? {
+    for (name, value) in platform::operator_settings()? {
         if !name.contains("TOKEN") {
             program = program.env(name, value);
         }
@@ -120,14 +120,14 @@ fn start_operator(cx: &Context, nodes: &SeiNodes<'_>) -> Result<Process, Error> 
 
 /// The pod is kept until the spec changes.
 pub async fn legacy_node_is_adopted_without_pod_cycle(cx: Context) -> TestResult {
-    let nodes = fixture::with_validator(&cx).await?.of_namespace(LEGACY_NAMESPACE);
+    let nodes = fixture::with_validator(&cx).await?.in_namespace(LEGACY_NAMESPACE);
     kubectl::apply(nodes.plane(), &namespace_manifests())?;
     create_legacy_node(&nodes).await?;
-    let height = nodes.grows(NODE).await?;
+    let height = nodes.wait_for_new_blocks(NODE).await?;
     let pod = nodes.pod(NODE).await?.uid();
     let begin = Instant::now();
     let operator = start_operator(&cx, &nodes)?;
-    nodes.until(NODE, "node to be adopted", is_ready).await?;
+    nodes.wait_until(NODE, "node to be adopted", is_ready).await?;
     println!("legacy node at height {height}: adopted after {}", since(begin));
     let pods: Api<k8s_openapi::api::core::v1::Pod> = nodes.api();
     wait::throughout("unchanged pod", STEADY_STATE, || async {
@@ -136,11 +136,11 @@ pub async fn legacy_node_is_adopted_without_pod_cycle(cx: Context) -> TestResult
     })
     .await?;
     assert_eq!(nodes.pod_deletions(NODE)?, 0);
-    nodes.edit(NODE, &json!({ "image": SEID_AGAIN }))?;
-    let node = nodes.until(NODE, "edit to be applied", is_ready).await?;
-    assert_eq!(node.status.and_then(|status| status.current_image).as_deref(), Some(SEID_AGAIN));
+    nodes.edit(NODE, &json!({ "image": SEID_ALIAS }))?;
+    let node = nodes.wait_until(NODE, "edit to be applied", is_ready).await?;
+    assert_eq!(node.status.and_then(|status| status.current_image).as_deref(), Some(SEID_ALIAS));
     assert_eq!(nodes.pod_deletions(NODE)?, 1);
-    assert!(nodes.grows(NODE).await? > height, "the node must continue at its height");
+    assert!(nodes.wait_for_new_blocks(NODE).await? > height, "the node must continue at its height");
     operator.check_alive()?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use testbed::cluster::kubectl;
 use testbed::demo::platform::{FULL_NODE, NAMESPACE, manifest};
-use testbed::demo::sei_nodes::{SOON, SeiNodes, is_ready};
+use testbed::demo::sei_nodes::{SeiNodes, TIMEOUT, is_ready};
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
@@ -41,7 +41,7 @@ async fn apply_edit(nodes: &SeiNodes<'_>, what: &str, edit: &Value, scheme: Sche
     let before = nodes.pod_deletions(FULL_NODE)?;
     let begin = Instant::now();
     nodes.edit(FULL_NODE, edit)?;
-    let node = nodes.until(FULL_NODE, what, is_ready).await?;
+    let node = nodes.wait_until(FULL_NODE, what, is_ready).await?;
     let observed = node.status.and_then(|status| status.current_sidecar_tls).map(|tls| tls.scheme);
     assert_eq!(observed, Some(scheme), "{what}");
     let cycles = nodes.pod_deletions(FULL_NODE)? - before;
@@ -59,7 +59,7 @@ async fn sidecar_ready_since(nodes: &SeiNodes<'_>) -> Result<i64, Error> {
         .into_iter()
         .find(|condition| condition.type_ == "SidecarReady" && condition.status == "True");
     let since = ready.map(|condition| condition.last_transition_time.0.as_second());
-    since.ok_or_else(|| Error::Refused("sidecar is not ready".into()))
+    since.ok_or_else(|| Error::Other("sidecar is not ready".into()))
 }
 
 /// Returns the Unix time at which the last container of a pod started.
@@ -67,7 +67,7 @@ fn last_container_start(pod: &Pod) -> Result<i64, Error> {
     let status = pod.status.clone().unwrap_or_default();
     let all = status.init_container_statuses.into_iter().chain(status.container_statuses).flatten();
     let times = all.filter_map(|status| Some(status.state?.running?.started_at?.0.as_second()));
-    times.max().ok_or_else(|| Error::Refused("pod has no running container".into()))
+    times.max().ok_or_else(|| Error::Other("pod has no running container".into()))
 }
 
 /// Renews the certificate with a kubectl command, waits until the proxy serves it and checks that the pod is unchanged.
@@ -75,19 +75,19 @@ async fn renew(nodes: &SeiNodes<'_>, what: &str, command: &[&str]) -> TestResult
     let (before, pod) = (certificate(nodes).await?, nodes.pod(FULL_NODE).await?.uid());
     let begin = Instant::now();
     kubectl::run(nodes.plane(), command, None)?;
-    wait::until("a new certificate", SOON, || async {
+    wait::until("a new certificate", TIMEOUT, || async {
         match certificate(nodes).await? {
             now if now != before && !now.is_empty() => Ok(()),
-            _ => Err(Error::Refused("certificate is unchanged".into())),
+            _ => Err(Error::Other("certificate is unchanged".into())),
         }
     })
     .await?;
-    wait::until("the proxy to serve the new certificate", SOON, || async {
-        let is_served = nodes.serves(FULL_NODE, &certificate(nodes).await?).await?;
-        if is_served { Ok(()) } else { Err(Error::Refused("proxy still serves the old certificate".into())) }
+    wait::until("the proxy to serve the new certificate", TIMEOUT, || async {
+        let is_served = nodes.serves_certificate(FULL_NODE, &certificate(nodes).await?).await?;
+        if is_served { Ok(()) } else { Err(Error::Other("proxy still serves the old certificate".into())) }
     })
     .await?;
-    nodes.until(FULL_NODE, "node to be ready with the renewed certificate", is_ready).await?;
+    nodes.wait_until(FULL_NODE, "node to be ready with the renewed certificate", is_ready).await?;
     assert_eq!(nodes.pod(FULL_NODE).await?.uid(), pod, "{what}: pod was replaced");
     println!("{what}: 0 pod cycles, {}", since(begin));
     Ok(())
@@ -127,9 +127,9 @@ impl Drop for ConditionLog {
 /// Regular renewal: no request of the operator fails, except while the kubelet restarts the proxy.
 async fn regular_renewal(nodes: &SeiNodes<'_>, what: &str) -> TestResult {
     let log = ConditionLog::start(nodes)?;
-    wait::until("kubectl to watch", SOON, || async {
+    wait::until("kubectl to watch", TIMEOUT, || async {
         let content = log.read()?;
-        if content.starts_with("True ") { Ok(()) } else { Err(Error::Refused(content)) }
+        if content.starts_with("True ") { Ok(()) } else { Err(Error::Other(content)) }
     })
     .await?;
     let restarts = kubelet_restarts(&nodes.pod(FULL_NODE).await?);
@@ -176,7 +176,7 @@ fn kubelet_restarts(pod: &Pod) -> i32 {
 /// Returns the Unix time in seconds.
 fn unix_seconds() -> Result<i64, Error> {
     let now =
-        SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| Error::Refused(error.to_string()))?;
+        SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| Error::Other(error.to_string()))?;
     Ok(i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
 }
 
@@ -208,6 +208,6 @@ pub async fn tls_is_enabled_renewed_switched_and_disabled(cx: Context) -> TestRe
 
     let off = json!({ "sidecar": { "tls": null } });
     assert_eq!(apply_edit(&nodes, "TLS off", &off, Scheme::Http).await?, 1);
-    nodes.grows(FULL_NODE).await?;
+    nodes.wait_for_new_blocks(FULL_NODE).await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use testbed::Error;
-use testbed::bench::usage::{cpu, memory};
+use testbed::bench::usage::{cpu_time, rss_mb};
 use testbed::bench::{Build, float, quantile};
 use testbed::harness::wait;
 use testbed::process::Process;
@@ -120,9 +120,9 @@ pub async fn measure(crowd: &Crowd, contender: &Build) -> Result<Measurement, Er
     let mut watchers = Watchers::start(&environment, crowd.object).await?;
     let server = environment.plane.api_server_pid()?;
     let idle = {
-        let used = cpu(server)?;
+        let used = cpu_time(server)?;
         tokio::time::sleep(IDLE).await;
-        cpu(server)?.saturating_sub(used).as_secs_f64() / IDLE.as_secs_f64()
+        cpu_time(server)?.saturating_sub(used).as_secs_f64() / IDLE.as_secs_f64()
     };
     let start_time = Instant::now();
     let reporters = start_reporters(&environment, crowd, contender).await?;
@@ -133,13 +133,15 @@ pub async fn measure(crowd: &Crowd, contender: &Build) -> Result<Measurement, Er
     let mut log = AuditLog::new(&environment);
     log.new_writes()?;
     let total_cpu = || -> Result<Duration, Error> {
-        let each = reporters.iter().map(|reporter| reporter.pid().and_then(cpu));
+        let each = reporters.iter().map(|reporter| reporter.pid().and_then(cpu_time));
         each.sum()
     };
     let tries = environment.store_attempts(crowd.object).await?;
-    let before = (Instant::now(), cpu(server)?, total_cpu()?, environment.cycles(), watchers.received()?);
+    let before =
+        (Instant::now(), cpu_time(server)?, total_cpu()?, environment.cycles(), watchers.received()?);
     tokio::time::sleep(crowd.time).await;
-    let after = (before.0.elapsed(), cpu(server)?, total_cpu()?, environment.cycles(), watchers.received()?);
+    let after =
+        (before.0.elapsed(), cpu_time(server)?, total_cpu()?, environment.cycles(), watchers.received()?);
     let tries = environment.store_attempts(crowd.object).await? - tries;
     let writes = log.new_writes()?;
     for reporter in &reporters {
@@ -149,7 +151,7 @@ pub async fn measure(crowd: &Crowd, contender: &Build) -> Result<Measurement, Er
     let cycles = float((after.3 - before.3).max(1));
     let events = after.4.events - before.4.events;
     let used = after.1.saturating_sub(before.1).as_secs_f64();
-    let all = reporters.iter().map(|reporter| reporter.pid().and_then(memory));
+    let all = reporters.iter().map(|reporter| reporter.pid().and_then(rss_mb));
     let measurement = Measurement {
         server_cpu: (used - idle * after.0.as_secs_f64()).max(0.0) * 1e3 / stored,
         reported,
@@ -163,7 +165,7 @@ pub async fn measure(crowd: &Crowd, contender: &Build) -> Result<Measurement, Er
         cpu: after.2.saturating_sub(before.2).as_secs_f64() * 1e6 / cycles,
         memory: all.collect::<Result<Vec<_>, _>>()?.into_iter().fold(0.0, f64::max),
     };
-    let in_etcd = environment.plane.stored(crowd.object.paths().1).await?.map_or(0, |bytes| bytes.len());
+    let in_etcd = environment.plane.etcd_value(crowd.object.paths().1).await?.map_or(0, |bytes| bytes.len());
     println!(
         "  {}, {}: {cycles} rounds in {:?}, {} writes stored, failed by code {:?}; the API server used {:.0} % of a CPU \
          ({:.0} % idle); the object has {} kB; {measurement:?}",

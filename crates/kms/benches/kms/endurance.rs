@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testbed::Error;
-use testbed::bench::usage::memory;
+use testbed::bench::usage::rss_mb;
 use testbed::bench::{Build, float};
 use testbed::cluster::openshift;
 use testbed::harness::wait;
@@ -51,10 +51,10 @@ pub async fn measure(contender: &Build, cycles: usize) -> Result<Measurement, Er
         let now = wait::until(format!("{target} rounds"), PART_WITHIN, || async {
             reporter.check_alive()?;
             let now = environment.cycles();
-            if now >= target { Ok(now) } else { Err(Error::Refused(format!("{now} so far"))) }
+            if now >= target { Ok(now) } else { Err(Error::Other(format!("{now} so far"))) }
         })
         .await?;
-        points.push((now, memory(reporter.pid()?)?));
+        points.push((now, rss_mb(reporter.pid()?)?));
     }
     let measurement = Measurement { points };
     let shown: Vec<String> =

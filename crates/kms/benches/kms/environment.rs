@@ -11,7 +11,7 @@ use serde_json::Value;
 use testbed::bench::Build;
 use testbed::cluster::openshift::{self, FeatureSet};
 use testbed::demo::kms_health;
-use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
 use testbed::harness::logs;
 use testbed::harness::wait;
 use testbed::{ControlPlane, Error, Site};
@@ -78,7 +78,7 @@ impl Object {
 /// Environment of one measurement, torn down on drop.
 pub struct Environment {
     // Dropped in this order: dependents first.
-    pub plugin: KmsPlugin,
+    pub plugin: FakeKmsPlugin,
     pub plane: ControlPlane,
     pub client: Client,
     kubeconfig: PathBuf,
@@ -100,20 +100,20 @@ impl Environment {
         object: Object,
         objects: usize,
     ) -> Result<Self, Error> {
-        let site = Site::claim(logs::folder("bench-kms", &format!("{}-{measurement}", contender.name)))?;
-        let plane = ControlPlane::on(&site).start().await?;
+        let site = Site::claim(logs::test_dir("bench-kms", &format!("{}-{measurement}", contender.name)))?;
+        let plane = ControlPlane::builder(&site).start().await?;
         let client = plane.client().await?;
         match object {
             Object::KubeApiServer => {
                 openshift::install(&plane, FeatureSet::TechPreview)?;
-                openshift::create(&client, "KubeAPIServer").await?;
+                openshift::create_singleton(&client, "KubeAPIServer").await?;
             }
             Object::KmsHealth => install_kms_health(&plane, &client, objects).await?,
         }
         let sockets = site.dir().join("kmsplugin");
         std::fs::create_dir_all(&sockets)
             .map_err(|source| Error::Io { what: format!("creating {}", sockets.display()), source })?;
-        let plugin = KmsPlugin::start("kms-1", &sockets)?;
+        let plugin = FakeKmsPlugin::start("kms-1", &sockets)?;
         let kubeconfig = plane.user(USER, Some("system:masters"))?.write_kubeconfig(site.dir())?;
         Ok(Self { plugin, plane, client, kubeconfig, sockets, objects, site })
     }
@@ -126,7 +126,7 @@ impl Environment {
     /// Returns how often the API server tried to store an object of this kind, by its own metrics.
     pub async fn store_attempts(&self, object: Object) -> Result<f64, Error> {
         let request = http::Request::get("/metrics").body(Vec::new());
-        let request = request.map_err(|error| Error::Refused(error.to_string()))?;
+        let request = request.map_err(|error| Error::Other(error.to_string()))?;
         let text = self.client.request_text(request).await?;
         let (path, _) = object.paths();
         let resource = path.rsplit('/').next().unwrap_or_default();
@@ -192,7 +192,7 @@ fn reports(object: &Value) -> usize {
 }
 
 async fn install_kms_health(plane: &ControlPlane, client: &Client, objects: usize) -> Result<(), Error> {
-    kms_health::define(plane)?;
+    kms_health::install_crd(plane)?;
     let kind = Object::KmsHealth.resource();
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
     for number in 0..objects {

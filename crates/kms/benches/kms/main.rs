@@ -14,7 +14,7 @@ mod writes;
 use std::process::ExitCode;
 
 use testbed::Error;
-use testbed::bench::{self, Build, Circumstances};
+use testbed::bench::{self, BenchEnvironment, Build};
 
 use crate::report::Report;
 use crate::settings::{Part, Settings};
@@ -27,7 +27,7 @@ async fn run() -> Result<(), Error> {
     let settings = Settings::from_environment()?;
     let ours = Build::ours()?;
     let peer = Build::peer("OUTRIGGER_PEER_REPORTER", "a binary of the upstream operator")?;
-    let circumstances = Circumstances::of(&ours, peer.as_ref(), settings.sizes())?;
+    let circumstances = BenchEnvironment::new(&ours, peer.as_ref(), settings.sizes())?;
     let mut report = Report::default();
     for number in 1..=settings.rounds {
         println!("round {number} of {}", settings.rounds);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use testbed::Error;
-use testbed::bench::{Build, Circumstances, Figure, finish, float};
+use testbed::bench::{BenchEnvironment, Build, Figure, float, write_report};
 
 use crate::crowd::{self, Crowd};
 use crate::settings::Settings;
@@ -49,7 +49,7 @@ impl Report {
     }
 
     /// Prints all figures and saves them.
-    pub fn finish(&self, settings: &Settings, under: Circumstances) -> Result<(), Error> {
+    pub fn finish(&self, settings: &Settings, under: BenchEnvironment) -> Result<(), Error> {
         let mut figures = Vec::new();
         if !self.ours.single.is_empty() {
             figures.push(self.single_figure("CPU time per round", "us", |one| one.cpu).goal(400.0));
@@ -57,7 +57,7 @@ impl Report {
         }
         if !self.endurance.is_empty() {
             let name = format!("memory growth per 1000 rounds, over {}", settings.cycles);
-            figures.push(Figure::of(
+            figures.push(Figure::new(
                 name,
                 "kB",
                 self.endurance.iter().map(endurance::Measurement::slope),
@@ -68,7 +68,7 @@ impl Report {
             figures.extend(self.crowd_figures(crowd));
         }
         let headline = format!("Median of {} rounds (range)", settings.rounds);
-        finish("kms", &headline, &figures, under)
+        write_report("kms", &headline, &figures, under)
     }
 
     fn single_figure(
@@ -78,7 +78,7 @@ impl Report {
         value: impl Fn(&single::Measurement) -> f64,
     ) -> Figure {
         let each = |measured: &Measurements| measured.single.iter().map(&value).collect::<Vec<_>>();
-        Figure::of(format!("one reporter: {name}"), unit, each(&self.ours), each(&self.peer))
+        Figure::new(format!("one reporter: {name}"), unit, each(&self.ours), each(&self.peer))
     }
 
     fn crowd_figures(&self, crowd: &Crowd) -> [Figure; 12] {
@@ -88,7 +88,7 @@ impl Report {
                 measurements.into_iter().flatten().map(value).collect::<Vec<_>>()
             };
             let name = format!("{}: {name}", crowd.name());
-            Figure::of(name, unit, each(&self.ours), each(&self.peer))
+            Figure::new(name, unit, each(&self.ours), each(&self.peer))
         };
         [
             figure("API server CPU time per write", "ms", &|one| one.server_cpu),

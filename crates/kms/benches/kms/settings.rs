@@ -1,7 +1,7 @@
 //! Size of the benchmark. Published figures use the defaults; smaller sizes are for quick runs.
 
 use testbed::Error;
-use testbed::bench::number;
+use testbed::bench::env_count;
 
 /// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl Settings {
     /// Reads `OUTRIGGER_BENCH_ROUNDS`, `OUTRIGGER_BENCH_CYCLES`, `OUTRIGGER_BENCH_REPORTERS` and `OUTRIGGER_BENCH_PARTS`.
     pub fn from_environment() -> Result<Self, Error> {
         Ok(Self {
-            rounds: number("OUTRIGGER_BENCH_ROUNDS", 5)?,
-            cycles: number("OUTRIGGER_BENCH_CYCLES", 20_000)?,
-            largest: number("OUTRIGGER_BENCH_REPORTERS", 500)?.min(api::kms::MAX_REPORTS),
+            rounds: env_count("OUTRIGGER_BENCH_ROUNDS", 5)?,
+            cycles: env_count("OUTRIGGER_BENCH_CYCLES", 20_000)?,
+            largest: env_count("OUTRIGGER_BENCH_REPORTERS", 500)?.min(api::kms::MAX_REPORTS),
             parts: parts()?,
         })
     }
@@ -68,7 +68,7 @@ fn parts() -> Result<Vec<Part>, Error> {
         .map(|name| {
             find(name).ok_or_else(|| {
                 let names = Part::ALL.map(|(known, _)| known).join(",");
-                Error::Refused(format!("invalid OUTRIGGER_BENCH_PARTS {name:?}: expected {names}"))
+                Error::Other(format!("invalid OUTRIGGER_BENCH_PARTS {name:?}: expected {names}"))
             })
         })
         .collect()

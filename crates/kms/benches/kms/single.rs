@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testbed::Error;
-use testbed::bench::usage::{cpu, memory};
+use testbed::bench::usage::{cpu_time, rss_mb};
 use testbed::bench::{Build, float};
 use testbed::cluster::openshift;
 use testbed::harness::wait;
@@ -40,25 +40,25 @@ pub async fn measure(contender: &Build) -> Result<Measurement, Error> {
     let environment = Environment::new(contender, "alone", object).await?;
     let reporter = contender::start(contender, &environment, "node-000", INTERVAL, object, openshift::NAME)?;
     if environment.reported(object, 1, LIMIT).await? == 0 {
-        return Err(Error::Refused(format!("no report within {LIMIT:?}: see {}", reporter.log().display())));
+        return Err(Error::Other(format!("no report within {LIMIT:?}: see {}", reporter.log().display())));
     }
     let until = |cycles: usize| {
         let (environment, reporter) = (&environment, &reporter);
         wait::until(format!("{cycles} rounds"), LIMIT, move || async move {
             reporter.check_alive()?;
             let now = environment.cycles();
-            if now >= cycles { Ok(now) } else { Err(Error::Refused(format!("{now} so far"))) }
+            if now >= cycles { Ok(now) } else { Err(Error::Other(format!("{now} so far"))) }
         })
     };
     let start = until(WARM_UP).await?;
     let mut log = AuditLog::new(&environment);
     log.new_writes()?;
-    let used = cpu(reporter.pid()?)?;
+    let used = cpu_time(reporter.pid()?)?;
     let end = until(start + MEASURED).await?;
-    let used = cpu(reporter.pid()?)?.saturating_sub(used);
+    let used = cpu_time(reporter.pid()?)?.saturating_sub(used);
     let writes = log.new_writes()?;
     let measurement =
-        Measurement { cpu: used.as_secs_f64() * 1e6 / float(end - start), memory: memory(reporter.pid()?)? };
+        Measurement { cpu: used.as_secs_f64() * 1e6 / float(end - start), memory: rss_mb(reporter.pid()?)? };
     println!(
         "  {}, one reporter: {:.0} us of CPU time per round, {:.1} MB resident ({} rounds, {} writes stored, {} failed)",
         contender.name,

@@ -35,7 +35,7 @@ impl Watchers {
         let (path, _) = object.paths();
         for _ in 0..COUNT {
             let request = Request::get(format!("{path}?watch=true")).body(Body::empty());
-            let request = request.map_err(|error| Error::Refused(error.to_string()))?;
+            let request = request.map_err(|error| Error::Other(error.to_string()))?;
             // Each has its own connection, like separate processes.
             let mut body = environment.plane.client().await?.send(request).await?.into_body();
             let counts = received.clone();
@@ -55,7 +55,7 @@ impl Watchers {
     /// Returns the totals so far. Fails if a watch ended.
     pub fn received(&mut self) -> Result<Received, Error> {
         if self.tasks.try_join_next().is_some() {
-            return Err(Error::Refused("a watch ended: see the log of kube-apiserver".into()));
+            return Err(Error::Other("a watch ended: see the log of kube-apiserver".into()));
         }
         let [events, bytes] = &*self.received;
         Ok(Received { events: events.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) })

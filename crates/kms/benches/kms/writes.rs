@@ -26,7 +26,7 @@ impl Writes {
     }
 
     fn count(&mut self, request: &AuditedRequest) {
-        self.times.extend(Duration::try_from(request.answered.0.duration_since(request.received.0)));
+        self.times.extend(Duration::try_from(request.responded.0.duration_since(request.received.0)));
         if request.code < 300 {
             self.stored += 1;
         } else {
@@ -47,7 +47,7 @@ impl AuditLog {
     /// Returns the writes since the last call.
     pub fn new_writes(&mut self) -> Result<Writes, Error> {
         let mut writes = Writes::default();
-        for request in self.0.news()? {
+        for request in self.0.read_new()? {
             if request.user == USER && request.is_write() {
                 writes.count(&request);
             }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use api::kms::KmsTarget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client, ResourceExt};
-use plan::kms::union::{OperatorCondition, SLOTS, union, unmanaged};
+use plan::kms::union::{CONDITION_RULES, OperatorCondition, union_condition, unmanaged_condition};
 use runtime::Key;
 use runtime::watch::Cache;
 use runtime::write::Writer;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::reconcile::Error;
 use super::reports;
 use super::status::require_written;
-use super::target::{Target, condition_inertia};
+use super::target::condition_inertia;
 use super::target_resource::{ClusterOperator, UntypedObject};
 
 /// Management state in which the conditions of an operator resource are not maintained.
@@ -31,7 +32,7 @@ impl ClusterOperatorWriter {
     pub(super) async fn update(
         &self,
         writer: &Writer,
-        target: Target,
+        target: KmsTarget,
         spec: &Value,
         conditions: &[Condition],
     ) -> Result<Option<Duration>, Error> {
@@ -39,15 +40,15 @@ impl ClusterOperatorWriter {
         let live = self.cache.get(&Key { namespace: String::new(), name: self.name.clone() });
         let live = match live {
             Some(live) => live.as_ref().clone(),
-            None => require_written(writer.create_of_cluster(&UntypedObject::new(&self.name)).await?)?,
+            None => require_written(writer.create_cluster_object(&UntypedObject::new(&self.name)).await?)?,
         };
         let conditions: Vec<OperatorCondition> = conditions.iter().map(operator_condition).collect();
         let (mut desired, mut due) = (Vec::new(), None);
-        for slot in SLOTS {
+        for slot in CONDITION_RULES {
             let (condition, changes_at) = if spec["managementState"] == UNMANAGED {
-                (unmanaged(slot, now), None)
+                (unmanaged_condition(slot, now), None)
             } else {
-                union(slot, &conditions, &condition_inertia(target), now)
+                union_condition(slot, &conditions, &condition_inertia(target), now)
             };
             due = due.into_iter().chain(changes_at).min();
             desired.push(condition);
@@ -65,7 +66,7 @@ impl ClusterOperatorWriter {
             let mut body = live.apply_identity();
             body["status"] = json!({ "conditions": desired.iter().map(condition_json).collect::<Vec<_>>() });
             require_written::<UntypedObject<ClusterOperator>>(
-                writer.apply_status_of_cluster(&live.name_any(), &body).await?,
+                writer.apply_cluster_status(&live.name_any(), &body).await?,
             )?;
         }
         Ok(due.map(|at| {
@@ -77,7 +78,7 @@ impl ClusterOperatorWriter {
     pub(super) async fn delete(&self, client: &Client, writer: &Writer) -> Result<(), Error> {
         let api: Api<UntypedObject<ClusterOperator>> = Api::all(client.clone());
         match api.get_opt(&self.name).await? {
-            Some(live) => require_written(writer.delete_of_cluster(&live).await?).map(drop),
+            Some(live) => require_written(writer.delete_cluster_object(&live).await?).map(drop),
             None => Ok(()),
         }
     }

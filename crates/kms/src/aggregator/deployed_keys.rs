@@ -2,7 +2,7 @@
 //! numbers and roles are cached.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use api::kms::ExpectedKey;
@@ -10,6 +10,7 @@ use api::names::kms::encryption_config::CONFIG;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use plan::kms::providers;
+use runtime::sync::lock;
 
 /// Cache lifetime for revisioned Secrets, which operators do not change.
 const REVISION_TTL: Duration = Duration::from_secs(300);
@@ -36,7 +37,7 @@ pub(super) enum Error {
         /// Name of the Secret.
         name: String,
         /// Parse error.
-        source: providers::Malformed,
+        source: providers::InvalidProviders,
     },
 }
 
@@ -86,7 +87,7 @@ impl DeployedKeys {
         let config = secret.and_then(|secret| secret.data).and_then(|mut data| data.remove(CONFIG));
         let keys = match config {
             None => Vec::new(),
-            Some(config) => providers::read(&config.0)
+            Some(config) => providers::parse(&config.0)
                 .map_err(|source| Error::Malformed { namespace: namespace(), name, source })?
                 .into_iter()
                 .map(|provider| ExpectedKey { key_id: provider.key_id.to_string(), role: provider.role })
@@ -102,6 +103,6 @@ impl DeployedKeys {
     }
 
     fn cache(&self) -> std::sync::MutexGuard<'_, KeyCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cache)
     }
 }

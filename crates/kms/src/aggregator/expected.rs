@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::kms::{ExpectedKey, KMSHealthSpec, KeyRole};
 use k8s_openapi::api::core::v1::Pod;
-use plan::kms::rollup::{Expected, ExpectedNode, Reports};
+use plan::kms::rollup::{ExpectedNode, ExpectedReporters, Reports};
 use serde_json::Value;
 
 use super::deployed_keys::{DeployedKeys, Error};
@@ -70,7 +70,7 @@ pub(super) async fn from_servers(
     servers: Vec<ServerInstance>,
     deployed: &DeployedKeys,
     namespace: &str,
-) -> Result<Expected, Error> {
+) -> Result<ExpectedReporters, Error> {
     // A server that does not run yet will start with the newest revision.
     let newest = servers.iter().filter_map(|server| server.revision).max();
     let mut nodes = Vec::new();
@@ -83,13 +83,13 @@ pub(super) async fn from_servers(
     if nodes.is_empty() {
         kms = !deployed.keys(namespace, None).await?.is_empty();
     }
-    Ok(Expected { kms, nodes })
+    Ok(ExpectedReporters { kms, nodes })
 }
 
 /// Expects what the spec of a KMSHealth lists. Omitted nodes or keys default to the reported ones.
-pub(super) fn from_spec(spec: &KMSHealthSpec, reports: &Reports) -> Expected {
-    let reported = reports.readable.iter().map(|one| one.node.clone());
-    let unreadable = reports.unreadable.iter().map(|one| one.node.clone());
+pub(super) fn from_spec(spec: &KMSHealthSpec, reports: &Reports) -> ExpectedReporters {
+    let reported = reports.valid.iter().map(|one| one.node.clone());
+    let unreadable = reports.malformed.iter().map(|one| one.node.clone());
     let names: BTreeSet<String> = if spec.expected_nodes.is_empty() {
         reported.chain(unreadable).collect()
     } else {
@@ -97,7 +97,7 @@ pub(super) fn from_spec(spec: &KMSHealthSpec, reports: &Reports) -> Expected {
     };
     let mut keys = spec.expected_keys.clone();
     if keys.is_empty() {
-        let of_expected = reports.readable.iter().filter(|one| names.contains(&one.node));
+        let of_expected = reports.valid.iter().filter(|one| names.contains(&one.node));
         let found: BTreeSet<(Option<u64>, String)> =
             of_expected.map(|one| (one.key.parse().ok(), one.key.clone())).collect();
         let role = |index| if index == 0 { KeyRole::Write } else { KeyRole::Read };
@@ -109,17 +109,18 @@ pub(super) fn from_spec(spec: &KMSHealthSpec, reports: &Reports) -> Expected {
     }
     let nodes = names.into_iter().map(|name| ExpectedNode { name, running: true, keys: keys.clone() });
     let nodes: Vec<ExpectedNode> = nodes.collect();
-    Expected { kms: !keys.is_empty(), nodes }
+    ExpectedReporters { kms: !keys.is_empty(), nodes }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use api::kms::KmsTarget;
+    use plan::kms::target::report_location;
     use serde_json::json;
 
     use super::*;
-    use crate::aggregator::Target;
     use crate::aggregator::reports::parse;
 
     fn pod(node: &str, ready: &str, revision: Option<&str>) -> Arc<Pod> {
@@ -160,7 +161,7 @@ mod tests {
     fn reports(entries: &[(&str, &str)]) -> Reports {
         let entry = |(node, key): &(&str, &str)| json!({ "nodeName": node, "keyID": key, "status": "Healthy", "lastCheckedTime": "2026-05-18T10:00:00Z" });
         let list: Vec<Value> = entries.iter().map(entry).collect();
-        parse(&json!({ "status": { "healthReports": list } }), Target::KmsHealth.report_paths())
+        parse(&json!({ "status": { "healthReports": list } }), report_location(KmsTarget::KmsHealth))
     }
 
     #[test]

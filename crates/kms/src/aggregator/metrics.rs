@@ -1,6 +1,6 @@
 //! Metrics of the aggregator. Deleted objects have no series.
 
-use plan::kms::rollup::{State, Subject};
+use plan::kms::rollup::{PluginObservation, PluginState};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,7 +9,7 @@ use runtime::metrics::Metrics;
 
 use super::target::{ObjectRef, max_reports};
 
-runtime::catalogue! {
+runtime::catalog! {
     /// All metrics of the aggregator, in the order of the reference page.
     ALL;
     REPORTS: Gauge "outrigger_kms_reports" ["target", "name"] "Typed reports in an object";
@@ -56,11 +56,11 @@ impl KmsMetrics {
     }
 
     /// Records the rollup of an object.
-    pub(super) fn record_rollup(&self, object: &ObjectRef, reports: usize, subjects: &[Subject]) {
+    pub(super) fn record_rollup(&self, object: &ObjectRef, reports: usize, subjects: &[PluginObservation]) {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.reports.get_or_create(&object_labels(object)).set(count(reports));
         self.limit.get_or_create(&object_labels(object)).set(count(max_reports(object.target)));
-        for state in State::ALL {
+        for state in PluginState::ALL {
             let plugins = subjects.iter().filter(|one| one.state == state).count();
             self.plugins.get_or_create(&state_labels(object, state)).set(count(plugins));
         }
@@ -76,7 +76,7 @@ impl KmsMetrics {
     pub(super) fn remove_object(&self, object: &ObjectRef) {
         self.reports.remove(&object_labels(object));
         self.limit.remove(&object_labels(object));
-        for state in State::ALL {
+        for state in PluginState::ALL {
             self.plugins.remove(&state_labels(object, state));
         }
     }
@@ -86,20 +86,20 @@ fn object_labels(object: &ObjectRef) -> ObjectLabels {
     ObjectLabels { target: object.target.as_str(), name: object.name.clone() }
 }
 
-fn state_labels(object: &ObjectRef, state: State) -> StateLabels {
+fn state_labels(object: &ObjectRef, state: PluginState) -> StateLabels {
     StateLabels { target: object.target.as_str(), name: object.name.clone(), state: state.as_str() }
 }
 
 #[cfg(test)]
 mod tests {
-    use runtime::metrics::catalogue;
+    use api::kms::KmsTarget;
+    use runtime::metrics::catalog;
 
     use super::*;
-    use crate::aggregator::Target;
 
     #[test]
     fn metrics_page_matches_code() -> testbed::Result<()> {
-        let page = catalogue::page(&[("KMS aggregator", ALL), ("All processes", catalogue::ALL)]);
+        let page = catalog::page(&[("KMS aggregator", ALL), ("All processes", catalog::ALL)]);
         testbed::harness::generated::check("docs/reference/kms-aggregator-metrics.md", &page)
     }
 
@@ -107,14 +107,18 @@ mod tests {
     fn deleted_object_has_no_series() {
         let metrics = Metrics::new();
         let kms_metrics = KmsMetrics::new(&metrics);
-        let object = ObjectRef { target: Target::KmsHealth, name: "cluster".into() };
+        let object = ObjectRef { target: KmsTarget::KmsHealth, name: "cluster".into() };
         kms_metrics.record_rollup(&object, 3, &[]);
         kms_metrics.record_removed(&object, 1);
-        assert!(metrics.text().contains("outrigger_kms_reports{target=\"kmshealth\",name=\"cluster\"} 3"));
+        assert!(metrics.encode().contains("outrigger_kms_reports{target=\"kmshealth\",name=\"cluster\"} 3"));
         for described in ALL {
-            assert!(metrics.text().contains(described.name.trim_end_matches("_total")), "{}", described.name);
+            assert!(
+                metrics.encode().contains(described.name.trim_end_matches("_total")),
+                "{}",
+                described.name
+            );
         }
         kms_metrics.remove_object(&object);
-        assert!(!metrics.text().contains("name=\"cluster\""), "{}", metrics.text());
+        assert!(!metrics.encode().contains("name=\"cluster\""), "{}", metrics.encode());
     }
 }

@@ -16,4 +16,3 @@ mod target_resource;
 
 pub use self::metrics::ALL as METRICS;
 pub use self::run::{Error, run};
-pub use self::target::Target;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use api::kms::{CONDITION_TYPE_PREFIX, HealthReport, HealthStatus, PluginStatus};
+use api::kms::{CONDITION_TYPE_PREFIX, HealthReport};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use plan::kms::removal::ReportLocation;
-use plan::kms::rollup::{Form, Report, Reports, Unreadable};
+use plan::kms::rollup::{MalformedReport, PluginReport, ReportFormat, Reports};
 use serde_json::Value;
 
 /// Parses the reports of an object: those in conditions, and typed ones.
@@ -29,23 +29,19 @@ fn list<'a>(document: &'a Value, path: &str) -> &'a [Value] {
 }
 
 fn push_condition(node: &str, message: &str, reports: &mut Reports) {
-    match api::kms::parse(message) {
-        Ok(entries) => reports.readable.extend(entries.into_iter().map(|entry| Report {
-            form: Form::Condition,
+    match api::kms::parse_message(message) {
+        Ok(entries) => reports.valid.extend(entries.into_iter().map(|entry| PluginReport {
+            format: ReportFormat::Condition,
             node: node.into(),
             key: entry.key_id,
-            status: match entry.status {
-                PluginStatus::Healthy => HealthStatus::Healthy,
-                PluginStatus::Unhealthy => HealthStatus::Unhealthy,
-                PluginStatus::Error => HealthStatus::Error,
-            },
+            status: entry.status,
             checked: entry.last_checked.0,
             remote_key_id: entry.kek_id,
             detail: entry.detail,
             interval: None,
         })),
-        Err(error) => reports.unreadable.push(Unreadable {
-            form: Form::Condition,
+        Err(error) => reports.malformed.push(MalformedReport {
+            format: ReportFormat::Condition,
             node: node.into(),
             text: message.into(),
             why: error.to_string(),
@@ -55,8 +51,8 @@ fn push_condition(node: &str, message: &str, reports: &mut Reports) {
 
 fn push_typed(entry: &Value, reports: &mut Reports) {
     match serde_json::from_value::<HealthReport>(entry.clone()) {
-        Ok(report) => reports.readable.push(Report {
-            form: Form::Typed,
+        Ok(report) => reports.valid.push(PluginReport {
+            format: ReportFormat::Typed,
             node: report.node_name,
             key: report.key_id,
             status: report.status,
@@ -68,8 +64,8 @@ fn push_typed(entry: &Value, reports: &mut Reports) {
                 .and_then(|seconds| u64::try_from(seconds).ok())
                 .map(Duration::from_secs),
         }),
-        Err(error) => reports.unreadable.push(Unreadable {
-            form: Form::Typed,
+        Err(error) => reports.malformed.push(MalformedReport {
+            format: ReportFormat::Typed,
             node: entry["nodeName"].as_str().unwrap_or_default().into(),
             text: entry.to_string(),
             why: format!("malformed report of key {}: {error}", entry["keyID"]),
@@ -97,10 +93,11 @@ pub(super) fn parse_conditions(document: &Value) -> Vec<Condition> {
 
 #[cfg(test)]
 mod tests {
+    use api::kms::KmsTarget;
+    use plan::kms::target::report_location;
     use serde_json::json;
 
     use super::*;
-    use crate::aggregator::Target;
 
     #[test]
     fn unreadable_reports_do_not_affect_others() {
@@ -113,13 +110,13 @@ mod tests {
             { "type": "KMSHealthReporter_c", "status": "True", "message": "[{" },
         ]);
         let status = json!({ "conditions": conditions, "oauthAPIServer": { "encryptionStatus": { "healthReports": [typed, broken] } } });
-        let reports = parse(&json!({ "status": status }), Target::Authentication.report_paths());
+        let reports = parse(&json!({ "status": status }), report_location(KmsTarget::Authentication));
         let readable: Vec<_> =
-            reports.readable.iter().map(|one| (one.form, one.node.as_str(), one.key.as_str())).collect();
-        assert_eq!(readable, [(Form::Condition, "b", "1"), (Form::Typed, "a", "2")]);
-        let unreadable: Vec<_> = reports.unreadable.iter().map(|one| one.node.as_str()).collect();
+            reports.valid.iter().map(|one| (one.format, one.node.as_str(), one.key.as_str())).collect();
+        assert_eq!(readable, [(ReportFormat::Condition, "b", "1"), (ReportFormat::Typed, "a", "2")]);
+        let unreadable: Vec<_> = reports.malformed.iter().map(|one| one.node.as_str()).collect();
         assert_eq!(unreadable, ["c", "d"]);
-        let elsewhere = parse(&json!({ "status": status }), Target::KubeApiServer.report_paths());
-        assert_eq!(elsewhere.readable.len(), 1, "each kind has its own path");
+        let elsewhere = parse(&json!({ "status": status }), report_location(KmsTarget::KubeApiServer));
+        assert_eq!(elsewhere.valid.len(), 1, "each kind has its own path");
     }
 }

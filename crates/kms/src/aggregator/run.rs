@@ -13,9 +13,6 @@ pub enum Error {
     /// The process failed to start or a task failed.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// A watch would cache all Secrets of the cluster.
-    #[error(transparent)]
-    Watch(#[from] runtime::watch::SecretsOfAll),
 }
 
 /// Runs the aggregator until it receives SIGTERM.
@@ -23,10 +20,10 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let options = Options {
         format: settings.log_format,
         level: &settings.log_level,
-        traces_to: None,
+        otlp_endpoint: None,
         service: "outrigger-kms-aggregator",
     };
-    let mut process = Process::begin(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
+    let mut process = Process::start(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
     start::start(&settings, &mut process)?;
-    Ok(process.live(settings.admin).await?)
+    Ok(process.run(settings.admin).await?)
 }

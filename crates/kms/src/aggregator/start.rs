@@ -1,34 +1,30 @@
 //! Assembles the aggregator and starts its tasks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::kms::KmsTarget;
 use api::names::manager;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt};
-use plan::kms::rollup::Rules;
-use runtime::admin::Admin;
-use runtime::events::Events;
-use runtime::lease::{Campaign, Claim, Leadership};
-use runtime::metrics::Metrics;
+use kube::{Api, Resource, ResourceExt};
+use plan::kms::rollup::RollupRules;
+use runtime::controller::Controller;
 use runtime::own_writes::OwnWrites;
-use runtime::process::Process;
+use runtime::process::{self, Process};
 use runtime::queue::{Backoff, Priority, Queue};
-use runtime::tasks::{Phase, Tasks};
-use runtime::watch::{Cache, Change, SecretsOfAll, Watch};
+use runtime::watch::{Cache, Change, SyncGroup, Watch};
 use runtime::write::Writer;
-use runtime::{controller, while_leading};
-use serde_json::json;
-use tokio_util::sync::CancellationToken;
+use serde::de::DeserializeOwned;
 
 use super::cluster_operator::ClusterOperatorWriter;
 use super::deployed_keys::DeployedKeys;
 use super::metrics::KmsMetrics;
 use super::reconcile::{Aggregator, Error, Objects};
 use super::settings::Settings;
-use super::target::{ObjectRef, Target};
+use super::target::ObjectRef;
 use super::target_resource::{
     Authentication, ClusterOperator, KmsHealth, KubeApiServer, OpenShiftApiServer, TargetResource,
     UntypedObject, watch_by_name,
@@ -44,7 +40,7 @@ const CONCURRENCY: usize = 8;
 const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Backoff of a failed reconcile. Short, because plugin failures are urgent.
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(15) };
+const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(200), max: Duration::from_secs(15) };
 
 /// Name of the only object of each OpenShift kind.
 const CLUSTER: &str = "cluster";
@@ -69,21 +65,16 @@ struct Caches {
 /// Starts the watches and the controller.
 struct Starter<'a> {
     settings: &'a Settings,
-    client: &'a Client,
-    metrics: &'a Metrics,
-    admin: &'a Admin,
-    tasks: &'a mut Tasks,
+    process: &'a mut Process,
     queue: Arc<Queue<ObjectRef>>,
-    /// Whether the first list of each watch is complete.
-    synced: Vec<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// The caches of all watches.
+    synced: SyncGroup,
 }
 
 /// Starts the aggregator.
-pub(super) fn start(settings: &Settings, process: &mut Process) -> Result<(), SecretsOfAll> {
-    let Process { client, metrics, admin, tasks, .. } = process;
-    let (client, metrics, admin) = (&*client, &*metrics, &*admin);
-    let queue = Queue::new(CONCURRENCY, BACKOFF, metrics.queue(CONTROLLER));
-    let mut starter = Starter { settings, client, metrics, admin, tasks, queue, synced: Vec::new() };
+pub(super) fn start(settings: &Settings, process: &mut Process) -> Result<(), process::Error> {
+    let queue = Queue::new(CONCURRENCY, BACKOFF, process.metrics.queue(CONTROLLER));
+    let mut starter = Starter { settings, process, queue, synced: SyncGroup::default() };
     let caches = Arc::new(Caches {
         kube_api_server: starter.objects()?,
         openshift_api_server: starter.objects()?,
@@ -92,13 +83,11 @@ pub(super) fn start(settings: &Settings, process: &mut Process) -> Result<(), Se
     });
     let pods = starter.pods()?;
     let cluster_operator = starter.cluster_operator()?;
-    let (events, event_sender) =
-        Events::new(client.clone(), manager::KMS_AGGREGATOR, &settings.identity, metrics);
-    let stop = starter.tasks.stop(Phase::Work);
-    starter.tasks.spawn(Phase::Work, "events", event_sender.run(stop));
+    let events = starter.process.spawn_events(manager::KMS_AGGREGATOR, &settings.identity);
+    let client = &starter.process.client;
     let aggregator = Arc::new(Aggregator {
         client: client.clone(),
-        rules: Rules {
+        rules: RollupRules {
             interval: settings.interval,
             margin: settings.skew_margin,
             read_degrades: settings.read_degrades,
@@ -108,7 +97,7 @@ pub(super) fn start(settings: &Settings, process: &mut Process) -> Result<(), Se
         namespaces: settings.namespaces.iter().map(|(target, name)| (*target, name.clone())).collect(),
         cluster_operator,
         events,
-        metrics: KmsMetrics::new(metrics),
+        metrics: KmsMetrics::new(&starter.process.metrics),
         started: Instant::now(),
         memories: std::sync::Mutex::default(),
         nearly_full: std::sync::Mutex::default(),
@@ -119,33 +108,32 @@ pub(super) fn start(settings: &Settings, process: &mut Process) -> Result<(), Se
 
 impl Starter<'_> {
     /// Starts the watch of a target, if it is configured.
-    fn objects<K: TargetResource>(&mut self) -> Result<Option<Objects<K>>, SecretsOfAll> {
+    fn objects<K: TargetResource>(&mut self) -> Result<Option<Objects<K>>, process::Error> {
         if !self.settings.targets.contains(&K::TARGET) {
             return Ok(None);
         }
         let config = match K::TARGET {
-            Target::KmsHealth => watcher::Config::default(),
+            KmsTarget::KmsHealth => watcher::Config::default(),
             _ => watch_by_name(CLUSTER),
         };
-        let own_writes = Arc::new(OwnWrites::new(CONTROLLER, self.metrics));
+        let own_writes = Arc::new(OwnWrites::new(CONTROLLER, &self.process.metrics));
         let (queue, echo) = (self.queue.clone(), own_writes.clone());
-        let watch = Watch::<UntypedObject<K>>::of(Api::all(self.client.clone()), config, self.metrics)?;
-        let watch = watch.tell(move |change: &Change<UntypedObject<K>>| {
+        let api = Api::all(self.process.client.clone());
+        let watch = Watch::<UntypedObject<K>>::new(api, config, &self.process.metrics)?;
+        let cache = self.spawn_watch(watch.on_change(move |change| {
             let object = change.object();
-            let is_echo = matches!(change, Change::Changed(now, _) if echo.is_echo(&**now));
+            let is_echo = matches!(change, Change::Applied(now, _) if echo.is_echo(&**now));
             if !is_echo {
                 queue.add(ObjectRef { target: K::TARGET, name: object.name_any() }, Priority::High);
             }
-        });
-        let cache = watch.cache();
-        self.run_watch(watch.progress(), cache.clone(), K::PLURAL, watch.run());
+        }));
         Ok(Some(Objects { cache, own_writes }))
     }
 
     /// Starts the pod watches of targets whose API servers run as Deployments.
-    fn pods(&mut self) -> Result<HashMap<Target, Pods>, SecretsOfAll> {
+    fn pods(&mut self) -> Result<HashMap<KmsTarget, Pods>, process::Error> {
         let mut all = HashMap::new();
-        for target in [Target::OpenShiftApiServer, Target::Authentication] {
+        for target in [KmsTarget::OpenShiftApiServer, KmsTarget::Authentication] {
             let Some(namespace) =
                 self.settings.namespaces.get(&target).filter(|_| self.settings.targets.contains(&target))
             else {
@@ -153,91 +141,67 @@ impl Starter<'_> {
             };
             let config = watcher::Config::default().labels(&self.settings.pod_selector);
             let queue = self.queue.clone();
-            let api = Api::namespaced(self.client.clone(), namespace);
-            let watch = Watch::<Pod>::of(api, config, self.metrics)?.keeping(strip_pod);
-            let watch = watch.tell(move |_: &Change<Pod>| {
+            let api = Api::namespaced(self.process.client.clone(), namespace);
+            let watch = Watch::<Pod>::new(api, config, &self.process.metrics)?.modify(strip_pod);
+            let cache = self.spawn_watch(watch.on_change(move |_| {
                 queue.add(ObjectRef { target, name: CLUSTER.into() }, Priority::Low);
-            });
-            let cache = watch.cache();
-            self.run_watch(watch.progress(), cache.clone(), "pods", watch.run());
+            }));
             all.insert(target, Pods(cache));
         }
         Ok(all)
     }
 
     /// Starts the watch of the ClusterOperator, if one is configured.
-    fn cluster_operator(&mut self) -> Result<Option<ClusterOperatorWriter>, SecretsOfAll> {
+    fn cluster_operator(&mut self) -> Result<Option<ClusterOperatorWriter>, process::Error> {
         let Some((name, target)) = self.settings.cluster_operator.clone() else { return Ok(None) };
-        let api = Api::all(self.client.clone());
+        let api = Api::all(self.process.client.clone());
         let queue = self.queue.clone();
-        let watch = Watch::<UntypedObject<ClusterOperator>>::of(api, watch_by_name(&name), self.metrics)?;
-        let watch = watch.tell(move |_: &Change<UntypedObject<ClusterOperator>>| {
+        let watch =
+            Watch::<UntypedObject<ClusterOperator>>::new(api, watch_by_name(&name), &self.process.metrics)?;
+        let cache = self.spawn_watch(watch.on_change(move |_| {
             queue.add(ObjectRef { target, name: CLUSTER.into() }, Priority::Low);
-        });
-        let cache = watch.cache();
-        self.run_watch(watch.progress(), cache.clone(), "clusteroperators", watch.run());
+        }));
         Ok(Some(ClusterOperatorWriter { name, cache }))
     }
 
-    fn run_watch<K: kube::Resource + Send + Sync + 'static>(
-        &mut self,
-        progress: runtime::progress::Progress,
-        cache: Cache<K>,
-        name: &str,
-        run: impl Future<Output = ()> + Send + 'static,
-    ) {
-        self.admin.lives_by(progress);
-        self.synced.push(Box::new(move || cache.is_synced()));
-        self.tasks.spawn_until_stopped(Phase::Intake, format!("watch {name}"), run);
+    fn spawn_watch<K>(&mut self, watch: Watch<K>) -> Cache<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let cache = self.process.spawn_watch(watch);
+        self.synced.add(&cache);
+        cache
     }
 
     /// Runs the controller while this process is the leader, or always without leader election.
-    fn lead(mut self, aggregator: Arc<Aggregator>, caches: Arc<Caches>) {
-        let synced = Arc::new(std::mem::take(&mut self.synced));
-        let lists = synced.clone();
-        self.admin.ready_when("caches", move || {
-            let complete = lists.iter().all(|synced| synced());
-            if complete { Ok(()) } else { Err("caches are not synced".into()) }
+    fn lead(self, aggregator: Arc<Aggregator>, caches: Arc<Caches>) {
+        let Self { settings, process, queue, synced } = self;
+        process.ready_when_synced({
+            let synced = synced.clone();
+            move || synced.is_synced()
         });
-        let state = self.queue.clone();
-        self.admin.shows(CONTROLLER, move || {
-            let state = state.state();
-            let failing: BTreeMap<String, u32> =
-                state.failing.into_iter().map(|(object, count)| (object.to_string(), count)).collect();
-            json!({ "waiting": state.waiting, "running": state.running, "failing": failing })
+        process.admin.add_debug_state(CONTROLLER, {
+            let queue = queue.clone();
+            move || queue.state().to_json()
         });
-        let stop = self.tasks.stop(Phase::Work);
-        let run =
-            controller::Controller::new(CONTROLLER, self.queue.clone(), RECONCILE_TIMEOUT, self.metrics);
-        let (client, metrics, queue) = (self.client.clone(), self.metrics.clone(), self.queue.clone());
-        let work = move |claim: Claim, stop: CancellationToken| {
+        let (client, metrics) = (process.client.clone(), process.metrics.clone());
+        let controller = Controller::new(CONTROLLER, queue.clone(), RECONCILE_TIMEOUT, &metrics);
+        process.spawn_leader_elected(CONTROLLER, settings.lease.clone(), move |claim, stop| {
             let writer = Writer::new(client.clone(), manager::KMS_AGGREGATOR, claim, &metrics);
-            let (aggregator, caches, run) = (aggregator.clone(), caches.clone(), run.clone());
+            let (aggregator, caches, controller) = (aggregator.clone(), caches.clone(), controller.clone());
             let (synced, queue) = (synced.clone(), queue.clone());
             async move {
-                while !synced.iter().all(|synced| synced()) {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
+                synced.wait().await;
                 // Another process may have led since: the memory is too old to decide with.
                 aggregator.reset_memories();
                 caches.object_refs().into_iter().for_each(|object| queue.add(object, Priority::Low));
-                run.run(stop, move |object| {
-                    reconcile(aggregator.clone(), caches.clone(), writer.clone(), object)
-                })
-                .await;
+                controller
+                    .run(stop, move |object| {
+                        reconcile(aggregator.clone(), caches.clone(), writer.clone(), object)
+                    })
+                    .await;
             }
-        };
-        let Some(lease) = self.settings.lease.clone() else {
-            self.tasks.spawn(Phase::Work, CONTROLLER, work(Claim::alone(), stop));
-            return;
-        };
-        let (campaign, leadership) = Campaign::new(self.client.clone(), lease, self.metrics);
-        self.admin.lives_by(campaign.progress());
-        let release = self.tasks.stop(Phase::Release);
-        self.tasks.spawn(Phase::Release, "lease", campaign.run(release));
-        let observed = leadership.clone();
-        self.admin.shows("leading", move || json!(matches!(*observed.borrow(), Leadership::Leading(_))));
-        self.tasks.spawn(Phase::Work, CONTROLLER, while_leading(leadership, stop, work));
+        });
     }
 }
 
@@ -270,10 +234,10 @@ async fn reconcile(
         };
     }
     match object.target {
-        Target::KubeApiServer => reconcile_in!(kube_api_server),
-        Target::OpenShiftApiServer => reconcile_in!(openshift_api_server),
-        Target::Authentication => reconcile_in!(authentication),
-        Target::KmsHealth => reconcile_in!(kms_health),
+        KmsTarget::KubeApiServer => reconcile_in!(kube_api_server),
+        KmsTarget::OpenShiftApiServer => reconcile_in!(openshift_api_server),
+        KmsTarget::Authentication => reconcile_in!(authentication),
+        KmsTarget::KmsHealth => reconcile_in!(kms_health),
     }
 }
 

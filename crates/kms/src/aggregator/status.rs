@@ -1,31 +1,32 @@
 //! Writes the rollup to an object: conditions, removed reports, events.
 
-use api::note::{Note, Tone};
+use api::event::{EventRecord, EventType};
+use api::kms::KmsTarget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use plan::kms::removal;
-use plan::kms::rollup::{self, Now, Removal, TYPES, Verdict};
-use runtime::events::Events;
+use plan::kms::rollup::{self, CONDITION_TYPES, ClockReading, KmsConditions, ReportRemoval};
+use plan::kms::target::report_location;
+use runtime::events::EventRecorder;
 use runtime::own_writes::OwnWrites;
-use runtime::write::{Outcome, Writer};
+use runtime::write::{WriteOutcome, Writer};
 use serde_json::{Value, json};
 
 use super::metrics::KmsMetrics;
 use super::reconcile::Error;
-use super::target::{ObjectRef, Target, max_reports};
+use super::target::{ObjectRef, max_reports};
 use super::target_resource::{TargetResource, UntypedObject};
-use crate::outcome::into_result;
 
 /// Returns the written object; an object that was already in sync is an error, because callers write only differences.
-pub(super) fn require_written<K>(outcome: Outcome<K>) -> Result<K, Error> {
-    let written = into_result(outcome).map_err(Error::NotWritten)?;
+pub(super) fn require_written<K>(outcome: WriteOutcome<K>) -> Result<K, Error> {
+    let written = outcome.into_result().map_err(Error::NotWritten)?;
     written.ok_or_else(|| Error::NotWritten("nothing to write".into()))
 }
 
 /// Writes the status of one object.
 pub(super) struct StatusWriter<'a, K: TargetResource> {
     pub(super) writer: &'a Writer,
-    pub(super) events: &'a Events,
+    pub(super) events: &'a EventRecorder,
     pub(super) metrics: &'a KmsMetrics,
     pub(super) own_writes: &'a OwnWrites,
     pub(super) object: &'a UntypedObject<K>,
@@ -37,15 +38,15 @@ impl<K: TargetResource> StatusWriter<'_, K> {
     pub(super) async fn write_conditions(
         &self,
         stored: &[Condition],
-        verdict: Option<&Verdict>,
-        now: Now,
+        conditions: Option<&KmsConditions>,
+        now: ClockReading,
     ) -> Result<Vec<Condition>, Error> {
         let Self { object, object_ref, .. } = self;
         let generation = object.metadata.generation.unwrap_or(0);
         let wall = Time(Timestamp::from_second(now.wall.as_second()).unwrap_or(now.wall));
         let own: Vec<Condition> =
-            stored.iter().filter(|one| TYPES.contains(&one.type_.as_str())).cloned().collect();
-        let with_generation = object_ref.target == Target::KmsHealth;
+            stored.iter().filter(|one| CONDITION_TYPES.contains(&one.type_.as_str())).cloned().collect();
+        let with_generation = object_ref.target == KmsTarget::KmsHealth;
         // Conditions of operator resources have no observedGeneration and would never be in sync.
         let current: Vec<Condition> = if with_generation {
             own.clone()
@@ -54,11 +55,11 @@ impl<K: TargetResource> StatusWriter<'_, K> {
                 |one: &Condition| Condition { observed_generation: Some(generation), ..one.clone() };
             own.iter().map(observed).collect()
         };
-        let (desired, changed) = rollup::record(verdict, &current, generation, &wall);
+        let (desired, changed) = rollup::update_conditions(conditions, &current, generation, &wall);
         let generation_observed =
             !with_generation || object.status["observedGeneration"].as_i64() == Some(generation);
         let mut all: Vec<Condition> =
-            stored.iter().filter(|one| !TYPES.contains(&one.type_.as_str())).cloned().collect();
+            stored.iter().filter(|one| !CONDITION_TYPES.contains(&one.type_.as_str())).cloned().collect();
         all.extend(desired.iter().cloned());
         if desired == current && generation_observed {
             return Ok(all);
@@ -70,8 +71,8 @@ impl<K: TargetResource> StatusWriter<'_, K> {
             body["status"]["observedGeneration"] = json!(generation);
         }
         let written: UntypedObject<K> =
-            require_written(self.writer.apply_status_of_cluster(&object_ref.name, &body).await?)?;
-        self.own_writes.wrote(&written);
+            require_written(self.writer.apply_cluster_status(&object_ref.name, &body).await?)?;
+        self.own_writes.record(&written);
         self.emit_changes(&desired, &changed);
         Ok(all)
     }
@@ -85,22 +86,22 @@ impl<K: TargetResource> StatusWriter<'_, K> {
                     let is_normal = condition.status == good
                         || *name == "KMSRemoteKeyConverged"
                         || *name == "KMSPluginsProgressing";
-                    Note {
-                        tone: if is_normal { Tone::Normal } else { Tone::Warning },
+                    EventRecord {
+                        event_type: if is_normal { EventType::Normal } else { EventType::Warning },
                         reason: condition.reason.clone().into(),
                         action: "Rollup",
                         message: format!("{name} is {}: {}", condition.status, condition.message),
                     }
                 }
-                None => Note {
-                    tone: Tone::Normal,
+                None => EventRecord {
+                    event_type: EventType::Normal,
                     reason: "KMSNotDeployed".into(),
                     action: "Rollup",
                     message: format!("{name} removed: no KMS plugin is deployed"),
                 },
             };
             tracing::info!(object = %self.object_ref, condition = name, reason = %note.reason, "condition changed");
-            self.events.send(self.object, &[note]);
+            self.events.publish(self.object, &[note]);
         }
     }
 
@@ -110,35 +111,43 @@ impl<K: TargetResource> StatusWriter<'_, K> {
         tracing::warn!(object = %self.object_ref, reports, limit, "object nearly full of KMS reports");
         let message =
             format!("{reports} of at most {limit} reports: reports of further nodes will be rejected");
-        let note =
-            Note { tone: Tone::Warning, reason: "KMSReportsNearlyFull".into(), action: "Rollup", message };
-        self.events.send(self.object, &[note]);
+        let note = EventRecord {
+            event_type: EventType::Warning,
+            reason: "KMSReportsNearlyFull".into(),
+            action: "Rollup",
+            message,
+        };
+        self.events.publish(self.object, &[note]);
     }
 
     /// Removes reports with a JSON patch that fails if one of them was rewritten since it was read.
-    pub(super) async fn remove_reports(&self, removals: &[Removal]) -> Result<(), Error> {
+    pub(super) async fn remove_reports(&self, removals: &[ReportRemoval]) -> Result<(), Error> {
         let Self { object, object_ref, .. } = self;
-        let paths = object_ref.target.report_paths();
-        let Some(patch) = removal::patch(&object.status_document(), paths, removals) else {
+        let paths = report_location(object_ref.target);
+        let Some(patch) = removal::build_patch(&object.status_document(), paths, removals) else {
             return Ok(());
         };
         let written: UntypedObject<K> =
-            require_written(self.writer.patch_status_of_cluster(&object_ref.name, &patch).await?)?;
-        self.own_writes.wrote(&written);
+            require_written(self.writer.patch_cluster_status(&object_ref.name, &patch).await?)?;
+        self.own_writes.record(&written);
         self.metrics.record_removed(object_ref, removals.len());
         let removed: Vec<String> = removals
             .iter()
             .map(|removal| match removal {
-                Removal::Condition { node } => format!("condition of node {node}"),
-                Removal::Typed { node, key, .. } => format!("key {key} of node {node}"),
+                ReportRemoval::Condition { node } => format!("condition of node {node}"),
+                ReportRemoval::Typed { node, key, .. } => format!("key {key} of node {node}"),
             })
             .collect();
         let removed = removed.join(", ");
         tracing::info!(object = %object_ref, entries = removals.len(), removed, "removed stale reports");
         let message = format!("removed stale reports of unexpected nodes or keys: {removed}");
-        let note =
-            Note { tone: Tone::Normal, reason: "KMSReportsRemoved".into(), action: "Cleanup", message };
-        self.events.send(self.object, &[note]);
+        let note = EventRecord {
+            event_type: EventType::Normal,
+            reason: "KMSReportsRemoved".into(),
+            action: "Cleanup",
+            message,
+        };
+        self.events.publish(self.object, &[note]);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Resources that hold reports.
 
-use super::target::Target;
+use api::kms::KmsTarget;
+
 pub(super) use crate::resource::{
     Authentication, ClusterOperator, KmsHealth, KubeApiServer, OpenShiftApiServer, ResourceKind,
     UntypedObject, watch_by_name,
@@ -8,13 +9,13 @@ pub(super) use crate::resource::{
 
 /// A resource that holds reports.
 pub(super) trait TargetResource: ResourceKind {
-    const TARGET: Target;
+    const TARGET: KmsTarget;
 }
 
 macro_rules! target_resources {
     ($($kind:ident)*) => {
         $(impl TargetResource for $kind {
-            const TARGET: Target = Target::$kind;
+            const TARGET: KmsTarget = KmsTarget::$kind;
         })*
     };
 }

@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(required = true, value_name = "SOCKET", value_parser = parse_socket)]
     pub sockets: Vec<String>,
     /// Timeout of each call
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = runtime::settings::text::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = runtime::settings::parse::duration)]
     pub kms_call_timeout: Duration,
     /// Call only Status. Encrypt and Decrypt may be billed by the KMS
     #[arg(long)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use api::kms::check::{Outcome, PluginCheck, Step, StepName};
+use api::kms::check::{CheckOutcome, PluginCheck, Step, StepName};
 
 /// Renders a table with a line per step and the overall result of each plugin.
 #[must_use]
@@ -28,8 +28,8 @@ pub fn render_table(checks: &[PluginCheck]) -> String {
 /// Returns the last column of a step: its cause and detail, or the value that passed.
 fn step_detail(check: &PluginCheck, step: &Step) -> String {
     let value = match (step.outcome, step.step) {
-        (Outcome::Passed, StepName::Version) => check.version.clone(),
-        (Outcome::Passed, StepName::KeyId) => check.remote_key_id.clone(),
+        (CheckOutcome::Passed, StepName::Version) => check.version.clone(),
+        (CheckOutcome::Passed, StepName::KeyId) => check.remote_key_id.clone(),
         _ => None,
     };
     // A detail may already start with its cause.

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
-use runtime::client::Access;
+use runtime::client::ClientOptions;
 use runtime::metrics::Metrics;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -25,13 +25,13 @@ const FIELD_MANAGER: &str = "outrigger-kms-inject";
 
 /// A lazily connected cluster.
 pub(super) struct Cluster {
-    access: Access,
+    access: ClientOptions,
     client: OnceCell<Client>,
 }
 
 impl Cluster {
     pub(super) fn new(args: &Args) -> Self {
-        let access = Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+        let access = ClientOptions { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
         Self { access, client: OnceCell::new() }
     }
 

@@ -8,8 +8,8 @@ mod secret;
 
 use std::path::Path;
 
-use plan::kms::inject::{Beside, Options, Reporter, inject};
-use plan::kms::plugin::{Files, Refusal};
+use plan::kms::inject::{InjectOptions, Reporter, SocketConsumer, inject};
+use plan::kms::plugin::{InvalidKmsConfig, PluginFiles};
 use serde_json::Value;
 
 pub use self::args::{Args, DocumentFormat, ObjectName, PodForm};
@@ -26,7 +26,7 @@ pub enum Error {
     Usage(String),
     /// The Secret or the pod cannot be used.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] InvalidKmsConfig),
     /// A file cannot be read.
     #[error("reading {path}: {source}")]
     Read {
@@ -122,18 +122,18 @@ pub async fn run(args: Args) -> Result<InjectOutput, Error> {
     Ok(InjectOutput { output: render(&args, &document)?, note: None })
 }
 
-fn options(args: &Args, document: &Document, secret: String) -> Options {
+fn options(args: &Args, document: &Document, secret: String) -> InjectOptions {
     let form = args.form.unwrap_or_else(|| document.form());
     let files = match form {
-        PodForm::Deployment => Files::Secret(secret),
-        PodForm::Static => Files::Resources(args.disk_secret_name.clone().unwrap_or(secret)),
+        PodForm::Deployment => PluginFiles::Secret(secret),
+        PodForm::Static => PluginFiles::Resources(args.disk_secret_name.clone().unwrap_or(secret)),
     };
     let reporter = Reporter {
         image: args.reporter_image.clone(),
         command: args.reporter_command.clone(),
         args: args.reporter_arg.clone(),
     };
-    Options { container: args.container.clone(), files, beside: Beside::Reporter(reporter) }
+    InjectOptions { container: args.container.clone(), files, consumer: SocketConsumer::Reporter(reporter) }
 }
 
 /// Returns the text of the document, or nothing with `--check` and `--apply`.

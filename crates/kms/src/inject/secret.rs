@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use plan::kms::secret_layout::Content;
+use plan::kms::secret_layout::EncryptionSecret;
 
 use super::cluster::Cluster;
 use super::{Args, Error, display_path, parse_yaml, read_input};
@@ -14,7 +14,7 @@ pub(super) enum SecretLookup {
     /// The Secret exists.
     Found {
         /// Its parsed data.
-        content: Content,
+        content: EncryptionSecret,
         /// Its name.
         name: String,
     },
@@ -46,7 +46,7 @@ pub(super) async fn find(args: &Args, cluster: &Cluster) -> Result<SecretLookup,
     let invalid = |why: String| Error::Document { from: source.clone(), why };
     let name = secret.metadata.name.clone().filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| invalid("metadata.name is missing".into()))?;
-    let content = Content::read(&data(secret)).map_err(|error| invalid(error.to_string()))?;
+    let content = EncryptionSecret::read(&data(secret)).map_err(|error| invalid(error.to_string()))?;
     Ok(SecretLookup::Found { content, name })
 }
 

@@ -21,21 +21,21 @@ pub fn files() -> Vec<(&'static str, Vec<Value>)> {
 
 #[cfg(test)]
 mod tests {
-    use testbed::harness::rights::{boundless, granted};
+    use testbed::harness::rbac::{granted, overbroad};
 
     use super::*;
 
     #[test]
     fn generated_manifests_match_code() -> testbed::Result<()> {
         files().iter().try_for_each(|(name, documents)| {
-            testbed::harness::generated::check_documents(&format!("deploy/kms/{name}"), documents)
+            testbed::harness::generated::check_yaml(&format!("deploy/kms/{name}"), documents)
         })
     }
 
     #[test]
     fn no_role_lists_secrets_or_grants_wildcards() {
         let documents: Vec<Value> = files().into_iter().flat_map(|(_, documents)| documents).collect();
-        assert_eq!(boundless(&documents), Vec::<String>::new());
+        assert_eq!(overbroad(&documents), Vec::<String>::new());
         for right in granted(&documents).iter().filter(|right| right.resource == "secrets") {
             match right.verb.as_str() {
                 // RBAC cannot limit create to a name.

@@ -3,7 +3,9 @@
 use api::names::kms::encryption_config::CONFIG;
 use api::names::kms::preflight as names;
 use api::names::lease::KMS_PREFLIGHT as LEASE;
-use api::rbac::{account, binding, cluster_binding, cluster_role, lease, role};
+use api::rbac::{
+    cluster_role, cluster_role_binding, lease_rules, role, role_binding, service_account_subject,
+};
 use serde_json::{Value, json};
 
 use super::rbac::{DEPLOYMENTS, KINDS, NAMESPACE, STATIC_PODS, namespace_and_account, statuses};
@@ -24,13 +26,16 @@ pub(super) fn controller() -> Vec<Value> {
     ]);
     let config_rules =
         json!([{ "apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["get"] }]);
-    let subject = account(CONTROLLER, NAMESPACE);
+    let subject = service_account_subject(CONTROLLER, NAMESPACE);
     let mut documents = namespace_and_account(CONTROLLER).to_vec();
-    documents
-        .extend([cluster_role(CONTROLLER, &cluster_rules), cluster_binding(CONTROLLER, &json!([subject]))]);
+    documents.extend([
+        cluster_role(CONTROLLER, &cluster_rules),
+        cluster_role_binding(CONTROLLER, &json!([subject])),
+    ]);
     let operands = [STATIC_PODS].into_iter().chain(DEPLOYMENTS).map(|namespace| (namespace, operand_rules()));
     for (namespace, rules) in operands.chain([(CONFIG_NAMESPACE, config_rules)]) {
-        documents.extend([role(CONTROLLER, namespace, &rules), binding(CONTROLLER, namespace, &subject)]);
+        documents
+            .extend([role(CONTROLLER, namespace, &rules), role_binding(CONTROLLER, namespace, &subject)]);
     }
     documents
 }
@@ -47,6 +52,6 @@ fn operand_rules() -> Value {
         json!({ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }),
         json!({ "apiGroups": [""], "resources": ["pods/status"], "verbs": ["update"] }),
     ];
-    rules.extend(lease(LEASE));
+    rules.extend(lease_rules(LEASE));
     json!(rules)
 }

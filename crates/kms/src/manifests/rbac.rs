@@ -1,7 +1,10 @@
 //! RBAC of reporters and aggregators.
 
 use api::names::lease::KMS_AGGREGATOR as LEASE;
-use api::rbac::{account, binding, cluster_binding, cluster_role, lease, role, service_account};
+use api::rbac::{
+    cluster_role, cluster_role_binding, lease_rules, role, role_binding, service_account,
+    service_account_subject,
+};
 use serde_json::{Value, json};
 
 use super::policy::{GROUP, SERVICE_ACCOUNT};
@@ -26,7 +29,7 @@ pub(super) const KINDS: [&str; 3] = ["kubeapiservers", "openshiftapiservers", "a
 
 /// Returns a Role of the aggregator in a namespace, and its RoleBinding.
 fn aggregator_role(namespace: &str, rules: &Value) -> [Value; 2] {
-    [role(AGGREGATOR, namespace, rules), binding(AGGREGATOR, namespace, &aggregator_account())]
+    [role(AGGREGATOR, namespace, rules), role_binding(AGGREGATOR, namespace, &aggregator_account())]
 }
 
 /// Returns the `outrigger-kms` namespace and a service account in it.
@@ -38,7 +41,7 @@ pub(super) fn namespace_and_account(name: &str) -> [Value; 2] {
 }
 
 fn aggregator_account() -> Value {
-    account(AGGREGATOR, NAMESPACE)
+    service_account_subject(AGGREGATOR, NAMESPACE)
 }
 
 pub(super) fn statuses() -> Vec<String> {
@@ -55,8 +58,10 @@ pub(super) fn reporter() -> Vec<Value> {
     ]);
     let mut subjects =
         vec![json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUP })];
-    subjects.extend(REPORTER_NAMESPACES.iter().map(|namespace| account(SERVICE_ACCOUNT, namespace)));
-    vec![cluster_role(SERVICE_ACCOUNT, &rules), cluster_binding(SERVICE_ACCOUNT, &json!(subjects))]
+    subjects.extend(
+        REPORTER_NAMESPACES.iter().map(|namespace| service_account_subject(SERVICE_ACCOUNT, namespace)),
+    );
+    vec![cluster_role(SERVICE_ACCOUNT, &rules), cluster_role_binding(SERVICE_ACCOUNT, &json!(subjects))]
 }
 
 /// Permissions of every aggregator: KMSHealth, its Lease, events.
@@ -69,9 +74,9 @@ pub(super) fn aggregator() -> Vec<Value> {
     let mut documents = namespace_and_account(AGGREGATOR).to_vec();
     documents.extend([
         cluster_role(AGGREGATOR, &cluster_rules),
-        cluster_binding(AGGREGATOR, &json!([aggregator_account()])),
+        cluster_role_binding(AGGREGATOR, &json!([aggregator_account()])),
     ]);
-    documents.extend(aggregator_role(NAMESPACE, &json!(lease(LEASE))));
+    documents.extend(aggregator_role(NAMESPACE, &json!(lease_rules(LEASE))));
     // Events about cluster-scoped objects go to the default namespace.
     documents.extend(aggregator_role("default", &events));
     documents
@@ -95,19 +100,21 @@ pub(super) fn aggregator_on_openshift() -> Vec<Value> {
         { "apiGroups": ["config.openshift.io"], "resources": ["clusteroperators/status"], "resourceNames": operators, "verbs": ["patch"] },
     ]);
     let subjects = json!([aggregator_account()]);
-    let mut documents = vec![cluster_role(&name, &kinds), cluster_binding(&name, &subjects)];
+    let mut documents = vec![cluster_role(&name, &kinds), cluster_role_binding(&name, &subjects)];
     documents.extend(aggregator_role(STATIC_PODS, &json!([configuration])));
     for namespace in DEPLOYMENTS {
         documents.extend(aggregator_role(namespace, &json!([configuration, pods])));
     }
-    documents
-        .extend([cluster_role(&operator_role, &operator_rules), cluster_binding(&operator_role, &subjects)]);
+    documents.extend([
+        cluster_role(&operator_role, &operator_rules),
+        cluster_role_binding(&operator_role, &subjects),
+    ]);
     // One Lease per ClusterOperator. The Role for the Lease above already allows create.
     let leases = operators.map(|operator| format!("{LEASE}-{operator}"));
     let lease_rules = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": leases, "verbs": ["get", "update"] });
     documents.extend([
         role(&operator_role, NAMESPACE, &json!([lease_rules])),
-        binding(&operator_role, NAMESPACE, &aggregator_account()),
+        role_binding(&operator_role, NAMESPACE, &aggregator_account()),
     ]);
     documents
 }

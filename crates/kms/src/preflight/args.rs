@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::names::kms::pod::SOCKET_FOLDER;
-use runtime::client::Access;
+use runtime::client::ClientOptions;
 
 use crate::socket::PluginSocket;
 
@@ -16,7 +16,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', required = true)]
     kms_sockets: Vec<String>,
     /// Timeout of each call
-    #[arg(long, value_name = "DURATION", value_parser = runtime::settings::text::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = runtime::settings::parse::duration)]
     kms_call_timeout: Duration,
     /// Hash of the checked configuration, recorded with the result
     #[arg(long, value_name = "HASH")]
@@ -43,7 +43,7 @@ pub struct Settings {
     pub(super) config_hash: String,
     pub(super) pod_name: String,
     pub(super) pod_namespace: String,
-    pub(super) access: Access,
+    pub(super) access: ClientOptions,
 }
 
 impl TryFrom<Args> for Settings {
@@ -74,7 +74,7 @@ impl TryFrom<Args> for Settings {
             config_hash: args.config_hash,
             pod_name: args.pod_name,
             pod_namespace: args.pod_namespace,
-            access: Access { kubeconfig, context: None },
+            access: ClientOptions { kubeconfig, context: None },
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::kms::check::PluginCheck;
-use api::kms::{KEY_ID_LIMIT, clean};
+use api::kms::{KEY_ID_LIMIT, sanitize};
 use api::names::kms::preflight as names;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -60,7 +60,7 @@ fn conditions(hash: &str, checks: &[PluginCheck], now: Time) -> Vec<PodCondition
         type_: type_.into(),
         status: if holds { "True" } else { "False" }.into(),
         reason: Some(reason.into()),
-        message: Some(clean(&message, MESSAGE_LIMIT)),
+        message: Some(sanitize(&message, MESSAGE_LIMIT)),
         last_transition_time: Some(now.clone()),
         ..PodCondition::default()
     };
@@ -76,7 +76,7 @@ fn conditions(hash: &str, checks: &[PluginCheck], now: Time) -> Vec<PodCondition
         condition(names::STEPS, failures.is_empty(), reason, steps_json(checks)),
     ];
     if let Some(id) = checks.first().and_then(|first| first.remote_key_id.as_deref()) {
-        all.push(condition(names::REMOTE_KEY_ID, true, "Checked", clean(id, KEY_ID_LIMIT)));
+        all.push(condition(names::REMOTE_KEY_ID, true, "Checked", sanitize(id, KEY_ID_LIMIT)));
     }
     all
 }

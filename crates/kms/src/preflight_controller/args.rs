@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::kms::KmsTarget;
 use api::names::lease::KMS_PREFLIGHT as LEASE;
-use plan::kms::preflight::Place;
-use plan::kms::target::ReportTarget;
-use runtime::client::Access;
+use plan::kms::preflight::PreflightPodConfig;
+use runtime::client::ClientOptions;
 use runtime::lease;
-use runtime::settings::text::duration;
-use runtime::settings::{self, Check, LeaseArgs};
+use runtime::settings::parse::duration;
+use runtime::settings::{self, LeaseArgs, Validator};
 use runtime::telemetry::Format;
 
 use super::operator_resource::OperatorKind;
@@ -82,14 +82,14 @@ pub struct Args {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub(super) kind: OperatorKind,
-    pub(super) place: Place,
+    pub(super) place: PreflightPodConfig,
     pub(super) encryption_config_secret: String,
     pub(super) config_namespace: String,
     pub(super) retry_after: Vec<Duration>,
     pub(super) resync: Duration,
     pub(super) lease: Option<lease::Config>,
     pub(super) admin: Option<SocketAddr>,
-    pub(super) access: Access,
+    pub(super) access: ClientOptions,
     pub(super) log_level: String,
     pub(super) log_format: Format,
 }
@@ -106,15 +106,15 @@ impl TryFrom<Args> for Settings {
                 return Err(format!("invalid {flag}: must not be empty"));
             }
         }
-        let mut check = Check::of::<Args>("preflight controller");
+        let mut check = Validator::new::<Args>("preflight controller");
         let identity = settings::identity(Some(&args.pod_name));
-        let lease = args.lease.read(&mut check, |_| Some(args.namespace.clone()), LEASE, &identity);
-        check.end().map_err(|problems| problems.to_string())?;
-        let place = Place {
+        let lease = args.lease.resolve(&mut check, |_| Some(args.namespace.clone()), LEASE, &identity);
+        check.finish().map_err(|problems| problems.to_string())?;
+        let place = PreflightPodConfig {
             namespace: args.namespace,
             image: args.image,
             command: args.command,
-            host_network: args.host_network.unwrap_or(args.target.target() == ReportTarget::KubeApiServer),
+            host_network: args.host_network.unwrap_or(args.target.target() == KmsTarget::KubeApiServer),
             node_label: Some(args.node_label).filter(|label| !label.is_empty()),
             call_timeout: args.kms_call_timeout,
         };
@@ -127,7 +127,7 @@ impl TryFrom<Args> for Settings {
             resync: args.resync,
             lease,
             admin: args.metrics_bind_address,
-            access: Access { kubeconfig: args.kubeconfig, context: None },
+            access: ClientOptions { kubeconfig: args.kubeconfig, context: None },
             log_level: args.log_level,
             log_format: args.log_format,
         })

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use plan::kms::config_hash::{self, Values, fingerprint};
-use plan::kms::plugin::{Need, Refusal, Source, parse_kms_spec};
-use plan::kms::preflight::{Place, Wanted, candidate, usable};
-use plan::kms::secret_layout::Content;
+use plan::kms::plugin::{InvalidKmsConfig, ObjectKind, RequiredObject, parse_kms_spec};
+use plan::kms::preflight::{PreflightPodConfig, RequestedCheck, build_candidate, schedulable_nodes};
+use plan::kms::secret_layout::EncryptionSecret;
 use serde_json::Value;
 
 use super::args::Settings;
@@ -33,7 +33,7 @@ pub(super) struct Observed {
 pub(super) async fn observe(
     client: &Client,
     settings: &Settings,
-) -> Result<(Observed, Option<Refusal>), Error> {
+) -> Result<(Observed, Option<InvalidKmsConfig>), Error> {
     let operator =
         settings.kind.api(client).get(NAME).await.map_err(Error::reading("the operator resource"))?;
     let namespace = &settings.place.namespace;
@@ -60,20 +60,20 @@ fn is_check_pod(pod: &Pod) -> bool {
 }
 
 /// Returns the nodes to check; none if the check runs on any node.
-pub(super) async fn list_nodes(client: &Client, place: &Place) -> Result<Vec<String>, Error> {
+pub(super) async fn list_nodes(client: &Client, place: &PreflightPodConfig) -> Result<Vec<String>, Error> {
     let Some(label) = &place.node_label else { return Ok(Vec::new()) };
     let api: Api<Node> = Api::all(client.clone());
     let nodes = api.list(&ListParams::default().labels(label)).await.map_err(Error::reading("nodes"))?;
-    Ok(usable(&nodes.items))
+    Ok(schedulable_nodes(&nodes.items))
 }
 
-type Candidate = Option<(Wanted, Content)>;
+type Candidate = Option<(RequestedCheck, EncryptionSecret)>;
 
 async fn find_candidate(
     client: &Client,
     settings: &Settings,
     observed: &Observed,
-) -> Result<Result<Candidate, Refusal>, Error> {
+) -> Result<Result<Candidate, InvalidKmsConfig>, Error> {
     if observed.operator.data["spec"]["managementState"] == "Unmanaged" {
         return Ok(Ok(None));
     }
@@ -95,34 +95,35 @@ async fn find_candidate(
 fn compute_candidate(
     requested: &str,
     kms: &Value,
-    values: &[(Need, Values)],
+    values: &[(RequiredObject, Values)],
     current: Option<Secret>,
     observed: &Observed,
-) -> Result<Candidate, Refusal> {
-    let find =
-        |need: &Need| values.iter().find(|(known, _)| known == need).and_then(|(_, values)| values.clone());
+) -> Result<Candidate, InvalidKmsConfig> {
+    let find = |need: &RequiredObject| {
+        values.iter().find(|(known, _)| known == need).and_then(|(_, values)| values.clone())
+    };
     let (kind, config) = parse_kms_spec(kms, "APIServer cluster")?;
-    let hash = config_hash::of(kind, &config, find)?;
+    let hash = config_hash::compute(kind, &config, find)?;
     if hash != requested {
         // The requester has not observed the current configuration yet and will request again.
         return Ok(None);
     }
     let current = match current {
-        Some(secret) => Some(Content::read(&secret.data.unwrap_or_default())?),
+        Some(secret) => Some(EncryptionSecret::read(&secret.data.unwrap_or_default())?),
         None => None,
     };
-    let content = candidate(kms, current.as_ref(), find)?;
+    let content = build_candidate(kms, current.as_ref(), find)?;
     let key = observed.secret.as_ref().and_then(|secret| secret.data.as_ref()?.get(names::FINGERPRINT_KEY));
     let fingerprint = match key {
         Some(ByteString(key)) => Some(fingerprint_content(key, &content)),
         // Pods whose Secret is gone belong to an unknown configuration.
         None => (!observed.pods.is_empty()).then(String::new),
     };
-    Ok(Some((Wanted { hash, fingerprint }, content)))
+    Ok(Some((RequestedCheck { hash, fingerprint }, content)))
 }
 
 /// Returns the keyed fingerprint of everything that is checked.
-pub(super) fn fingerprint_content(key: &[u8], content: &Content) -> String {
+pub(super) fn fingerprint_content(key: &[u8], content: &EncryptionSecret) -> String {
     let data = content.write();
     fingerprint(key, data.iter().flat_map(|(name, ByteString(value))| [name.as_bytes(), value.as_slice()]))
 }
@@ -132,7 +133,7 @@ async fn read_references(
     client: &Client,
     settings: &Settings,
     kms: &Value,
-) -> Result<Result<Vec<(Need, Values)>, Refusal>, Error> {
+) -> Result<Result<Vec<(RequiredObject, Values)>, InvalidKmsConfig>, Error> {
     let needs =
         parse_kms_spec(kms, "APIServer cluster").and_then(|(kind, config)| kind.required_objects(&config));
     let needs = match needs {
@@ -142,13 +143,13 @@ async fn read_references(
     let mut all = Vec::new();
     for need in needs {
         let values = match need.source {
-            Source::Secret => {
+            ObjectKind::Secret => {
                 let api: Api<Secret> = Api::namespaced(client.clone(), &settings.config_namespace);
                 let found =
                     api.get_opt(&need.name).await.map_err(Error::reading("the credentials Secret"))?;
                 found.map(|secret| bytes(secret.data.unwrap_or_default()))
             }
-            Source::ConfigMap => {
+            ObjectKind::ConfigMap => {
                 let api: Api<ConfigMap> = Api::namespaced(client.clone(), &settings.config_namespace);
                 let found =
                     api.get_opt(&need.name).await.map_err(Error::reading("the CA bundle ConfigMap"))?;

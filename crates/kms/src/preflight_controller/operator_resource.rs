@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
+use api::kms::KmsTarget;
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use kube::{Api, Client};
-use plan::kms::preflight::Stored;
-use plan::kms::target::ReportTarget;
+use plan::kms::preflight::StoredResult;
 use serde_json::{Value, json};
 
 use crate::resource::{
@@ -16,15 +16,15 @@ use crate::resource::{
 /// Name of the only object of each kind.
 pub(super) const NAME: &str = "cluster";
 
-/// Kind of an operator resource. [`Target::KmsHealth`] has no preflight and does not parse.
+/// Kind of an operator resource. [`KmsTarget::KmsHealth`] has no preflight and does not parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OperatorKind(ReportTarget);
+pub(super) struct OperatorKind(KmsTarget);
 
 impl FromStr for OperatorKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [ReportTarget::KubeApiServer, ReportTarget::OpenShiftApiServer, ReportTarget::Authentication]
+        [KmsTarget::KubeApiServer, KmsTarget::OpenShiftApiServer, KmsTarget::Authentication]
             .into_iter()
             .find(|target| target.api_version_and_kind().1 == text)
             .map(Self)
@@ -33,7 +33,7 @@ impl FromStr for OperatorKind {
 }
 
 impl OperatorKind {
-    pub(super) fn target(self) -> ReportTarget {
+    pub(super) fn target(self) -> KmsTarget {
         self.0
     }
 
@@ -43,10 +43,10 @@ impl OperatorKind {
 
     fn api_resource(self) -> ApiResource {
         match self.0 {
-            ReportTarget::KubeApiServer => api_resource::<KubeApiServer>(),
-            ReportTarget::OpenShiftApiServer => api_resource::<OpenShiftApiServer>(),
-            ReportTarget::Authentication => api_resource::<Authentication>(),
-            ReportTarget::KmsHealth => api_resource::<KmsHealth>(),
+            KmsTarget::KubeApiServer => api_resource::<KubeApiServer>(),
+            KmsTarget::OpenShiftApiServer => api_resource::<OpenShiftApiServer>(),
+            KmsTarget::Authentication => api_resource::<Authentication>(),
+            KmsTarget::KmsHealth => api_resource::<KmsHealth>(),
         }
     }
 
@@ -59,7 +59,7 @@ impl OperatorKind {
     /// Returns a status with this value as `encryptionStatus`.
     pub(super) fn status_with(self, encryption_status: Value) -> Value {
         match self.0 {
-            ReportTarget::Authentication => {
+            KmsTarget::Authentication => {
                 json!({ "oauthAPIServer": { "encryptionStatus": encryption_status } })
             }
             _ => json!({ "encryptionStatus": encryption_status }),
@@ -69,7 +69,7 @@ impl OperatorKind {
     fn preflight(self, object: &DynamicObject) -> &Value {
         let status = &object.data["status"];
         match self.0 {
-            ReportTarget::Authentication => &status["oauthAPIServer"]["encryptionStatus"]["preflight"],
+            KmsTarget::Authentication => &status["oauthAPIServer"]["encryptionStatus"]["preflight"],
             _ => &status["encryptionStatus"]["preflight"],
         }
     }
@@ -81,10 +81,10 @@ impl OperatorKind {
     }
 
     /// Returns the stored result.
-    pub(super) fn stored_result(self, object: &DynamicObject) -> Option<Stored> {
+    pub(super) fn stored_result(self, object: &DynamicObject) -> Option<StoredResult> {
         let result = &self.preflight(object)["result"];
         let hash = result["configHash"].as_str()?.to_owned();
-        Some(Stored { succeeded: result["status"] == "Succeeded", hash })
+        Some(StoredResult { succeeded: result["status"] == "Succeeded", hash })
     }
 }
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 use api::names::kms::preflight as names;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, ResourceExt};
-use plan::kms::plugin::Refusal;
-use plan::kms::preflight::{Act, Decision, SeenPod, Situation, Trouble, decide};
+use plan::kms::plugin::InvalidKmsConfig;
+use plan::kms::preflight::{
+    Decision, PreflightAction, PreflightInput, PreflightPod, PreflightProblem, decide,
+};
 use runtime::lease::Claim;
 use runtime::write::Writer;
 
@@ -27,7 +29,7 @@ pub(super) enum Error {
     Write(String),
     /// The check could not be rendered.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] InvalidKmsConfig),
     /// A request could not be sent.
     #[error(transparent)]
     Unsent(#[from] runtime::write::Error),
@@ -68,21 +70,29 @@ impl Controller {
         let (observed, refusal) = observe(&self.client, &self.settings).await?;
         let decision = match refusal {
             // The configuration cannot be checked. Nothing is deleted: it may be half written.
-            Some(Refusal(why)) => {
-                let degraded = Some(Trouble { reason: "Error".into(), message: why });
-                Decision { act: Act::Nothing, prove: None, degraded, progressing: None, again: None }
+            Some(InvalidKmsConfig(why)) => {
+                let degraded = Some(PreflightProblem { reason: "Error".into(), message: why });
+                Decision {
+                    action: PreflightAction::Nothing,
+                    result: None,
+                    degraded,
+                    progressing: None,
+                    requeue_after: None,
+                }
             }
             None => self.decide(&observed),
         };
         self.claim.check()?;
         self.store_result(&observed, &decision).await?;
-        let acted = self.act(&observed, &decision.act).await;
+        let acted = self.act(&observed, &decision.action).await;
         let (degraded, progressing) = match &acted {
             Ok(()) => (decision.degraded, decision.progressing),
-            Err(error) => (Some(Trouble { reason: "Error".into(), message: error.to_string() }), None),
+            Err(error) => {
+                (Some(PreflightProblem { reason: "Error".into(), message: error.to_string() }), None)
+            }
         };
         // Storing the result changed the resource: read it again, so that conditions are compared with the current ones.
-        let operator = if decision.prove.is_some() {
+        let operator = if decision.result.is_some() {
             let resource = self.settings.kind.api(&self.client).get(super::operator_resource::NAME).await;
             resource.map_err(Error::reading("the operator resource"))?
         } else {
@@ -90,7 +100,7 @@ impl Controller {
         };
         let (client, kind) = (&self.client, self.settings.kind);
         status::apply_conditions(client, kind, &operator, degraded.as_ref(), progressing.as_deref()).await?;
-        acted.map(|()| decision.again)
+        acted.map(|()| decision.requeue_after)
     }
 
     fn decide(&mut self, observed: &Observed) -> Decision {
@@ -101,14 +111,14 @@ impl Controller {
             stored.as_ref().is_some_and(|stored| !stored.succeeded && Some(stored.hash.as_str()) == hash);
         let now = Timestamp::now();
         self.update_memory(hash, failed, now);
-        let pods: Vec<SeenPod> = observed.pods.iter().map(SeenPod::of).collect();
-        decide(&Situation {
-            wanted: desired,
+        let pods: Vec<PreflightPod> = observed.pods.iter().map(PreflightPod::from_pod).collect();
+        decide(&PreflightInput {
+            requested: desired,
             stored: stored.as_ref(),
             pods: &pods,
             retry: observed.operator.annotations().get(names::RETRY_ANNOTATION).map(String::as_str),
-            honoured: self.memory.honored_retry.as_deref(),
-            begun: self.memory.started.as_ref().map(|(_, attempt)| *attempt),
+            handled_retry: self.memory.honored_retry.as_deref(),
+            pending_attempt: self.memory.started.as_ref().map(|(_, attempt)| *attempt),
             failed_since: self.memory.failed_since.as_ref().map(|(_, since)| *since),
             retry_after: &self.settings.retry_after,
             now,
@@ -126,7 +136,7 @@ impl Controller {
     }
 
     async fn store_result(&self, observed: &Observed, decision: &Decision) -> Result<(), Error> {
-        let (Some(result), Some((desired, _))) = (&decision.prove, &observed.candidate) else {
+        let (Some(result), Some((desired, _))) = (&decision.result, &observed.candidate) else {
             return Ok(());
         };
         status::store_result(&self.client, self.settings.kind, &observed.operator, &desired.hash, result)
@@ -135,11 +145,11 @@ impl Controller {
         Ok(())
     }
 
-    async fn act(&mut self, observed: &Observed, act: &Act) -> Result<(), Error> {
+    async fn act(&mut self, observed: &Observed, act: &PreflightAction) -> Result<(), Error> {
         match act {
-            Act::Nothing => Ok(()),
-            Act::CleanUp => clean_up(&self.writer, observed).await,
-            Act::Deploy { attempt } => {
+            PreflightAction::Nothing => Ok(()),
+            PreflightAction::CleanUp => clean_up(&self.writer, observed).await,
+            PreflightAction::Deploy { attempt } => {
                 let Some((desired, content)) = &observed.candidate else { return Ok(()) };
                 let retry = observed.operator.annotations().get(names::RETRY_ANNOTATION).cloned();
                 clean_up(&self.writer, observed).await?;

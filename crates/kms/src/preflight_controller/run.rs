@@ -4,17 +4,14 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::kms::KmsTarget;
 use api::names::kms::preflight as names;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
-use plan::kms::target::ReportTarget;
-use runtime::lease::{Campaign, Claim};
 use runtime::process::{self, Process};
-use runtime::tasks::Phase;
 use runtime::telemetry::Options;
-use runtime::watch::{Guarded, Watch};
-use runtime::while_leading;
+use runtime::watch::{DeserializeGuard, Watch};
 use runtime::write::Writer;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
@@ -38,9 +35,6 @@ pub enum Error {
     /// The process failed to start or a task failed.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// A watch would cache all Secrets of the cluster.
-    #[error(transparent)]
-    Watch(#[from] runtime::watch::SecretsOfAll),
 }
 
 /// Runs the controller until it receives SIGTERM.
@@ -48,14 +42,14 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let options = Options {
         format: settings.log_format,
         level: &settings.log_level,
-        traces_to: None,
+        otlp_endpoint: None,
         service: "outrigger-kms-preflight-controller",
     };
-    let mut process = Process::begin(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
+    let mut process = Process::start(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
     let trigger = Arc::new(Notify::new());
     Watches { process: &mut process, trigger: &trigger }.start(&settings)?;
-    lead(&settings, &mut process, &trigger);
-    Ok(process.live(settings.admin).await?)
+    lead(&settings, &mut process, trigger);
+    Ok(process.run(settings.admin).await?)
 }
 
 /// Watches of the resources and pods of a check. Events only trigger a reconcile, which reads the objects again.
@@ -65,68 +59,55 @@ struct Watches<'a> {
 }
 
 impl Watches<'_> {
-    fn start(&mut self, settings: &Settings) -> Result<(), Error> {
+    fn start(&mut self, settings: &Settings) -> Result<(), process::Error> {
         let label = format!("{}={}", names::APP_LABEL, names::APP);
-        let pods: Api<Guarded<Pod>> = Api::namespaced(self.process.client.clone(), &settings.place.namespace);
+        let pods: Api<DeserializeGuard<Pod>> =
+            Api::namespaced(self.process.client.clone(), &settings.place.namespace);
         self.watch(pods, watcher::Config::default().labels(&label))?;
         self.watch_object::<ApiServer>()?;
         match settings.kind.target() {
-            ReportTarget::KubeApiServer => self.watch_object::<KubeApiServer>(),
-            ReportTarget::OpenShiftApiServer => self.watch_object::<OpenShiftApiServer>(),
-            ReportTarget::Authentication => self.watch_object::<Authentication>(),
-            ReportTarget::KmsHealth => self.watch_object::<KmsHealth>(),
+            KmsTarget::KubeApiServer => self.watch_object::<KubeApiServer>(),
+            KmsTarget::OpenShiftApiServer => self.watch_object::<OpenShiftApiServer>(),
+            KmsTarget::Authentication => self.watch_object::<Authentication>(),
+            KmsTarget::KmsHealth => self.watch_object::<KmsHealth>(),
         }
     }
 
     /// Watches the only object of a kind.
-    fn watch_object<K: ResourceKind>(&mut self) -> Result<(), Error> {
-        let api: Api<Guarded<UntypedObject<K>>> = Api::all(self.process.client.clone());
+    fn watch_object<K: ResourceKind>(&mut self) -> Result<(), process::Error> {
+        let api: Api<DeserializeGuard<UntypedObject<K>>> = Api::all(self.process.client.clone());
         self.watch(api, watch_by_name(NAME))
     }
 
-    fn watch<K>(&mut self, api: Api<Guarded<K>>, config: watcher::Config) -> Result<(), Error>
+    fn watch<K>(
+        &mut self,
+        api: Api<DeserializeGuard<K>>,
+        config: watcher::Config,
+    ) -> Result<(), process::Error>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
         let trigger = self.trigger.clone();
-        let watch = Watch::of(api, config, &self.process.metrics)?.tell(move |_| trigger.notify_one());
-        self.process.admin.lives_by(watch.progress());
-        self.process.tasks.spawn_until_stopped(
-            Phase::Intake,
-            format!("watch {}", K::plural(&())),
-            watch.run(),
-        );
+        let watch = Watch::new(api, config, &self.process.metrics)?.on_change(move |_| trigger.notify_one());
+        self.process.spawn_watch(watch);
         Ok(())
     }
 }
 
 /// Runs the controller while this process is the leader, or always without leader election.
-fn lead(settings: &Settings, process: &mut Process, trigger: &Arc<Notify>) {
-    let Process { client, metrics, admin, tasks, .. } = process;
-    let stop = tasks.stop(Phase::Work);
-    let (own, settings, metrics, trigger) =
-        (client.clone(), settings.clone(), metrics.clone(), trigger.clone());
-    let lease = settings.lease.clone();
-    let campaign_metrics = metrics.clone();
-    let work = move |claim: Claim, stop: CancellationToken| {
+fn lead(settings: &Settings, process: &mut Process, trigger: Arc<Notify>) {
+    let (client, metrics) = (process.client.clone(), process.metrics.clone());
+    let (lease, settings) = (settings.lease.clone(), settings.clone());
+    process.spawn_leader_elected("preflight", lease, move |claim, stop| {
         let controller = Controller {
-            client: own.clone(),
+            client: client.clone(),
             settings: settings.clone(),
-            writer: Writer::new(own.clone(), names::MANAGER, claim.clone(), &metrics),
+            writer: Writer::new(client.clone(), names::MANAGER, claim.clone(), &metrics),
             claim,
             memory: Memory::default(),
         };
         reconcile_loop(controller, trigger.clone(), stop)
-    };
-    let Some(lease) = lease else {
-        tasks.spawn(Phase::Work, "preflight", work(Claim::alone(), stop));
-        return;
-    };
-    let (campaign, leadership) = Campaign::new(client.clone(), lease, &campaign_metrics);
-    admin.lives_by(campaign.progress());
-    let release = tasks.stop(Phase::Release);
-    tasks.spawn(Phase::Release, "lease", campaign.run(release));
-    tasks.spawn(Phase::Work, "preflight", while_leading(leadership, stop, work));
+    });
 }
 
 /// Reconciles on every trigger and resync. Repeated failures are logged once, and so is recovery.

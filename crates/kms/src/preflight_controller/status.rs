@@ -1,11 +1,11 @@
 //! Writes the result and the conditions of a check to the operator resource.
 
-use api::kms::{KEY_ID_LIMIT, UNKNOWN_KEY_ID, clean};
+use api::kms::{KEY_ID_LIMIT, UNKNOWN_KEY_ID, sanitize};
 use api::names::kms::preflight as names;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Client, ResourceExt};
-use plan::kms::preflight::{Proved, Trouble};
+use plan::kms::preflight::{CheckResult, PreflightProblem};
 use serde_json::{Value, json};
 
 use super::operator_resource::{NAME, OperatorKind};
@@ -20,9 +20,9 @@ pub(super) async fn store_result(
     kind: OperatorKind,
     operator: &DynamicObject,
     hash: &str,
-    result: &Proved,
+    result: &CheckResult,
 ) -> Result<(), Error> {
-    let id = result.remote_key_id.as_deref().map(|id| clean(id, KEY_ID_LIMIT)).filter(|id| !id.is_empty());
+    let id = result.remote_key_id.as_deref().map(|id| sanitize(id, KEY_ID_LIMIT)).filter(|id| !id.is_empty());
     let value = json!({
         "status": if result.succeeded { "Succeeded" } else { "Failed" },
         "configHash": hash,
@@ -41,7 +41,7 @@ pub(super) async fn apply_conditions(
     client: &Client,
     kind: OperatorKind,
     operator: &DynamicObject,
-    degraded: Option<&Trouble>,
+    degraded: Option<&PreflightProblem>,
     progressing: Option<&str>,
 ) -> Result<(), Error> {
     let now = Timestamp::now();
@@ -81,7 +81,7 @@ fn condition(operator: &DynamicObject, type_: &str, holds: Option<(&str, &str)>,
         json!({ "type": type_, "status": status, "reason": reason, "lastTransitionTime": since });
     // The API server drops an empty message, so sending one would cause a write in every reconcile.
     if !message.is_empty() {
-        condition["message"] = json!(clean(message, MESSAGE_LIMIT));
+        condition["message"] = json!(sanitize(message, MESSAGE_LIMIT));
     }
     condition
 }

@@ -6,13 +6,15 @@ use api::names::kms::preflight as names;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
-use plan::kms::preflight::{Place, Wanted, Workload, pods, role, role_binding, service_account};
-use plan::kms::secret_layout::Content;
-use runtime::write::{Outcome, Writer, Written};
+use plan::kms::preflight::{
+    PreflightPodConfig, PreflightWorkload, RequestedCheck, render_pods, render_role, render_role_binding,
+    render_service_account,
+};
+use plan::kms::secret_layout::EncryptionSecret;
+use runtime::write::{NamespacedObject, WriteOutcome, Writer};
 
 use super::observe::{Observed, fingerprint_content};
 use super::reconcile::Error;
-use crate::outcome::into_result;
 
 /// Deletes the observed pods and Secret, by UID. A failure to delete one object does not keep the others.
 pub(super) async fn clean_up(writer: &Writer, observed: &Observed) -> Result<(), Error> {
@@ -42,15 +44,15 @@ pub(super) struct Attempt<'a> {
 /// Creates all objects of a check, pods last, so that everything they need exists when they start.
 pub(super) async fn deploy(
     writer: &Writer,
-    place: &Place,
+    place: &PreflightPodConfig,
     nodes: &[String],
-    desired: &Wanted,
-    content: &Content,
+    desired: &RequestedCheck,
+    content: &EncryptionSecret,
     attempt: &Attempt<'_>,
 ) -> Result<(), Error> {
     let key = random_key().map_err(|error| Error::Write(format!("generating a random key: {error}")))?;
     let fingerprint = fingerprint_content(&key, content);
-    let workload = Workload {
+    let workload = PreflightWorkload {
         content,
         hash: &desired.hash,
         fingerprint: &fingerprint,
@@ -58,7 +60,7 @@ pub(super) async fn deploy(
         retry: attempt.retry,
     };
     // Rendered before anything is created: a configuration that cannot be rendered leaves no objects behind.
-    let pods = pods(place, &workload, nodes)?;
+    let pods = render_pods(place, &workload, nodes)?;
     let mut data = content.write();
     data.insert(names::FINGERPRINT_KEY.into(), ByteString(key));
     let secret = Secret {
@@ -71,21 +73,21 @@ pub(super) async fn deploy(
         ..Secret::default()
     };
     require("creating the check Secret", writer.create(&secret).await?)?;
-    apply(writer, &service_account(&place.namespace)?).await?;
-    apply(writer, &role(&place.namespace, nodes)?).await?;
-    apply(writer, &role_binding(&place.namespace)?).await?;
+    apply(writer, &render_service_account(&place.namespace)?).await?;
+    apply(writer, &render_role(&place.namespace, nodes)?).await?;
+    apply(writer, &render_role_binding(&place.namespace)?).await?;
     for pod in &pods {
         require("creating a check pod", writer.create(pod).await?)?;
     }
     Ok(())
 }
 
-async fn apply<K: Written>(writer: &Writer, object: &K) -> Result<(), Error> {
+async fn apply<K: NamespacedObject>(writer: &Writer, object: &K) -> Result<(), Error> {
     require("applying the checker's RBAC", writer.apply(object, None::<&K>).await?)
 }
 
-fn require<K>(what: &str, outcome: Outcome<K>) -> Result<(), Error> {
-    into_result(outcome).map(drop).map_err(|why| Error::Write(format!("{what}: {why}")))
+fn require<K>(what: &str, outcome: WriteOutcome<K>) -> Result<(), Error> {
+    outcome.into_result().map(drop).map_err(|why| Error::Write(format!("{what}: {why}")))
 }
 
 fn random_key() -> std::io::Result<Vec<u8>> {

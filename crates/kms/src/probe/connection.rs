@@ -2,13 +2,14 @@
 //! probe.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use http::Uri;
 use http::uri::PathAndQuery;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use plan::kms::call::CallError;
+use runtime::sync::lock;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 use tower::service_fn;
@@ -89,7 +90,7 @@ where
 {
     fn execute(&self, task: F) {
         let handle = tokio::spawn(task).abort_handle();
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = lock(&self.running);
         // Each call may spawn tasks, and one connection may serve very many calls.
         running.retain(|task| !task.is_finished());
         running.push(handle);
@@ -102,7 +103,7 @@ struct AbortOnDrop(ConnectionTasks);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        for task in self.0.running.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for task in lock(&self.0.running).drain(..) {
             task.abort();
         }
     }

@@ -4,7 +4,9 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use runtime::sync::lock;
 
 use super::connection::Connection;
 
@@ -35,14 +37,14 @@ pub(super) struct ConnectionCache(Mutex<Option<(SocketFile, Connection)>>);
 impl ConnectionCache {
     /// Takes the connection opened through this file. A connection of another file, or a closed one, is dropped.
     pub(super) fn take(&self, file: Option<SocketFile>) -> Option<Connection> {
-        let (opened_through, connection) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let (opened_through, connection) = lock(&self.0).take()?;
         (Some(opened_through) == file && connection.is_open()).then_some(connection)
     }
 
     /// Stores a connection for the next call.
     pub(super) fn put(&self, file: Option<SocketFile>, connection: Connection) {
         if let Some(file) = file {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((file, connection));
+            *lock(&self.0) = Some((file, connection));
         }
     }
 }

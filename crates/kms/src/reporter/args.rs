@@ -92,7 +92,7 @@ pub(super) struct ProcessArgs {
 mod tests {
     use std::fmt::Write as _;
 
-    use runtime::metrics::catalogue;
+    use runtime::metrics::catalog;
 
     use super::*;
     use crate::reporter::METRICS;
@@ -113,12 +113,12 @@ mod tests {
              Generated from the code; do not edit. `outrigger kms-reporter` (alias `kms-health-reporter`) reports the health of the KMS plugins\n\
              next to an API server. An invalid flag exits with code 1 and one line; after that, only SIGTERM or SIGINT ends the process.\n",
         );
-        page.push_str(&testbed::harness::generated::settings(&command()));
+        page.push_str(&testbed::harness::generated::flag_tables(&command()));
         page.push_str("\n## Causes\n\nThe detail of a report starts with one of these causes.\n\n| cause | what to check |\n|---|---|\n");
         for cause in api::kms::Cause::ALL {
             let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.hint());
         }
-        let metrics = catalogue::page(&[("Metrics", METRICS)]);
+        let metrics = catalog::page(&[("Metrics", METRICS)]);
         // Skip the page title.
         page.push_str(metrics.find("\n## ").and_then(|at| metrics.get(at..)).unwrap_or_default());
         testbed::harness::generated::check("docs/reference/kms-reporter.md", &page)

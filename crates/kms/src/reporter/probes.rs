@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use api::kms::{Cause, HealthStatus};
+use api::kms::{Cause, PluginStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use plan::kms::cadence;
@@ -127,17 +127,17 @@ impl Plugins {
             history.record_round_trip(result);
         }
         let previous_key_id = history.last_key_id().map(str::to_owned);
-        let (verdict, change) = history.record_status(&status);
+        let (health, change) = history.record_status(&status);
         let key = socket.key_number.as_str();
-        self.metrics.record_probe(key, &verdict, took);
+        self.metrics.record_probe(key, &health, took);
         if change.status {
             let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-            let cause = verdict.cause.map(Cause::name).unwrap_or_default();
-            let detail = verdict.detail.as_deref().unwrap_or_default();
-            if verdict.status == HealthStatus::Healthy {
+            let cause = health.cause.map(Cause::name).unwrap_or_default();
+            let detail = health.detail.as_deref().unwrap_or_default();
+            if health.status == PluginStatus::Healthy {
                 tracing::info!(key, milliseconds, "plugin healthy");
             } else {
-                tracing::warn!(key, class = ?verdict.status, cause, detail, milliseconds, "plugin not healthy");
+                tracing::warn!(key, class = ?health.status, cause, detail, milliseconds, "plugin not healthy");
             }
         }
         if change.key_id {
@@ -145,12 +145,12 @@ impl Plugins {
             tracing::info!(
                 key,
                 before = hash(previous_key_id.as_deref()),
-                after = hash(verdict.key_id.as_deref()),
+                after = hash(health.key_id.as_deref()),
                 "KMS key id changed"
             );
         }
         let last_key_id = history.last_key_id().map(str::to_owned);
-        Some(ProbeReport { key_number: socket.key_number.clone(), health: verdict, last_key_id, checked })
+        Some(ProbeReport { key_number: socket.key_number.clone(), health, last_key_id, checked })
     }
 }
 

@@ -9,9 +9,9 @@ use plan::kms::pace::{CompletedWrite, WritePacer};
 use plan::kms::publication::ChangeDetector;
 use runtime::admin::Admin;
 use runtime::metrics::Metrics;
+use runtime::shutdown::ShutdownSignals;
 use runtime::tasks::{Phase, Tasks};
 use runtime::telemetry::{self, Options};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::ReporterMetrics;
@@ -42,19 +42,19 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let telemetry = telemetry::start(&Options {
         format: settings.log_format,
         level: &settings.log_level,
-        traces_to: None,
+        otlp_endpoint: None,
         service: "outrigger-kms-reporter",
     })
     .map_err(Error::Telemetry)?;
-    let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let signals = ShutdownSignals::register()?;
     log_settings(&settings);
     let metrics = Metrics::new();
     let reporter_metrics = ReporterMetrics::new(&metrics);
     let mut tasks = Tasks::new();
     if let Some(address) = settings.admin {
-        let admin = Admin::new(&metrics, Some(telemetry.level()));
-        let stop = tasks.stop(Phase::Watchman);
-        tasks.spawn(Phase::Watchman, "admin", serve_admin(admin, address, stop));
+        let admin = Admin::new(&metrics, Some(telemetry.log_level()));
+        let stop = tasks.stop_token(Phase::Background);
+        tasks.spawn(Phase::Background, "admin", serve_admin(admin, address, stop));
     }
     let publisher = Publisher::new(&settings, &metrics);
     let plugins = Plugins::new(&settings, &reporter_metrics);
@@ -62,7 +62,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     // Pending calls are dropped on shutdown: neither a plugin nor an API server may delay it.
     tasks.spawn_until_stopped(Phase::Intake, "rounds", rounds);
     let result = tasks.run_until(first_signal(signals)).await;
-    telemetry.end().await;
+    telemetry.shutdown().await;
     Ok(result?)
 }
 
@@ -86,7 +86,7 @@ fn log_settings(settings: &Settings) {
         ?write_timeout,
         ?deep_probe_interval,
         node = publication.node,
-        form = ?publication.form,
+        format = ?publication.format,
         kind,
         name = publication.name,
         manager,
@@ -100,19 +100,9 @@ fn log_settings(settings: &Settings) {
 }
 
 /// Returns on the first signal. The second one exits the process immediately.
-async fn first_signal((mut terminate, mut interrupt): (Signal, Signal)) {
-    wait_for_signal(&mut terminate, &mut interrupt).await;
-    tokio::spawn(async move {
-        wait_for_signal(&mut terminate, &mut interrupt).await;
-        std::process::exit(1);
-    });
-}
-
-async fn wait_for_signal(terminate: &mut Signal, interrupt: &mut Signal) {
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("received SIGTERM, shutting down"),
-        _ = interrupt.recv() => tracing::info!("received SIGINT, shutting down"),
-    }
+async fn first_signal(mut signals: ShutdownSignals) {
+    signals.recv().await;
+    signals.exit_on_next(1);
 }
 
 /// Serves metrics and health. An address in use is retried: it must not end the reporter.
@@ -150,7 +140,7 @@ async fn run_rounds(
     tokio::time::sleep(delay).await;
     let start = Instant::now();
     let mut publish_log = PublishLog::default();
-    let mut pace = WritePacer::new(interval, settings.publication.form.has_interval_field());
+    let mut pace = WritePacer::new(interval, settings.publication.format.has_interval_field());
     let mut news = ChangeDetector::default();
     loop {
         let round_start = Instant::now();

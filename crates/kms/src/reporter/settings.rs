@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use api::kms::KmsTarget;
 use plan::kms::publication::{Publication, PublishFormat, field_manager};
-use plan::kms::target::ReportTarget;
-use runtime::settings::text::{duration_or_none, listen_address};
+use runtime::settings::parse::{listen_address, optional_duration};
 use runtime::telemetry::Format;
 
 use super::args::{Args, ProcessArgs, PublishArgs, UpstreamArgs};
@@ -92,9 +92,9 @@ fn validate(args: Args) -> Result<Settings, String> {
     let node = parse_node(node_name)?;
     // Flags that the upstream reporter does not have follow.
     let deep_probe_interval =
-        duration_or_none(&deep_probe_interval).map_err(|error| format!("--deep-probe-interval: {error}"))?;
+        optional_duration(&deep_probe_interval).map_err(|error| format!("--deep-probe-interval: {error}"))?;
     let PublishArgs { publish, target, target_name, fallback_servers, instance } = publish;
-    let (form, target) = parse_form_and_target(publish.as_deref(), target.as_deref())?;
+    let (format, target) = parse_format_and_target(publish.as_deref(), target.as_deref())?;
     if !is_subdomain(&target_name) {
         return Err(format!(
             "invalid --target-name {target_name:?}: expected a lowercase RFC 1123 subdomain"
@@ -122,7 +122,7 @@ fn validate(args: Args) -> Result<Settings, String> {
         write_timeout,
         deep_probe_interval,
         manager: field_manager(&node, instance.as_deref().filter(|instance| !instance.is_empty())),
-        publication: Publication { target, name: target_name, form, node, interval },
+        publication: Publication { target, name: target_name, format, node, interval },
         servers,
         admin: parse_admin_address(&metrics_bind_address)?,
         log_level,
@@ -150,7 +150,7 @@ fn parse_sockets(addresses: &[String], dir: &Path) -> Result<Vec<PluginSocket>, 
 }
 
 fn parse_positive(flag: &str, text: &str) -> Result<Duration, String> {
-    let time = duration_or_none(text).map_err(|error| format!("{flag}: {error}"))?;
+    let time = optional_duration(text).map_err(|error| format!("{flag}: {error}"))?;
     time.ok_or_else(|| format!("invalid {flag} {text:?}: must be greater than 0"))
 }
 
@@ -176,21 +176,15 @@ fn is_subdomain(name: &str) -> bool {
 }
 
 /// Parses `--publish` and `--target`. If only one is set, it decides the other.
-fn parse_form_and_target(
-    form: Option<&str>,
+fn parse_format_and_target(
+    format: Option<&str>,
     target: Option<&str>,
-) -> Result<(PublishFormat, ReportTarget), String> {
-    let names: Vec<&str> = ReportTarget::ALL.iter().map(|target| target.name()).collect();
+) -> Result<(PublishFormat, KmsTarget), String> {
     let target = target
-        .map(|name| {
-            ReportTarget::ALL
-                .into_iter()
-                .find(|target| target.name() == name)
-                .ok_or_else(|| format!("invalid --target {name:?}: expected one of {}", names.join(", ")))
-        })
+        .map(|name| name.parse::<KmsTarget>().map_err(|error| format!("invalid --target {name:?}: {error}")))
         .transpose()?;
-    let form = match form {
-        None if target == Some(ReportTarget::KmsHealth) => PublishFormat::KmsHealth,
+    let format = match format {
+        None if target == Some(KmsTarget::KmsHealth) => PublishFormat::KmsHealth,
         None | Some("condition") => PublishFormat::Condition,
         Some("typed") => PublishFormat::Typed,
         Some("kmshealth") => PublishFormat::KmsHealth,
@@ -199,15 +193,14 @@ fn parse_form_and_target(
         }
     };
     let default =
-        if form == PublishFormat::KmsHealth { ReportTarget::KmsHealth } else { ReportTarget::KubeApiServer };
+        if format == PublishFormat::KmsHealth { KmsTarget::KmsHealth } else { KmsTarget::KubeApiServer };
     let target = target.unwrap_or(default);
-    if (form == PublishFormat::KmsHealth) != (target == ReportTarget::KmsHealth) {
+    if (format == PublishFormat::KmsHealth) != (target == KmsTarget::KmsHealth) {
         return Err(format!(
-            "--publish does not support --target {}: kmshealth requires kmshealth, condition and typed require another target",
-            target.name()
+            "--publish does not support --target {target}: kmshealth requires kmshealth, condition and typed require another target"
         ));
     }
-    Ok((form, target))
+    Ok((format, target))
 }
 
 fn parse_server(text: &str) -> Result<Server, String> {

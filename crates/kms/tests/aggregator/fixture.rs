@@ -186,7 +186,7 @@ pub struct Fixture {
 impl Fixture {
     pub async fn new(cx: &Context) -> Result<Self, Error> {
         let site = cx.site()?;
-        let plane = ControlPlane::on(&site).start().await?;
+        let plane = ControlPlane::builder(&site).start().await?;
         install(&plane)?;
         let client = plane.client().await?;
         let ns = plane.namespace(cx.name()).await?;
@@ -445,7 +445,7 @@ impl Fixture {
 /// Installs the CRDs.
 fn install(plane: &ControlPlane) -> Result<(), Error> {
     openshift::install(plane, FeatureSet::TechPreview)?;
-    kms_health::define(plane)
+    kms_health::install_crd(plane)
 }
 
 /// Runs kubectl as administrator.

@@ -22,38 +22,25 @@ mod policy;
 mod rbac;
 mod startup;
 
-use std::process::ExitCode;
-
-use testbed::harness::Suite;
-
-macro_rules! suite {
-    ($($module:ident::$test:ident),* $(,)?) => {
-        Suite::new("aggregator")$(.test(stringify!($test), |cx| Box::pin($module::$test(cx))))*
-    };
-}
-
-fn main() -> ExitCode {
-    suite![
-        startup::invalid_settings_exit_with_2,
-        health::failing_plugin_degrades_and_emits_one_event,
-        health::dead_reporter_is_stale_regardless_of_its_clock,
-        health::silent_node_is_missing_after_deadline,
-        health::flapping_plugin_stays_degraded,
-        health::steady_state_writes_nothing,
-        health::restart_with_stale_reports_writes_nothing,
-        cleanup::only_reports_without_live_reporter_are_removed,
-        cleanup::full_object_accepts_new_nodes_after_cleanup,
-        cleanup::disabling_kms_removes_conditions_and_reports,
-        kinds::every_kind_is_rolled_up_in_both_formats,
-        kinds::rollout_expects_keys_of_each_nodes_revision,
-        leader_election::concurrent_aggregators_converge,
-        leader_election::standby_takes_over_from_killed_leader,
-        cluster_operator::conditions_are_rolled_up_after_inertia,
-        policy::reporter_may_change_only_its_own_entries,
-        rbac::aggregator_rbac_is_sufficient_and_minimal,
-        rbac::reporter_rbac_is_sufficient_and_minimal,
-    ]
+testbed::suite![
     // The tests mostly wait for intervals to pass.
-    .at_once(6)
-    .run()
-}
+    concurrency = 6;
+    startup::invalid_settings_exit_with_2,
+    health::failing_plugin_degrades_and_emits_one_event,
+    health::dead_reporter_is_stale_regardless_of_its_clock,
+    health::silent_node_is_missing_after_deadline,
+    health::flapping_plugin_stays_degraded,
+    health::steady_state_writes_nothing,
+    health::restart_with_stale_reports_writes_nothing,
+    cleanup::only_reports_without_live_reporter_are_removed,
+    cleanup::full_object_accepts_new_nodes_after_cleanup,
+    cleanup::disabling_kms_removes_conditions_and_reports,
+    kinds::every_kind_is_rolled_up_in_both_formats,
+    kinds::rollout_expects_keys_of_each_nodes_revision,
+    leader_election::concurrent_aggregators_converge,
+    leader_election::standby_takes_over_from_killed_leader,
+    cluster_operator::conditions_are_rolled_up_after_inertia,
+    policy::reporter_may_change_only_its_own_entries,
+    rbac::aggregator_rbac_is_sufficient_and_minimal,
+    rbac::reporter_rbac_is_sufficient_and_minimal,
+];

@@ -3,8 +3,8 @@
 use kube::api::{Api, DynamicObject};
 use serde_json::json;
 use testbed::cluster::control_plane::User;
-use testbed::fakes::kms_plugin::KmsPlugin;
-use testbed::faults::fault_proxy::{EventType, FaultProxy, Matching, Times, Verb};
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
+use testbed::faults::fault_proxy::{EventType, FaultProxy, RequestMatcher, Times, Verb};
 use testbed::harness::binaries;
 use testbed::harness::wait;
 use testbed::process::{Process, Program};
@@ -91,7 +91,7 @@ pub async fn aggregator_rbac_is_sufficient_and_minimal(cx: Context) -> TestResul
     install_manifests(&fixture.plane, &files)?;
     let name = "system:serviceaccount:outrigger-kms:outrigger-kms-aggregator";
     let user = fixture.plane.user(name, None)?;
-    let proxy = FaultProxy::before(&fixture.plane).await?;
+    let proxy = FaultProxy::start(&fixture.plane).await?;
     let kinds = [KUBE, OPENSHIFT, AUTHENTICATION, KMS_HEALTH];
     let nodes = [("a", vec![healthy("1")]), ("gone", vec![healthy("1")])];
     let reporters = kinds.map(|kind| fixture.reporters(kind, "cluster", Form::Typed, &nodes));
@@ -109,14 +109,14 @@ pub async fn aggregator_rbac_is_sufficient_and_minimal(cx: Context) -> TestResul
     // The watch drops events, so it misses the next write.
     let lost = proxy.drop_events(
         [EventType::Modified],
-        Matching::any().verb(Verb::Watch).name("cluster"),
+        RequestMatcher::any().verb(Verb::Watch).name("cluster"),
         Times::Always,
     );
     reporters.iter().for_each(|all| all.set("a", &[failing("1")]));
     for kind in kinds {
         fixture.until(kind, "cluster", DEGRADED, "PluginError").await?;
     }
-    lost.lift();
+    lost.remove();
     aggregator.stop(TIMEOUT)?;
     // Three aggregators in one namespace, each with its own Lease: all lead.
     let mut all = Vec::new();
@@ -139,7 +139,7 @@ pub async fn reporter_rbac_is_sufficient_and_minimal(cx: Context) -> TestResult 
     install_manifests(&fixture.plane, &files)?;
     let dir = fixture.site.dir().join("kmsplugin");
     std::fs::create_dir_all(&dir)?;
-    let _plugin = KmsPlugin::start("kms-1", &dir)?;
+    let _plugin = FakeKmsPlugin::start("kms-1", &dir)?;
     let name = "kms-health-reporter:a";
     let user = fixture.plane.user(name, Some("kms-health-reporters"))?;
     let mut all = Vec::new();

@@ -6,7 +6,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::fakes::kms_plugin::{DecryptFault, EncryptFault, KmsPlugin, Manner, Script};
+use testbed::fakes::kms_plugin::{ConnectionBehavior, DecryptFault, EncryptFault, FakeKmsPlugin, Script};
 use testbed::harness::binaries;
 use tonic::Code;
 
@@ -41,8 +41,8 @@ async fn failure(socket: &str) -> (String, String) {
     (text("step"), text("cause"))
 }
 
-fn plugin(dir: &tempfile::TempDir) -> (KmsPlugin, String) {
-    let plugin = KmsPlugin::start("kms-1", dir.path()).expect("a plugin");
+fn plugin(dir: &tempfile::TempDir) -> (FakeKmsPlugin, String) {
+    let plugin = FakeKmsPlugin::start("kms-1", dir.path()).expect("a plugin");
     let socket = plugin.socket().display().to_string();
     (plugin, socket)
 }
@@ -87,17 +87,21 @@ async fn each_plugin_fault_fails_its_step() {
             "status",
             "RpcError(Unauthenticated)",
         ),
-        (|script| script.other_service = true, "status", "RpcError(Unimplemented)"),
+        (|script| script.wrong_service = true, "status", "RpcError(Unimplemented)"),
         (
             |script| script.encrypt = Some(EncryptFault::Error(Code::PermissionDenied, "no".into())),
             "encrypt",
             "RpcError(PermissionDenied)",
         ),
-        (|script| script.encrypt = Some(EncryptFault::CiphertextOf(0)), "ciphertext", "RoundTripFailed"),
-        (|script| script.encrypt = Some(EncryptFault::CiphertextOf(1025)), "ciphertext", "RoundTripFailed"),
+        (|script| script.encrypt = Some(EncryptFault::CiphertextLength(0)), "ciphertext", "RoundTripFailed"),
+        (
+            |script| script.encrypt = Some(EncryptFault::CiphertextLength(1025)),
+            "ciphertext",
+            "RoundTripFailed",
+        ),
         (|script| script.encrypt = Some(EncryptFault::Plaintext), "ciphertext", "RoundTripFailed"),
         (
-            |script| script.encrypt = Some(EncryptFault::OtherKeyId("k".into())),
+            |script| script.encrypt = Some(EncryptFault::WrongKeyId("k".into())),
             "sameKeyID",
             "RoundTripFailed",
         ),
@@ -117,17 +121,19 @@ async fn each_plugin_fault_fails_its_step() {
             "decrypt",
             "RpcError(PermissionDenied)",
         ),
-        (|script| script.decrypt = Some(DecryptFault::OtherText), "decrypt", "RoundTripFailed"),
+        (|script| script.decrypt = Some(DecryptFault::WrongPlaintext), "decrypt", "RoundTripFailed"),
     ];
     for (fault, step, cause) in faults {
         plugin.script(fault);
         assert_eq!(failure(&socket).await, (step.into(), cause.into()));
-        plugin.heal().unwrap();
+        plugin.recover().unwrap();
     }
-    for (manner, cause) in [(Manner::http1(), "ProtocolError"), (Manner::Ignore, "Timeout")] {
-        plugin.meet(manner);
+    for (manner, cause) in
+        [(ConnectionBehavior::http1(), "ProtocolError"), (ConnectionBehavior::Ignore, "Timeout")]
+    {
+        plugin.set_connection_behavior(manner);
         assert_eq!(failure(&socket).await, ("status".into(), cause.into()));
-        plugin.heal().unwrap();
+        plugin.recover().unwrap();
     }
     plugin.crash();
     assert_eq!(failure(&socket).await, ("status".into(), "ConnectionRefused".into()));
@@ -140,7 +146,7 @@ async fn hanging_plugin_does_not_delay_others() {
     let dir = tempfile::tempdir().unwrap();
     let (hanging, socket) = plugin(&dir);
     hanging.script(|script| script.hang = true);
-    let good = KmsPlugin::start("kms-2", dir.path()).unwrap();
+    let good = FakeKmsPlugin::start("kms-2", dir.path()).unwrap();
     let (other, missing) =
         (good.socket().display().to_string(), dir.path().join("none").display().to_string());
     let start = Instant::now();

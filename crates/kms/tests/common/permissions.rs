@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kms::manifests;
 use serde_json::Value;
-use testbed::harness::{rights, wait};
+use testbed::harness::{rbac, wait};
 use testbed::{ControlPlane, Error};
 
 /// Waits until a user has used every permission of generated files but `unused`, and asserts that no request was forbidden.
@@ -19,7 +19,7 @@ pub async fn until_all_used(
     let documents: Vec<Value> = generated.flat_map(|(_, all)| all).collect();
     wait::until("the use of every permission", timeout, || async {
         let requests = plane.audit().requests(|one| one.user == user).map_err(|error| error.to_string())?;
-        let found = rights::unused(&documents, &requests);
+        let found = rbac::unused(&documents, &requests);
         if found == unused { Ok(()) } else { Err(format!("unused permissions: {found:#?}")) }
     })
     .await?;

@@ -8,27 +8,14 @@ mod encryption_config;
 mod files;
 mod fixture;
 
-use std::process::ExitCode;
-
-use testbed::harness::Suite;
-
-macro_rules! suite {
-    ($($module:ident::$test:ident),* $(,)?) => {
-        Suite::new("inject")$(.test(stringify!($test), |cx| Box::pin($module::$test(cx))))*
-    };
-}
-
-fn main() -> ExitCode {
-    suite![
-        files::pod_is_printed_in_its_input_format,
-        files::injection_is_idempotent_and_reversible,
-        files::invalid_input_fails_with_one_line,
-        files::usage_error_exits_with_2,
-        cluster::deployment_gets_plugins_once,
-        cluster::plugins_of_removed_keys_are_removed,
-        cluster::missing_secret_leaves_pod_unchanged,
-        cluster::check_fails_until_pod_matches_revisioned_secret,
-        cluster::api_server_accepts_injected_static_pod,
-    ]
-    .run()
-}
+testbed::suite![
+    files::pod_is_printed_in_its_input_format,
+    files::injection_is_idempotent_and_reversible,
+    files::invalid_input_fails_with_one_line,
+    files::usage_error_exits_with_2,
+    cluster::deployment_gets_plugins_once,
+    cluster::plugins_of_removed_keys_are_removed,
+    cluster::missing_secret_leaves_pod_unchanged,
+    cluster::check_fails_until_pod_matches_revisioned_secret,
+    cluster::api_server_accepts_injected_static_pod,
+];

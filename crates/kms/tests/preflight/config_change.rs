@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
 use testbed::{Context, TestResult};
 
 use crate::fixture::{Fixture, vault_config};
@@ -10,7 +10,7 @@ use crate::fixture::{Fixture, vault_config};
 /// T-F3: a changed configuration is checked again, whatever the state of the pod for the old one.
 pub async fn changed_config_restarts_check_in_every_state(cx: Context) -> TestResult {
     let mut fixture = Fixture::new(&cx, "KubeAPIServer").await?;
-    let plugin = KmsPlugin::start("kms-1", &fixture.sockets)?;
+    let plugin = FakeKmsPlugin::start("kms-1", &fixture.sockets)?;
     plugin.script(|script| script.version = b"v1".to_vec());
     let mut hash = fixture.request_check().await?;
     fixture.start()?;
@@ -41,7 +41,7 @@ pub async fn changed_config_restarts_check_in_every_state(cx: Context) -> TestRe
         pod = next;
     }
     // A late checker posts the hash of the old configuration, which must not become the result of the new one.
-    plugin.heal()?;
+    plugin.recover()?;
     fixture.configure(vault_config("https://last.example.com")).await?;
     let last = fixture.config_hash().await?;
     assert!(fixture.run_checker(&hash, &[1]).await.is_ok());

@@ -10,7 +10,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use plan::kms::config_hash;
-use plan::kms::plugin::{Need, Source, parse_kms_spec};
+use plan::kms::plugin::{ObjectKind, RequiredObject, parse_kms_spec};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testbed::cluster::control_plane::User;
@@ -51,7 +51,7 @@ pub struct Fixture {
 impl Fixture {
     /// Starts a control plane with a configuration for which no check is requested yet.
     pub async fn new(cx: &Context, kind: &'static str) -> Result<Self, Error> {
-        Self::on(ControlPlane::on(&cx.site()?).start().await?, cx, kind).await
+        Self::on(ControlPlane::builder(&cx.site()?).start().await?, cx, kind).await
     }
 
     /// Sets up the fixture on a control plane.
@@ -81,7 +81,7 @@ impl Fixture {
     /// Switches to another kind, with API servers in another namespace.
     pub async fn switch_to(&mut self, kind: &'static str, operand: &'static str) -> Result<(), Error> {
         (self.kind, self.operand) = (kind, operand);
-        openshift::create(&self.client, kind).await?;
+        openshift::create_singleton(&self.client, kind).await?;
         self.create_namespace(operand).await
     }
 
@@ -135,20 +135,20 @@ impl Fixture {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), CONFIG_NAMESPACE);
         let config_maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), CONFIG_NAMESPACE);
         let mut values: BTreeMap<String, BTreeMap<String, Vec<u8>>> = BTreeMap::new();
-        for Need { source, name, .. } in kind.required_objects(&config)? {
+        for RequiredObject { source, name, .. } in kind.required_objects(&config)? {
             let data = match source {
-                Source::Secret => {
+                ObjectKind::Secret => {
                     let data = secrets.get(&name).await?.data.unwrap_or_default();
                     data.into_iter().map(|(key, value)| (key, value.0)).collect()
                 }
-                Source::ConfigMap => {
+                ObjectKind::ConfigMap => {
                     let data = config_maps.get(&name).await?.data.unwrap_or_default();
                     data.into_iter().map(|(key, value)| (key, value.into_bytes())).collect()
                 }
             };
             values.insert(name, data);
         }
-        Ok(config_hash::of(kind, &config, |need| values.get(&need.name).cloned())?)
+        Ok(config_hash::compute(kind, &config, |need| values.get(&need.name).cloned())?)
     }
 
     fn operators(&self) -> Api<DynamicObject> {

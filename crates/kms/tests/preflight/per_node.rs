@@ -3,16 +3,16 @@
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
-use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
 use testbed::{Context, TestResult};
 
 use crate::fixture::{Error, Fixture};
 
 /// Starts the plugin of a node.
-fn plugin_on(fixture: &Fixture, node: &str) -> Result<(KmsPlugin, std::path::PathBuf), Error> {
+fn plugin_on(fixture: &Fixture, node: &str) -> Result<(FakeKmsPlugin, std::path::PathBuf), Error> {
     let dir = fixture.sockets.join(node);
     std::fs::create_dir_all(&dir)?;
-    Ok((KmsPlugin::start("kms-1", &dir)?, dir))
+    Ok((FakeKmsPlugin::start("kms-1", &dir)?, dir))
 }
 
 /// The check succeeds only if it succeeds on every node.
@@ -37,7 +37,7 @@ pub async fn check_fails_if_one_node_fails(cx: Context) -> TestResult {
     assert!(message.starts_with("node master-1: ") && message.contains("NotOk: sealed"), "{message}");
     assert!(!message.contains("master-0"), "{message}");
     assert_eq!(fixture.result().await?["status"], "Failed");
-    unhealthy.heal()?;
+    unhealthy.recover()?;
     fixture.retry("healed").await?;
     fixture.wait_for_pod_named(second, Some(&before)).await?;
     for (name, dir) in [(first, &first_dir), (second, &second_dir)] {
@@ -54,7 +54,7 @@ pub async fn check_fails_if_one_node_fails(cx: Context) -> TestResult {
 pub async fn check_restarts_if_a_pod_is_deleted(cx: Context) -> TestResult {
     let mut fixture = Fixture::new(&cx, "KubeAPIServer").await?;
     fixture.create_nodes(&["a", "b"]).await?;
-    let _plugin = KmsPlugin::start("kms-1", &fixture.sockets)?;
+    let _plugin = FakeKmsPlugin::start("kms-1", &fixture.sockets)?;
     let hash = fixture.request_check().await?;
     fixture.start()?;
     let before = fixture.wait_for_pod_named("kms-preflight-a", None).await?;

@@ -3,7 +3,7 @@
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
 use testbed::process::Program;
 use testbed::{Context, TestResult};
 
@@ -33,7 +33,7 @@ pub async fn controller_rbac_is_sufficient_and_minimal(cx: Context) -> TestResul
     let mut fixture = Fixture::new(&cx, KINDS[0].0).await?;
     fixture.create_nodes(&["a"]).await?;
     configure_ca_bundle(&fixture).await?;
-    let _plugin = KmsPlugin::start("kms-1", &fixture.sockets)?;
+    let _plugin = FakeKmsPlugin::start("kms-1", &fixture.sockets)?;
     let name = "system:serviceaccount:outrigger-kms:outrigger-kms-preflight";
     let user = fixture.plane.user(name, None)?;
     for (kind, namespace) in KINDS {

@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::Node as NodeObject;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use plan::kms::preflight::{role, role_binding, service_account};
+use plan::kms::preflight::{render_role, render_role_binding, render_service_account};
 use serde_json::{Value, json};
 use testbed::cluster::pod::GOOD_SECRET_ID;
-use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, Image, Node, TestResult};
 
@@ -21,22 +21,22 @@ const POD_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// T-F1 and T-F4 with a kubelet: the checker posts its result before the pod ends, and the kubelet keeps the conditions.
 pub async fn checker_posts_result_before_pod_ends(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).controllers().scheduler().start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).controllers().scheduler().start().await?;
     // The checker finds the API server by the environment of its service account, without DNS.
     let image = Image::outrigger()?;
-    let _node = Node::on(&plane).image(&image).start().await?;
+    let _node = Node::builder(&plane).image(&image).start().await?;
     let client = plane.client().await?;
     let namespace = plane.namespace("preflight").await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
     let roles: Api<Role> = Api::namespaced(client.clone(), &namespace);
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), &namespace);
     let params = PostParams::default();
-    accounts.create(&params, &service_account(&namespace)?).await?;
-    roles.create(&params, &role(&namespace, &[])?).await?;
-    bindings.create(&params, &role_binding(&namespace)?).await?;
+    accounts.create(&params, &render_service_account(&namespace)?).await?;
+    roles.create(&params, &render_role(&namespace, &[])?).await?;
+    bindings.create(&params, &render_role_binding(&namespace)?).await?;
     let pods: Api<Pod> = Api::namespaced(client, &namespace);
     let sockets = tempfile::tempdir()?;
-    let plugin = KmsPlugin::start("kms-1", sockets.path())?;
+    let plugin = FakeKmsPlugin::start("kms-1", sockets.path())?;
     for (healthz, status, reason) in [("ok", "True", "Succeeded"), ("sealed", "False", "Failed")] {
         plugin.script(|script| script.healthz = healthz.as_bytes().to_vec());
         pods.create(&params, &serde_json::from_value(checker(&namespace, sockets.path()))?).await?;
@@ -73,9 +73,9 @@ pub async fn checker_posts_result_before_pod_ends(cx: Context) -> TestResult {
 /// End to end: the controller creates the pod with the plugin as a sidecar, and a kubelet runs it. The check fails with the plugin's
 /// message for invalid credentials, and succeeds for valid ones.
 pub async fn config_is_checked_by_its_plugin_in_a_real_pod(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).controllers().scheduler().start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).controllers().scheduler().start().await?;
     let (outrigger, plugin) = (Image::outrigger()?, Image::kms_plugin()?);
-    let node = Node::on(&plane).image(&outrigger).image_as(&plugin, plugin_image()).start().await?;
+    let node = Node::builder(&plane).image(&outrigger).image_as(&plugin, plugin_image()).start().await?;
     let mut fixture = Fixture::on(plane, &cx, "KubeAPIServer").await?;
     let nodes: Api<NodeObject> = Api::all(fixture.client.clone());
     let label = json!({ "metadata": { "labels": { "node-role.kubernetes.io/master": "" } } });

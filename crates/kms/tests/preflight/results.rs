@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use testbed::cluster::openshift;
-use testbed::fakes::kms_plugin::{DecryptFault, KmsPlugin};
+use testbed::fakes::kms_plugin::{DecryptFault, FakeKmsPlugin};
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 use tonic::Code;
@@ -17,7 +17,7 @@ use crate::fixture::{Fixture, OPERAND_NAMESPACE, vault_config};
 /// T-F1: a check succeeds and is cleaned up.
 pub async fn successful_check_is_stored_and_cleaned_up(cx: Context) -> TestResult {
     let mut fixture = Fixture::new(&cx, "KubeAPIServer").await?;
-    let plugin = KmsPlugin::start("kms-1", &fixture.sockets)?;
+    let plugin = FakeKmsPlugin::start("kms-1", &fixture.sockets)?;
     let hash = fixture.request_check().await?;
     fixture.start()?;
     let pod = fixture.wait_for_pod(None).await?;
@@ -56,7 +56,7 @@ pub async fn successful_check_is_stored_and_cleaned_up(cx: Context) -> TestResul
 /// T-F1, T-F4, T-F6: a check fails and is retried on request.
 pub async fn failed_check_is_stored_and_retried_on_request(cx: Context) -> TestResult {
     let mut fixture = Fixture::new(&cx, "KubeAPIServer").await?;
-    let plugin = KmsPlugin::start("kms-1", &fixture.sockets)?;
+    let plugin = FakeKmsPlugin::start("kms-1", &fixture.sockets)?;
     let denied =
         DecryptFault::Error(Code::PermissionDenied, "token hvs.CAESIJsecretsecretsecretsecret".into());
     plugin.script(|script| script.decrypt = Some(denied));
@@ -90,7 +90,7 @@ pub async fn failed_check_is_stored_and_retried_on_request(cx: Context) -> TestR
     })
     .await?;
     // The KMS recovers; the configuration does not change.
-    plugin.heal()?;
+    plugin.recover()?;
     fixture.retry("1").await?;
     let second = fixture.wait_for_pod(Some(&first)).await?;
     let attempt =
@@ -124,7 +124,7 @@ pub async fn failure_without_key_id_is_stored(cx: Context) -> TestResult {
     assert_eq!(plugins, ["vault-kms-plugin-5", "vault-kms-plugin-4"]);
     assert_eq!(pod["spec"]["hostNetwork"], Value::Null);
     // The new plugin never starts and the old one is healthy: there is no key id.
-    let old = KmsPlugin::start("kms-4", &fixture.sockets)?;
+    let old = FakeKmsPlugin::start("kms-4", &fixture.sockets)?;
     assert!(fixture.run_checker(&hash, &[5, 4]).await?.status.success());
     let message = fixture.until_condition("Degraded", "True", "PreflightCheckFailed").await?;
     assert!(message.contains("kms-5.sock: status failed: SocketMissing"), "{message}");
@@ -134,7 +134,7 @@ pub async fn failure_without_key_id_is_stored(cx: Context) -> TestResult {
     );
     // The new plugin is healthy and the old one is not: existing data could not be decrypted.
     let before = fixture.pods().get("kms-preflight").await?;
-    let _new = KmsPlugin::start("kms-5", &fixture.sockets)?;
+    let _new = FakeKmsPlugin::start("kms-5", &fixture.sockets)?;
     old.script(|script| script.healthz = b"sealed".to_vec());
     fixture.retry("now").await?;
     fixture.wait_for_pod(Some(&before)).await?;
@@ -162,7 +162,7 @@ async fn deploy_current_config(fixture: &Fixture, id: u64) -> Result<(), crate::
 
 pub async fn authentication_resource_is_supported(cx: Context) -> TestResult {
     let mut fixture = Fixture::new(&cx, "Authentication").await?;
-    let plugin = KmsPlugin::start("kms-1", &fixture.sockets)?;
+    let plugin = FakeKmsPlugin::start("kms-1", &fixture.sockets)?;
     let hash = fixture.request_check().await?;
     fixture.start()?;
     fixture.wait_for_pod(None).await?;
@@ -180,7 +180,7 @@ pub async fn authentication_resource_is_supported(cx: Context) -> TestResult {
 /// T-F6 in real time: a failed check is retried without a change or request.
 pub async fn failed_check_is_retried_after_delay(cx: Context) -> TestResult {
     let mut fixture = Fixture::new(&cx, "KubeAPIServer").await?;
-    let plugin = KmsPlugin::start("kms-1", &fixture.sockets)?;
+    let plugin = FakeKmsPlugin::start("kms-1", &fixture.sockets)?;
     plugin.script(|script| script.version = b"v1".to_vec());
     let hash = fixture.request_check().await?;
     fixture.start_with(|program| program.flag("resync", "1h").flag("retry-after", "2s,5s"))?;
@@ -202,7 +202,7 @@ pub async fn failed_check_is_retried_after_delay(cx: Context) -> TestResult {
         assert!(message.contains("BadVersion"), "{message}");
         before = Some(fixture.pods().get("kms-preflight").await?);
     }
-    plugin.heal()?;
+    plugin.recover()?;
     fixture.wait_for_pod(before.as_ref()).await?;
     assert!(fixture.run_checker(&hash, &[1]).await?.status.success());
     fixture.until_cleaned_up().await?;

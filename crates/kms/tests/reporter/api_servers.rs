@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use testbed::cluster::openshift::FeatureSet;
-use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Refusal, Times, Verb};
+use testbed::faults::fault_proxy::{ErrorResponse, Fault, FaultProxy, RequestMatcher, Times, Verb};
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, Error, TestResult};
 
@@ -19,8 +19,8 @@ use crate::plugins::number;
 const PUBLISHED: &str = "reports published";
 const NOT_PUBLISHED: &str = "failed to publish reports";
 
-fn applies() -> Matching {
-    Matching::any().verb(Verb::Patch).subresource("status")
+fn applies() -> RequestMatcher {
+    RequestMatcher::any().verb(Verb::Patch).subresource("status")
 }
 
 /// Applies reports as another field manager, and returns status code and message.
@@ -69,7 +69,7 @@ pub async fn published_schema_accepts_all_our_reports(cx: Context) -> TestResult
     fixture.until_status(&reporter, 2, "Healthy").await?;
     failing.crash();
     fixture.until_status(&reporter, 2, "Error").await?;
-    failing.heal()?;
+    failing.recover()?;
     failing.script(|script| script.healthz = Vec::new());
     fixture.until_status(&reporter, 2, "Unhealthy").await?;
     fixture.until_status(&reporter, 1, "Healthy").await?;
@@ -79,7 +79,7 @@ pub async fn published_schema_accepts_all_our_reports(cx: Context) -> TestResult
 
 /// T-A1, T-A2: the API server starts late, and stops for a while (OUTRIGGER_KMS_OUTAGE seconds; default 5, full form 600).
 pub async fn reporter_survives_api_server_outage(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).start().await?;
     install_crds(&plane, FeatureSet::TechPreview)?;
     let fixture = Fixture::on_own_plane(&cx, &plane).await?;
     let _plugin = fixture.start_plugin(1)?;
@@ -114,16 +114,16 @@ pub async fn slow_api_server_times_out(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let fixture = Fixture::on(&cx, plane).await?;
     let _plugin = fixture.start_plugin(1)?;
-    let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
+    let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("journal.jsonl")).await?;
     let slow = proxy.inject(Fault::Delay(Duration::from_millis(800)), applies(), Times::Always);
     let user = plane.admin().at(proxy.url());
     let reporter = fixture.reporter("master-0").flag("--write-timeout=1500ms").for_user(&user)?.start()?;
     fixture.until_status(&reporter, 1, "Healthy").await?;
     assert_eq!(reporter.count_logged(&[NOT_PUBLISHED]), 0, "{}", reporter.log());
-    slow.lift();
+    slow.remove();
     let slower = proxy.inject(Fault::Delay(Duration::from_secs(20)), applies(), Times::Always);
     reporter.until_logged(&[NOT_PUBLISHED, "timeout", "no response within 1.5s"]).await?;
-    slower.lift();
+    slower.remove();
     let stored = reporter.metric("outrigger_kms_publishes_total", "outcome=\"stored\"").await?;
     reporter.until_metric("outrigger_kms_publishes_total", "outcome=\"stored\"", stored + 1.0).await?;
     Ok(())
@@ -134,7 +134,7 @@ pub async fn every_api_error_is_logged_once_and_retried(cx: Context) -> TestResu
     let plane = cx.control_plane().await?;
     let fixture = Fixture::on(&cx, plane).await?;
     let _plugin = fixture.start_plugin(1)?;
-    let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
+    let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("journal.jsonl")).await?;
     let user = plane.admin().at(proxy.url());
     let reporter = fixture.reporter("master-0").interval("100ms").for_user(&user)?.start()?;
     fixture.until_status(&reporter, 1, "Healthy").await?;
@@ -152,14 +152,14 @@ pub async fn every_api_error_is_logged_once_and_retried(cx: Context) -> TestResu
     ] {
         let fault = match code {
             0 => Fault::Reset,
-            code => Fault::Answer(Refusal::of(StatusCode::from_u16(code)?)),
+            code => Fault::Respond(ErrorResponse::new(StatusCode::from_u16(code)?)),
         };
         let (before, labels) =
             (reporter.count_logged(&[NOT_PUBLISHED, outcome]), format!("outcome=\"{outcome}\""));
         let failed = reporter.metric("outrigger_kms_publishes_total", &labels).await?;
         let injected = proxy.inject(fault, applies(), Times::Always);
         reporter.until_metric("outrigger_kms_publishes_total", &labels, failed + 4.0).await?;
-        injected.lift();
+        injected.remove();
         assert_eq!(
             reporter.count_logged(&[NOT_PUBLISHED, outcome]),
             before + 1,
@@ -178,11 +178,11 @@ pub async fn invalid_report_is_sent_in_smallest_form(cx: Context) -> TestResult 
     let fixture = Fixture::on(&cx, plane).await?;
     let plugin = fixture.start_plugin(1)?;
     plugin.script(|script| script.healthz = b"sealed".to_vec());
-    let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
-    let refusal = Refusal::of(StatusCode::UNPROCESSABLE_ENTITY).message("detail: must be a haiku");
+    let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("journal.jsonl")).await?;
+    let refusal = ErrorResponse::new(StatusCode::UNPROCESSABLE_ENTITY).message("detail: must be a haiku");
     // Rejects every second request, which is the full form: each rule counts only requests that the rules before it let pass.
     for nth in 1..=40 {
-        proxy.inject(Fault::Answer(refusal.clone()), applies(), Times::Nth(nth));
+        proxy.inject(Fault::Respond(refusal.clone()), applies(), Times::Nth(nth));
     }
     let user = plane.admin().at(proxy.url());
     let reporter = fixture.reporter("master-0").for_user(&user)?.start()?;
@@ -209,7 +209,7 @@ pub async fn object_created_late_gets_reports(cx: Context) -> TestResult {
 
 /// T-A6: the CRD has no healthReports field.
 pub async fn schema_without_health_reports_is_logged(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).start().await?;
     install_crds(&plane, FeatureSet::Default)?;
     let fixture = Fixture::on_own_plane(&cx, &plane).await?;
     let plugin = fixture.start_plugin(1)?;
@@ -253,7 +253,7 @@ pub async fn rotated_token_and_ca_are_reloaded(cx: Context) -> TestResult {
 
     let (token_file, ca_file) = (dir.join("token"), dir.join("ca.crt"));
     std::fs::write(&token_file, "expired")?;
-    std::fs::write(&ca_file, plane.front_proxy_authority().pem())?;
+    std::fs::write(&ca_file, plane.front_proxy_ca().pem())?;
     let kubeconfig = dir.join("kubeconfig");
     let document = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -264,7 +264,7 @@ pub async fn rotated_token_and_ca_are_reloaded(cx: Context) -> TestResult {
     std::fs::write(&kubeconfig, document.to_string())?;
     let reporter = fixture.reporter("master-0").kubeconfig(&kubeconfig).start()?;
     reporter.until_logged(&[NOT_PUBLISHED, "unreachable", "UnknownIssuer"]).await?;
-    std::fs::write(&ca_file, plane.authority().pem())?;
+    std::fs::write(&ca_file, plane.ca().pem())?;
     reporter.until_logged(&[NOT_PUBLISHED, "unauthenticated"]).await?;
     std::fs::write(&token_file, &token)?;
     fixture.until_status(&reporter, 1, "Healthy").await?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Times, Verb};
+use testbed::faults::fault_proxy::{Fault, FaultProxy, RequestMatcher, Times, Verb};
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
@@ -33,8 +33,8 @@ async fn add_other_reports(fixture: &Fixture<'_>, count: usize) -> Result<(), Er
 
 /// Starts a reporter whose writes take half a second.
 async fn start_slowed_reporter(cx: &Context, fixture: &Fixture<'_>) -> Result<(FaultProxy, Reporter), Error> {
-    let proxy = FaultProxy::recorded_in(fixture.plane, cx.logs().join("journal.jsonl")).await?;
-    let applies = Matching::any().verb(Verb::Patch).subresource("status");
+    let proxy = FaultProxy::start_with_journal(fixture.plane, cx.logs().join("journal.jsonl")).await?;
+    let applies = RequestMatcher::any().verb(Verb::Patch).subresource("status");
     proxy.inject(Fault::Delay(Duration::from_millis(500)), applies, Times::Always);
     let user = fixture.plane.admin().at(proxy.url());
     let reporter =
@@ -64,7 +64,7 @@ pub async fn slow_server_delays_only_unchanged_reports(cx: Context) -> TestResul
     reporter.until_logged(&[SLOWED_DOWN, "\"writers\":21"]).await?;
     wait::until("a report with a longer interval", TIMEOUT, || async {
         let seconds = published_interval().await?;
-        if seconds == 16 { Ok(()) } else { Err(Error::Refused(format!("intervalSeconds is {seconds}"))) }
+        if seconds == 16 { Ok(()) } else { Err(Error::Other(format!("intervalSeconds is {seconds}"))) }
     })
     .await?;
     let (written, skipped) = (

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::cluster::openshift::{self, FeatureSet};
 use testbed::demo::kms_health;
-use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, Error};
 use tokio::sync::OnceCell;
@@ -106,8 +106,8 @@ impl<'a> Fixture<'a> {
     }
 
     /// Starts the plugin of a key.
-    pub fn start_plugin(&self, number: u32) -> Result<KmsPlugin, Error> {
-        KmsPlugin::start(&format!("kms-{number}"), self.dir.path())
+    pub fn start_plugin(&self, number: u32) -> Result<FakeKmsPlugin, Error> {
+        FakeKmsPlugin::start(&format!("kms-{number}"), self.dir.path())
     }
 
     /// Configures a reporter for one node and one plugin, on the test's KubeAPIServer.
@@ -140,7 +140,7 @@ impl<'a> Fixture<'a> {
             let report = reports.iter().find(|report| report.key == number.to_string());
             match report.filter(|report| matches(report)) {
                 Some(report) => Ok(report.clone()),
-                None => Err(Error::Refused(format!("{reports:?}"))),
+                None => Err(Error::Other(format!("{reports:?}"))),
             }
         })
         .await
@@ -160,7 +160,7 @@ impl<'a> Fixture<'a> {
 /// Installs OpenShift's CRDs and KMSHealth.
 pub fn install_crds(plane: &ControlPlane, features: FeatureSet) -> Result<(), Error> {
     openshift::install(plane, features)?;
-    kms_health::define(plane)
+    kms_health::install_crd(plane)
 }
 
 fn resource(target: &str) -> ApiResource {
@@ -189,14 +189,11 @@ fn condition_reports(object: &Value, node: &str) -> Result<Vec<ObservedReport>, 
     assert_eq!((&condition["status"], &condition["reason"]), (&json!("True"), &json!("AsExpected")));
     let message = condition["message"].as_str().unwrap_or_default();
     assert!(message.len() <= api::kms::MESSAGE_BUDGET, "{} bytes", message.len());
-    let entries = api::kms::parse(message).map_err(|error| Error::Refused(format!("{error}: {message}")))?;
+    let entries =
+        api::kms::parse_message(message).map_err(|error| Error::Other(format!("{error}: {message}")))?;
     let reports = entries.into_iter().map(|entry| ObservedReport {
         key: entry.key_id,
-        status: match entry.status {
-            api::kms::PluginStatus::Healthy => "Healthy".into(),
-            api::kms::PluginStatus::Unhealthy => "Unhealthy".into(),
-            api::kms::PluginStatus::Error => "Error".into(),
-        },
+        status: entry.status.as_str().into(),
         id: entry.kek_id,
         checked: json!(entry.last_checked).as_str().unwrap_or_default().into(),
         detail: entry.detail.unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use testbed::fakes::kms_plugin::Manner;
+use testbed::fakes::kms_plugin::ConnectionBehavior;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 use tonic::Code;
@@ -196,7 +196,7 @@ pub async fn restarted_plugin_is_found_without_leaks(cx: Context) -> TestResult 
 pub async fn socket_without_permission_is_reported(cx: Context) -> TestResult {
     let fixture = Fixture::on(&cx, cx.control_plane().await?).await?;
     let plugin = fixture.start_plugin(1)?;
-    plugin.set_mode(0o600)?;
+    plugin.set_socket_mode(0o600)?;
     let (uid, kubeconfig) = (54_321, fixture.dir.path().join("kubeconfig"));
     std::fs::write(&kubeconfig, fixture.plane.admin().kubeconfig())?;
     for path in [kubeconfig.as_path(), fixture.dir.path()] {
@@ -220,7 +220,7 @@ pub async fn socket_without_permission_is_reported(cx: Context) -> TestResult {
         report.detail.starts_with("PermissionDenied: permission denied on socket; compare"),
         "{report:?}"
     );
-    plugin.set_mode(0o666)?;
+    plugin.set_socket_mode(0o666)?;
     fixture.until_status(&reporter, 1, "Healthy").await?;
     Ok(())
 }
@@ -231,26 +231,26 @@ pub async fn non_grpc_listener_is_an_error(cx: Context) -> TestResult {
     let plugin = fixture.start_plugin(1)?;
     let reporter = fixture.reporter("master-0").flag("--read-timeout=700ms").start()?;
     for (manner, cause) in [
-        (Manner::http1(), "ProtocolError: "),
-        (Manner::Ignore, "Timeout: "),
-        (Manner::tls(), "ProtocolError: "),
-        (Manner::half_frame(), "Timeout: "),
-        (Manner::SendAndClose((0..=255).cycle().take(9999).collect()), "ProtocolError: "),
-        (Manner::Ignore, "Timeout: "),
-        (Manner::Close, "ProtocolError: "),
-        (Manner::Ignore, "Timeout: "),
-        (Manner::Reset, "ProtocolError: "),
+        (ConnectionBehavior::http1(), "ProtocolError: "),
+        (ConnectionBehavior::Ignore, "Timeout: "),
+        (ConnectionBehavior::tls(), "ProtocolError: "),
+        (ConnectionBehavior::half_frame(), "Timeout: "),
+        (ConnectionBehavior::SendAndClose((0..=255).cycle().take(9999).collect()), "ProtocolError: "),
+        (ConnectionBehavior::Ignore, "Timeout: "),
+        (ConnectionBehavior::Close, "ProtocolError: "),
+        (ConnectionBehavior::Ignore, "Timeout: "),
+        (ConnectionBehavior::Reset, "ProtocolError: "),
     ] {
-        plugin.meet(manner.clone());
+        plugin.set_connection_behavior(manner.clone());
         let report =
             fixture.until_report(&reporter, 1, cause, |report| report.detail.starts_with(cause)).await?;
         assert_eq!(report.status, "Error", "{manner:?}: {report:?}");
     }
-    plugin.heal()?;
+    plugin.recover()?;
     plugin.script(|script| script.healthz = vec![b'x'; 1024 * 1024]);
     let long = "response too large";
     fixture.until_report(&reporter, 1, long, |report| report.detail.contains(long)).await?;
-    plugin.heal()?;
+    plugin.recover()?;
     fixture.until_status(&reporter, 1, "Healthy").await?;
     Ok(())
 }
@@ -304,8 +304,8 @@ pub async fn grpc_errors_are_reported_by_code(cx: Context) -> TestResult {
             fixture.until_report(&reporter, 1, &prefix, |report| report.detail.starts_with(&prefix)).await?;
         assert_eq!((report.status.as_str(), report.detail.chars().count()), ("Error", 1024));
     }
-    plugin.heal()?;
-    plugin.script(|script| script.other_service = true);
+    plugin.recover()?;
+    plugin.script(|script| script.wrong_service = true);
     let hint = "the plugin does not support KMS v2; update it";
     fixture.until_report(&reporter, 1, hint, |report| report.detail.contains(hint)).await?;
     Ok(())
@@ -354,11 +354,11 @@ pub async fn round_trip_detects_decrypt_failure(cx: Context) -> TestResult {
     assert_eq!((report.status.as_str(), report.id.as_deref()), ("Unhealthy", Some("kms-1-1")));
     plugin.script(|script| {
         script.decrypt = None;
-        script.encrypt = Some(EncryptFault::OtherKeyId("other".into()));
+        script.encrypt = Some(EncryptFault::WrongKeyId("other".into()));
     });
     let prefix = "RoundTripFailed: Encrypt used a different key";
     fixture.until_report(&reporter, 1, prefix, |report| report.detail.starts_with(prefix)).await?;
-    plugin.heal()?;
+    plugin.recover()?;
     fixture.until_status(&reporter, 1, "Healthy").await?;
     Ok(())
 }

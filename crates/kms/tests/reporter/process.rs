@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Api;
 use rustix::process::Signal;
 use serde_json::json;
-use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Times, Verb};
+use testbed::faults::fault_proxy::{Fault, FaultProxy, RequestMatcher, Times, Verb};
 use testbed::harness::binaries;
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, Image, Node, TestResult};
@@ -39,8 +39,8 @@ pub async fn sigterm_ends_reporter_within_a_second(cx: Context) -> TestResult {
     assert_fast_shutdown(&idle, "idle")?;
     assert_eq!(fixture.reports("kubeapiserver", "typed", "idle").await?.len(), 1, "published reports stay");
 
-    let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
-    let writes = Matching::any().verb(Verb::Patch).subresource("status");
+    let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("journal.jsonl")).await?;
+    let writes = RequestMatcher::any().verb(Verb::Patch).subresource("status");
     let slow = proxy.inject(Fault::Delay(Duration::from_secs(20)), writes, Times::Always);
     let user = plane.admin().at(proxy.url());
     let writing = fixture.reporter("writing").flag("--write-timeout=20s").for_user(&user)?.start()?;
@@ -70,7 +70,7 @@ pub async fn second_signal_exits_immediately(cx: Context) -> TestResult {
     open.write_all(b"GET /metrics HTTP/1.1\r\nHost: re")?;
     reporter.rounds().await?;
     reporter.process.signal(Signal::TERM)?;
-    reporter.until_logged(&["received SIGTERM"]).await?;
+    reporter.until_logged(&["received shutdown signal", "SIGTERM"]).await?;
     let status = reporter.process.stop(TIMEOUT)?;
     assert_eq!(status.code(), Some(1), "{}", reporter.log());
     Ok(())
@@ -166,7 +166,7 @@ pub async fn reporter_runs_on_read_only_root(cx: Context) -> TestResult {
 
 /// T-S6: a native sidecar before an API server's container, without socket, credentials and reachable API server.
 pub async fn next_container_starts_without_working_reporter(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).start().await?;
     let image = "outrigger.dev/outrigger:dev";
     let manifest = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -186,7 +186,7 @@ pub async fn next_container_starts_without_working_reporter(cx: Context) -> Test
             }],
         },
     });
-    let node = Node::on(&plane).image(&Image::outrigger()?).static_pod(manifest).start().await?;
+    let node = Node::builder(&plane).image(&Image::outrigger()?).static_pod(manifest).start().await?;
     let pods: Api<Pod> = Api::namespaced(plane.client().await?, "kube-system");
     let name = format!("kube-apiserver-like-{}", node.name());
     wait::until("the next container", 2 * TIMEOUT, || async {
@@ -199,7 +199,7 @@ pub async fn next_container_starts_without_working_reporter(cx: Context) -> Test
         if runs(&status.init_container_statuses) && runs(&status.container_statuses) {
             Ok(())
         } else {
-            Err(testbed::Error::Refused(format!("{status:?}")))
+            Err(testbed::Error::Other(format!("{status:?}")))
         }
     })
     .await?;
@@ -220,7 +220,7 @@ pub async fn memory_is_constant_over_many_rounds(cx: Context) -> TestResult {
         async move {
             wait::until(format!("{rounds} rounds"), limit, || async {
                 let now = reporter.metric(name, "").await?;
-                if now >= rounds { Ok(()) } else { Err(testbed::Error::Refused(format!("{now} so far"))) }
+                if now >= rounds { Ok(()) } else { Err(testbed::Error::Other(format!("{now} so far"))) }
             })
             .await
         }

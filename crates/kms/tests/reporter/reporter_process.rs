@@ -172,7 +172,7 @@ impl Reporter {
     pub async fn until_metric(&self, name: &str, labels: &str, least: f64) -> Result<(), Error> {
         wait::until(format!("{name}{{{labels}}} of {least}"), 2 * TIMEOUT, || async {
             let value = self.metric(name, labels).await?;
-            if value >= least { Ok(()) } else { Err(Error::Refused(format!("{value}"))) }
+            if value >= least { Ok(()) } else { Err(Error::Other(format!("{value}"))) }
         })
         .await
     }

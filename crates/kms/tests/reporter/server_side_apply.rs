@@ -58,7 +58,7 @@ pub async fn restart_removes_report_of_removed_plugin(cx: Context) -> TestResult
     wait::until("the report to be removed", TIMEOUT, || async {
         let reports = fixture.reports("kubeapiserver", "typed", "master-0").await?;
         let keys: Vec<_> = reports.iter().map(|report| report.key.as_str()).collect();
-        if keys == ["2"] { Ok(()) } else { Err(testbed::Error::Refused(format!("{reports:?}"))) }
+        if keys == ["2"] { Ok(()) } else { Err(testbed::Error::Other(format!("{reports:?}"))) }
     })
     .await?;
     assert_eq!(
@@ -113,7 +113,7 @@ pub async fn instance_separates_reporters_with_same_node(cx: Context) -> TestRes
     let new = fixture.reporter("shared").keys(&[2]).start()?;
     wait::until("the loss of a report", TIMEOUT, || async {
         let remaining = keys(fixture.reports("kubeapiserver", "typed", "shared").await?);
-        if remaining == ["2"] { Ok(()) } else { Err(testbed::Error::Refused(format!("{remaining:?}"))) }
+        if remaining == ["2"] { Ok(()) } else { Err(testbed::Error::Other(format!("{remaining:?}"))) }
     })
     .await?;
     // The report is back once the second reporter is gone.
@@ -131,7 +131,7 @@ pub async fn instance_separates_reporters_with_same_node(cx: Context) -> TestRes
     let rounds = first.rounds().await? + second.rounds().await?;
     wait::until("more rounds of both", TIMEOUT, || async {
         let now = first.rounds().await? + second.rounds().await?;
-        if now > rounds + 6.0 { Ok(()) } else { Err(testbed::Error::Refused(format!("{now}"))) }
+        if now > rounds + 6.0 { Ok(()) } else { Err(testbed::Error::Other(format!("{now}"))) }
     })
     .await?;
     assert_eq!(keys(fixture.reports("kmshealth", "kmshealth", "apart").await?), ["1", "2"]);
@@ -156,7 +156,7 @@ pub async fn concurrent_status_updates_are_kept(cx: Context) -> TestResult {
         let rounds = reporter.rounds().await?;
         wait::until("another round", TIMEOUT, || async {
             let now = reporter.rounds().await?;
-            if now > rounds { Ok(()) } else { Err(testbed::Error::Refused(format!("{now}"))) }
+            if now > rounds { Ok(()) } else { Err(testbed::Error::Other(format!("{now}"))) }
         })
         .await?;
     }

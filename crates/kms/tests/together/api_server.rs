@@ -7,8 +7,10 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use testbed::cluster::kubectl;
-use testbed::demo::kms_health::{INTERVAL, NAME, aggregator, define, expect, objects, until_degraded};
-use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::demo::kms_health::{
+    INTERVAL, NAME, api, apply_expected_nodes, install_crd, start_aggregator, wait_for_degraded,
+};
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
 use testbed::harness::binaries;
 use testbed::harness::wait;
 use testbed::process::Program;
@@ -22,7 +24,7 @@ async fn until_kms_providers_healthy(plane: &ControlPlane, healthy: bool) -> Res
     wait::until(format!("/healthz/kms-providers, healthy: {healthy}"), 2 * TIMEOUT, || async {
         match (kubectl::run(plane, &["get", "--raw", "/healthz/kms-providers"], None), healthy) {
             (Ok(_), true) | (Err(_), false) => Ok(()),
-            (response, _) => Err(Error::Refused(format!("{response:?}"))),
+            (response, _) => Err(Error::Other(format!("{response:?}"))),
         }
     })
     .await
@@ -33,7 +35,8 @@ async fn create_encrypted_secret(plane: &ControlPlane, namespace: &str, name: &s
     let secrets: Api<Secret> = Api::namespaced(plane.client().await?, namespace);
     let secret = serde_json::from_value(json!({ "metadata": { "name": name }, "stringData": { "b": "c" } }))?;
     secrets.create(&PostParams::default(), &secret).await?;
-    let stored = plane.stored(&format!("/registry/secrets/{namespace}/{name}")).await?.unwrap_or_default();
+    let stored =
+        plane.etcd_value(&format!("/registry/secrets/{namespace}/{name}")).await?.unwrap_or_default();
     assert!(stored.starts_with(b"k8s:enc:kms:v2:kms-1:"), "{:?}", String::from_utf8_lossy(&stored));
     Ok(())
 }
@@ -43,12 +46,12 @@ pub async fn broken_plugin_is_degraded_until_repaired(cx: Context) -> TestResult
     let site = cx.site()?;
     let dir = site.dir().join("kmsplugin");
     std::fs::create_dir_all(&dir)?;
-    let plugin = KmsPlugin::start("kms-1", &dir)?;
-    let plane = ControlPlane::on(&site).encrypted_by(plugin.provider()).start().await?;
-    define(&plane)?;
-    let api = objects(&plane.client().await?);
-    expect(&api, &["master-0"]).await?;
-    let _aggregator = aggregator(&plane)?;
+    let plugin = FakeKmsPlugin::start("kms-1", &dir)?;
+    let plane = ControlPlane::builder(&site).kms_provider(plugin.provider()).start().await?;
+    install_crd(&plane)?;
+    let api = api(&plane.client().await?);
+    apply_expected_nodes(&api, &["master-0"]).await?;
+    let _aggregator = start_aggregator(&plane)?;
     let _reporter = Program::new("reporter", binaries::path("outrigger")?)
         .arg("kms-reporter")
         .flag("kms-sockets", format!("unix://{}/kms-1.sock", dir.display()))
@@ -62,28 +65,28 @@ pub async fn broken_plugin_is_degraded_until_repaired(cx: Context) -> TestResult
         .flag("publish", "kmshealth")
         .flag("kubeconfig", plane.admin().write_kubeconfig(site.dir())?)
         .start(&site)?;
-    until_degraded(&api, "False", "AsExpected").await?;
+    wait_for_degraded(&api, "False", "AsExpected").await?;
     let namespace = plane.namespace("together").await?;
     create_encrypted_secret(&plane, &namespace, "before").await?;
 
     plugin.script(|script| script.healthz = b"sealed".to_vec());
-    let message = until_degraded(&api, "True", "PluginUnhealthy").await?;
+    let message = wait_for_degraded(&api, "True", "PluginUnhealthy").await?;
     assert!(
         message.contains("master-0 keyID=1 role=write Unhealthy") && message.contains("sealed"),
         "{message}"
     );
     until_kms_providers_healthy(&plane, false).await?;
-    plugin.heal()?;
-    until_degraded(&api, "False", "AsExpected").await?;
+    plugin.recover()?;
+    wait_for_degraded(&api, "False", "AsExpected").await?;
     until_kms_providers_healthy(&plane, true).await?;
 
     plugin.crash();
-    let message = until_degraded(&api, "True", "PluginError").await?;
+    let message = wait_for_degraded(&api, "True", "PluginError").await?;
     assert!(message.contains("master-0 keyID=1 role=write Error"), "{message}");
     plugin.restart()?;
     // Healthy, but reported as flapping for ten minutes: a plugin that breaks and recovers faster than the operator's inertia would
     // never be degraded otherwise.
-    let message = until_degraded(&api, "True", "PluginFlapping").await?;
+    let message = wait_for_degraded(&api, "True", "PluginFlapping").await?;
     assert!(message.contains("master-0 keyID=1 role=write Flapping"), "{message}");
     until_kms_providers_healthy(&plane, true).await?;
     // A restarted API server has no cached data keys and must decrypt with the plugin.
@@ -127,16 +130,19 @@ pub async fn api_server_starts_without_working_reporter(cx: Context) -> TestResu
     let (dir, files) = (site.dir().join("kmsplugin"), site.dir().join("files"));
     std::fs::create_dir_all(&dir)?;
     std::fs::create_dir_all(&files)?;
-    let plugin = KmsPlugin::start("kms-1", &dir)?;
-    let plane = ControlPlane::on(&site).encrypted_by(plugin.provider()).start().await?;
-    define(&plane)?;
+    let plugin = FakeKmsPlugin::start("kms-1", &dir)?;
+    let plane = ControlPlane::builder(&site).kms_provider(plugin.provider()).start().await?;
+    install_crd(&plane)?;
     let client = plane.client().await?;
-    let api = objects(&client);
-    expect(&api, &["node-1"]).await?;
+    let api = api(&client);
+    apply_expected_nodes(&api, &["node-1"]).await?;
     let (container, volumes) = api_server_container(&plane);
     let image = Image::outrigger()?;
-    let node =
-        Node::on(&plane).image(&image).static_pod(static_pod(&files, container, &volumes)).start().await?;
+    let node = Node::builder(&plane)
+        .image(&image)
+        .static_pod(static_pod(&files, container, &volumes))
+        .start()
+        .await?;
     let address = format!("--server=https://{}:6443", node.address());
     wait::until("the API server in the pod", 2 * TIMEOUT, || async {
         let ready = [&address, "--tls-server-name=localhost", "get", "--raw", "/readyz"];
@@ -149,7 +155,7 @@ pub async fn api_server_starts_without_working_reporter(cx: Context) -> TestResu
         let status = pods.get(&name).await?.status.unwrap_or_default();
         let all: Vec<ContainerStatus> = status.init_container_statuses.unwrap_or_default();
         let running = all.into_iter().find(|one| one.state.as_ref().is_some_and(|is| is.running.is_some()));
-        running.ok_or_else(|| Error::Refused("not running".into()))
+        running.ok_or_else(|| Error::Other("not running".into()))
     })
     .await?;
     assert_eq!(reporter.restart_count, 0, "{reporter:?}");
@@ -159,13 +165,13 @@ pub async fn api_server_starts_without_working_reporter(cx: Context) -> TestResu
     let kubeconfig = plane.admin().at("https://127.0.0.1:6443").kubeconfig();
     std::fs::write(files.join("kubeconfig.new"), kubeconfig)?;
     std::fs::rename(files.join("kubeconfig.new"), files.join("kubeconfig"))?;
-    let _aggregator = aggregator(&plane)?;
-    let message = until_degraded(&api, "True", "PluginError").await?;
+    let _aggregator = start_aggregator(&plane)?;
+    let message = wait_for_degraded(&api, "True", "PluginError").await?;
     assert!(
         message.contains("node-1 keyID=1 role=write Error") && message.contains("SocketMissing"),
         "{message}"
     );
-    let _socket = KmsPlugin::start("kms-1", &files)?;
-    until_degraded(&api, "False", "AsExpected").await?;
+    let _socket = FakeKmsPlugin::start("kms-1", &files)?;
+    wait_for_degraded(&api, "False", "AsExpected").await?;
     Ok(())
 }

@@ -9,8 +9,10 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject};
 use kube::runtime::watcher::{self, Event};
 use serde_json::json;
-use testbed::demo::kms_health::{NAME, aggregator, define, expect, objects, until_degraded};
-use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::demo::kms_health::{
+    NAME, api, apply_expected_nodes, install_crd, start_aggregator, wait_for_degraded,
+};
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, Error, Image, Node, TestResult};
 
@@ -39,24 +41,24 @@ pub async fn only_reports_of_removed_nodes_are_removed(cx: Context) -> TestResul
     let site = cx.site()?;
     let dir = site.dir().join("kmsplugin");
     std::fs::create_dir_all(&dir)?;
-    let _plugin = KmsPlugin::start("kms-1", &dir)?;
-    let plane = ControlPlane::on(&site).start().await?;
+    let _plugin = FakeKmsPlugin::start("kms-1", &dir)?;
+    let plane = ControlPlane::builder(&site).start().await?;
     std::fs::write(dir.join("kubeconfig"), plane.admin().kubeconfig())?;
-    define(&plane)?;
+    install_crd(&plane)?;
     let client = plane.client().await?;
-    let (api, machines) = (objects(&client), Api::<Machine>::all(client));
+    let (api, machines) = (api(&client), Api::<Machine>::all(client));
     let image = Image::outrigger()?;
     let server = json!({
         "name": "kube-apiserver", "image": IMAGE, "imagePullPolicy": "Never",
         "command": ["testbed-pod", "serve", "--port=8080"],
     });
     let pod = static_pod(&dir, server, &[]);
-    let start = || Node::on(&plane).image(&image).static_pod(pod.clone()).start();
+    let start = || Node::builder(&plane).image(&image).static_pod(pod.clone()).start();
     let (kept, replaced, removed) = tokio::try_join!(start(), start(), start())?;
     let names = [&kept, &replaced, &removed].map(|node| node.name().to_owned());
-    expect(&api, &names.each_ref().map(String::as_str)).await?;
-    let _aggregator = aggregator(&plane)?;
-    until_degraded(&api, "False", "AsExpected").await?;
+    apply_expected_nodes(&api, &names.each_ref().map(String::as_str)).await?;
+    let _aggregator = start_aggregator(&plane)?;
+    wait_for_degraded(&api, "False", "AsExpected").await?;
     let (lost, watching) = record_losses(api.clone());
 
     // Nodes are stopped and deleted from the cluster.
@@ -66,7 +68,7 @@ pub async fn only_reports_of_removed_nodes_are_removed(cx: Context) -> TestResul
     for name in [&replaced_name, &removed_name] {
         machines.delete(name, &DeleteParams::default()).await?;
     }
-    expect(&api, &[&kept_name, &replaced_name]).await?;
+    apply_expected_nodes(&api, &[&kept_name, &replaced_name]).await?;
     // A new node gets the lowest free name.
     let replacement = start().await?;
     assert_eq!(replacement.name(), replaced_name);
@@ -74,10 +76,10 @@ pub async fn only_reports_of_removed_nodes_are_removed(cx: Context) -> TestResul
     let expected = [kept_name, replaced_name];
     wait::until(format!("reports of {expected:?} only"), 2 * TIMEOUT, || async {
         let now = reported_nodes(&api.get(NAME).await?);
-        if now == expected { Ok(()) } else { Err(Error::Refused(format!("reports of {now:?}"))) }
+        if now == expected { Ok(()) } else { Err(Error::Other(format!("reports of {now:?}"))) }
     })
     .await?;
-    until_degraded(&api, "False", "AsExpected").await?;
+    wait_for_degraded(&api, "False", "AsExpected").await?;
     watching.abort();
     let lost = lost.lock().unwrap().clone();
     assert_eq!(lost, BTreeSet::from([removed_name]), "reports of live reporters were removed");

@@ -9,8 +9,8 @@ use kube::api::{ListParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::{Api, Client};
 use testbed::bench::Build;
-use testbed::fakes::kubelet::KubeletPlayer;
-use testbed::fakes::sidecars::Sidecars;
+use testbed::fakes::kubelet::FakeKubelet;
+use testbed::fakes::sidecars::FakeSidecars;
 use testbed::harness::logs;
 use testbed::harness::wait;
 use testbed::{ControlPlane, Error, Site};
@@ -32,8 +32,8 @@ const CRD_TIMEOUT: Duration = Duration::from_secs(60);
 /// The environment of one round; it stops when dropped.
 pub struct Environment {
     // Fields are dropped in this order: each depends on the ones below.
-    _kubelets: KubeletPlayer,
-    pub sidecars: Sidecars,
+    _kubelets: FakeKubelet,
+    pub sidecars: FakeSidecars,
     pub plane: ControlPlane,
     pub client: Client,
     pub namespace: String,
@@ -43,8 +43,8 @@ pub struct Environment {
 impl Environment {
     /// Starts an environment without an operator.
     pub async fn new(candidate: &Build) -> Result<Self, Error> {
-        let site = Site::claim(logs::folder("bench-operator", candidate.name))?;
-        let mut plane = ControlPlane::on(&site).controllers();
+        let site = Site::claim(logs::test_dir("bench-operator", candidate.name))?;
+        let mut plane = ControlPlane::builder(&site).controllers();
         for flag in CONTROLLER_FLAGS {
             plane = plane.controller_flag(flag);
         }
@@ -58,8 +58,8 @@ impl Environment {
             ..ServiceAccount::default()
         };
         accounts.create(&PostParams::default(), &account).await?;
-        let sidecars = Sidecars::start().await?;
-        let kubelets = KubeletPlayer::start(&plane, &sidecars, [&namespace]).await?;
+        let sidecars = FakeSidecars::start().await?;
+        let kubelets = FakeKubelet::start(&plane, &sidecars, [&namespace]).await?;
         Ok(Self { _kubelets: kubelets, sidecars, plane, client, namespace, site })
     }
 }
@@ -77,7 +77,7 @@ async fn install(plane: &ControlPlane, crds: &Path) -> Result<(), Error> {
     }
     let output = kubectl.output().map_err(|source| Error::Io { what: "starting kubectl".into(), source })?;
     if !output.status.success() {
-        return Err(Error::Refused(String::from_utf8_lossy(&output.stderr).into_owned()));
+        return Err(Error::Other(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
     let nodes = nodes::all_namespaces(&plane.client().await?);
     let one = ListParams::default().limit(1);

@@ -13,7 +13,7 @@ mod settings;
 use std::process::ExitCode;
 
 use testbed::Error;
-use testbed::bench::{self, Build, Circumstances};
+use testbed::bench::{self, BenchEnvironment, Build};
 
 use crate::report::Report;
 use crate::settings::Settings;
@@ -27,7 +27,7 @@ async fn run() -> Result<(), Error> {
     let ours = Build::ours()?;
     let peer = Build::peer("OUTRIGGER_PEER_OPERATOR", "a binary of the upstream controller")?;
     let mut report = Report::default();
-    let circumstances = Circumstances::of(&ours, peer.as_ref(), settings.sizes())?;
+    let circumstances = BenchEnvironment::new(&ours, peer.as_ref(), settings.sizes())?;
     for number in 1..=settings.rounds {
         report.ours.push(round::run(number, &ours, &settings).await?);
         if let Some(peer) = &peer {

@@ -74,8 +74,8 @@ pub async fn create_and_wait(client: &Client, namespace: &str, count: usize) -> 
     created.buffer_unordered(CONCURRENT_CREATES).try_collect::<Vec<_>>().await?;
     match phases.await {
         Ok(Ok(ended)) => ended,
-        Ok(Err(_)) => Err(Error::Refused(format!("not every node ran within {RUN_TIMEOUT:?}"))),
-        Err(error) => Err(Error::Refused(format!("the watch of nodes failed: {error}"))),
+        Ok(Err(_)) => Err(Error::Other(format!("not every node ran within {RUN_TIMEOUT:?}"))),
+        Err(error) => Err(Error::Other(format!("the watch of nodes failed: {error}"))),
     }
 }
 
@@ -87,7 +87,7 @@ async fn wait_all_running(nodes: Api<Node>, count: usize) -> Result<(), Error> {
         let Ok(Event::Apply(node) | Event::InitApply(node)) = event else { continue };
         let phase = node.status.clone().unwrap_or_default().phase.unwrap_or_default();
         if phase == "Failed" {
-            return Err(Error::Refused(format!("{} failed: see the log of the operator", node.name_any())));
+            return Err(Error::Other(format!("{} failed: see the log of the operator", node.name_any())));
         }
         phases.insert(node.name_any(), phase);
         if phases.values().filter(|phase| *phase == "Running").count() == count {
@@ -121,7 +121,7 @@ pub async fn edit(client: &Client, namespace: &str, count: usize) -> Result<(), 
             }
         };
         timeout(REPLACE_TIMEOUT, replaced).await.map_err(|_| {
-            Error::Refused(format!("pod {pod} was not replaced within {REPLACE_TIMEOUT:?} of an edit"))
+            Error::Other(format!("pod {pod} was not replaced within {REPLACE_TIMEOUT:?} of an edit"))
         })?;
     }
     Ok(())

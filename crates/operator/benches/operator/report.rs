@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use testbed::Error;
-use testbed::bench::{Circumstances, Figure, finish, float, quantile};
+use testbed::bench::{BenchEnvironment, Figure, float, quantile, write_report};
 
 use crate::round::Measured;
 use crate::settings::Settings;
@@ -20,7 +20,7 @@ pub struct Report {
 
 impl Report {
     /// Prints the figures and writes the results file.
-    pub fn finish(&self, settings: &Settings, circumstances: Circumstances) -> Result<(), Error> {
+    pub fn finish(&self, settings: &Settings, circumstances: BenchEnvironment) -> Result<(), Error> {
         let goal = |goal: f64| Some(goal).filter(|_| settings.nodes == GOAL_NODES);
         let verbs: BTreeSet<&String> =
             self.ours.iter().chain(&self.peer).flat_map(|round| round.requests.keys()).collect();
@@ -59,11 +59,11 @@ impl Report {
             self.figure("time until all nodes are Running", "s", |round| round.took.as_secs_f64()),
         ]);
         let headline = format!("{} nodes, median of {} rounds (range)", settings.nodes, settings.rounds);
-        finish("operator", &headline, &figures, circumstances)
+        write_report("operator", &headline, &figures, circumstances)
     }
 
     fn figure(&self, name: &str, unit: &'static str, value: impl Fn(&Measured) -> f64) -> Figure {
-        Figure::of(name, unit, self.ours.iter().map(&value), self.peer.iter().map(&value))
+        Figure::new(name, unit, self.ours.iter().map(&value), self.peer.iter().map(&value))
     }
 }
 

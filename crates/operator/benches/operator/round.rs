@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use testbed::Error;
 use testbed::bench::Build;
-use testbed::bench::usage::{cpu, memory};
+use testbed::bench::usage::{cpu_time, rss_mb};
 use testbed::cluster::control_plane::{AuditReader, AuditedRequest};
 use testbed::process::Process;
 
@@ -53,15 +53,15 @@ pub async fn run(number: usize, candidate: &Build, settings: &Settings) -> Resul
     let pid = operator.pid()?;
     let mut log = AuditLog::new(&environment, candidate);
     log.wait_watching(&operator).await?;
-    let memory_empty = memory(pid)?;
+    let memory_empty = rss_mb(pid)?;
     print(&format!("started, {memory_empty:.1} MB resident"));
 
-    let (before, begin, used) = (log.requests.len(), Instant::now(), cpu(pid)?);
+    let (before, begin, used) = (log.requests.len(), Instant::now(), cpu_time(pid)?);
     nodes::create_and_wait(&environment.client, &environment.namespace, settings.nodes).await?;
     let took = begin.elapsed();
     print(&format!("{} nodes are Running after {:.0} s", settings.nodes, took.as_secs_f64()));
     log.wait_quiet(&operator).await?;
-    let used = cpu(pid)?.saturating_sub(used);
+    let used = cpu_time(pid)?.saturating_sub(used);
     let mut requests = BTreeMap::new();
     // Excludes discovery requests, which do not depend on the number of nodes. They are printed below.
     for request in log.requests[before..].iter().filter(|request| !request.resource.is_empty()) {
@@ -75,20 +75,20 @@ pub async fn run(number: usize, candidate: &Build, settings: &Settings) -> Resul
     tokio::time::sleep(STEADY_STATE).await;
     log.read()?;
     let steady_state_writes = log.requests[before..].iter().filter(|request| request.is_write()).count();
-    let memory_full = memory(pid)?;
+    let memory_full = rss_mb(pid)?;
     print(&format!(
         "steady state, {memory_full:.1} MB resident, {steady_state_writes} writes in {STEADY_STATE:?}"
     ));
 
     let journal = environment.sidecars.journal();
-    let submissions = (journal.submissions().values().sum(), journal.repeats().len());
+    let submissions = (journal.submissions().values().sum(), journal.duplicates().len());
 
     let before = log.requests.len();
     nodes::edit(&environment.client, &environment.namespace, settings.edits).await?;
     log.wait_quiet(&operator).await?;
     let edits = edit_times(&log.edits, &log.requests[before..]);
     if edits.len() != settings.edits {
-        return Err(Error::Refused(format!(
+        return Err(Error::Other(format!(
             "{} pod deletions were logged for {} edits",
             edits.len(),
             settings.edits
@@ -130,7 +130,7 @@ impl AuditLog {
     }
 
     fn read(&mut self) -> Result<(), Error> {
-        for request in self.reader.news()? {
+        for request in self.reader.read_new()? {
             if request.user == self.user {
                 self.requests.push(request);
             } else if request.resource == "seinodes"
@@ -170,9 +170,7 @@ impl AuditLog {
         while quiet_since.elapsed() < QUIET {
             operator.check_alive()?;
             if Instant::now() > deadline {
-                return Err(Error::Refused(format!(
-                    "the operator did not converge within {QUIET_TIMEOUT:?}"
-                )));
+                return Err(Error::Other(format!("the operator did not converge within {QUIET_TIMEOUT:?}")));
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
             self.read()?;
@@ -195,7 +193,7 @@ fn edit_times(edits: &[AuditedRequest], requests: &[AuditedRequest]) -> Vec<Dura
         .collect();
     let time = |edit: &AuditedRequest| {
         let deletion = deletions.get(edit.name.as_str())?;
-        Duration::try_from(deletion.answered.0.duration_since(edit.received.0)).ok()
+        Duration::try_from(deletion.responded.0.duration_since(edit.received.0)).ok()
     };
     edits.iter().filter_map(time).collect()
 }

@@ -1,7 +1,7 @@
 //! Sizes of the benchmark. Published figures use the defaults; smaller sizes are for a quick check.
 
 use testbed::Error;
-use testbed::bench::number;
+use testbed::bench::env_count;
 
 /// Sizes of the benchmark.
 pub struct Settings {
@@ -16,9 +16,9 @@ pub struct Settings {
 impl Settings {
     /// Reads `OUTRIGGER_BENCH_NODES`, `OUTRIGGER_BENCH_EDITS` and `OUTRIGGER_BENCH_ROUNDS`.
     pub fn from_environment() -> Result<Self, Error> {
-        let nodes = number("OUTRIGGER_BENCH_NODES", 1_000)?;
-        let edits = number("OUTRIGGER_BENCH_EDITS", 200)?.min(nodes);
-        Ok(Self { nodes, edits, rounds: number("OUTRIGGER_BENCH_ROUNDS", 5)? })
+        let nodes = env_count("OUTRIGGER_BENCH_NODES", 1_000)?;
+        let edits = env_count("OUTRIGGER_BENCH_EDITS", 200)?.min(nodes);
+        Ok(Self { nodes, edits, rounds: env_count("OUTRIGGER_BENCH_ROUNDS", 5)? })
     }
 
     /// Returns the sizes with their names in the results file.

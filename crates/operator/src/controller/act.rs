@@ -7,11 +7,11 @@ use kube::Resource;
 use kube::core::ObjectMeta;
 use plan::node::{Action, Deletion, Object, Observed, ObservedStatefulSet, Submission, WriteFailure};
 use runtime::Key;
-use runtime::write::{self, Outcome, Writer, Written};
+use runtime::write::{self, NamespacedObject, WriteOutcome, Writer};
 use serde::Serialize;
 
 use super::Error;
-use super::object_store::{ObjectStore, terminating};
+use super::object_store::{ObjectStore, mark_terminating};
 use super::observe::tls_secret;
 use super::stores::ObjectStores;
 use crate::sidecar::Sidecars;
@@ -56,8 +56,8 @@ impl Executor<'_> {
                 let outcome = self.write_one(&**$desired, live.as_deref(), create).await?;
                 match (&outcome, &live) {
                     // The API server found no difference, although the live object reads differently.
-                    (Outcome::Unchanged, Some(live)) => self.record_in_sync(observed, &**live),
-                    (Outcome::Applied(object), _) if !create => self.record_in_sync(observed, object),
+                    (WriteOutcome::Unchanged, Some(live)) => self.record_in_sync(observed, &**live),
+                    (WriteOutcome::Applied(object), _) if !create => self.record_in_sync(observed, object),
                     _ => {}
                 }
                 if let Some(object) = self.record_outcome(kind, outcome, observed)? {
@@ -87,9 +87,14 @@ impl Executor<'_> {
         Ok(())
     }
 
-    async fn write_one<K, L>(&self, desired: &K, live: Option<&L>, create: bool) -> Result<Outcome<K>, Error>
+    async fn write_one<K, L>(
+        &self,
+        desired: &K,
+        live: Option<&L>,
+        create: bool,
+    ) -> Result<WriteOutcome<K>, Error>
     where
-        K: Written,
+        K: NamespacedObject,
         L: Resource + Serialize,
     {
         if create {
@@ -97,7 +102,7 @@ impl Executor<'_> {
         }
         match live {
             Some(live) if has_same_controller(desired, live) => {
-                Ok(self.writer.take_back(desired, live).await?)
+                Ok(self.writer.force_apply(desired, live).await?)
             }
             live => Ok(self.writer.apply(desired, live).await?),
         }
@@ -108,25 +113,27 @@ impl Executor<'_> {
     }
 
     /// Records the outcome of a write. Returns the object as it is stored now, if the API server returned it.
-    fn record_outcome<K: Written>(
+    fn record_outcome<K: NamespacedObject>(
         &self,
         kind: &'static str,
-        outcome: Outcome<K>,
+        outcome: WriteOutcome<K>,
         observed: &mut Observed,
     ) -> Result<Option<K>, Error> {
         let failure = match outcome {
-            Outcome::Applied(object) => return Ok(Some(object)),
-            Outcome::Unchanged => return Ok(None),
-            Outcome::Conflict(reason) => WriteFailure::Conflict(reason),
-            Outcome::Rejected(reason) => WriteFailure::Rejected(reason),
-            Outcome::Forbidden(reason) | Outcome::Unavailable(reason) => WriteFailure::Transient(reason),
-            Outcome::Stale(reason) | Outcome::Unknown(reason) => {
+            WriteOutcome::Applied(object) => return Ok(Some(object)),
+            WriteOutcome::Unchanged => return Ok(None),
+            WriteOutcome::Conflict(reason) => WriteFailure::Conflict(reason),
+            WriteOutcome::Rejected(reason) => WriteFailure::Rejected(reason),
+            WriteOutcome::Forbidden(reason) | WriteOutcome::Unavailable(reason) => {
+                WriteFailure::Transient(reason)
+            }
+            WriteOutcome::Stale(reason) | WriteOutcome::Unknown(reason) => {
                 return Err(Error::OutdatedObject { kind, reason });
             }
-            Outcome::Missing if kind == "Certificate" => {
+            WriteOutcome::Missing if kind == "Certificate" => {
                 WriteFailure::Transient("the Certificate CRD is not installed: install cert-manager".into())
             }
-            Outcome::Missing => {
+            WriteOutcome::Missing => {
                 let reason = "the object or its namespace does not exist".into();
                 return Err(Error::OutdatedObject { kind, reason });
             }
@@ -142,24 +149,24 @@ impl Executor<'_> {
                 if self.delete_one("Pod", &*pod, &stores.pods, observed).await? {
                     let same = observed.pods.iter_mut().find(|other| other.metadata.uid == pod.metadata.uid);
                     if let Some(entry) = same {
-                        *entry = terminating(entry.clone());
+                        *entry = mark_terminating(entry.clone());
                     }
                 }
             }
             Deletion::Service(service) => {
                 if self.delete_one("Service", &*service, &stores.services, observed).await? {
-                    observed.service = observed.service.take().map(terminating);
+                    observed.service = observed.service.take().map(mark_terminating);
                 }
             }
             Deletion::Job(job) => {
                 if self.delete_one("Job", &*job, &stores.jobs, observed).await? {
-                    observed.job = observed.job.take().map(terminating);
+                    observed.job = observed.job.take().map(mark_terminating);
                 }
             }
             Deletion::Certificate(certificate) => {
                 let store = &stores.certificates.store;
                 if self.delete_one("Certificate", &*certificate, store, observed).await? {
-                    observed.certificate = observed.certificate.take().map(terminating);
+                    observed.certificate = observed.certificate.take().map(mark_terminating);
                 }
             }
         }
@@ -167,7 +174,7 @@ impl Executor<'_> {
     }
 
     /// Deletes an object. Returns true when it is terminating or gone.
-    async fn delete_one<K: Written>(
+    async fn delete_one<K: NamespacedObject>(
         &self,
         kind: &'static str,
         object: &K,
@@ -175,8 +182,8 @@ impl Executor<'_> {
         observed: &mut Observed,
     ) -> Result<bool, Error> {
         let outcome = self.writer.delete(object).await?;
-        let is_deleted =
-            matches!(outcome, Outcome::Unchanged) || self.record_outcome(kind, outcome, observed)?.is_some();
+        let is_deleted = matches!(outcome, WriteOutcome::Unchanged)
+            || self.record_outcome(kind, outcome, observed)?.is_some();
         if is_deleted {
             store.record_deletion(object);
         }

@@ -12,12 +12,13 @@ mod stores;
 mod watches;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use kube::Client;
 use plan::Platform;
 use plan::node::RenderCache;
-use runtime::events::Events;
+use runtime::events::EventRecorder;
+use runtime::sync::lock;
 use runtime::{Key, write};
 
 pub(crate) use self::start::start;
@@ -68,7 +69,7 @@ pub(crate) struct Controller {
     stores: ObjectStores,
     sidecars: Sidecars,
     secrets: SecretReader,
-    events: Events,
+    events: EventRecorder,
     metrics: NodeMetrics,
     render_caches: Mutex<HashMap<Key, Arc<RenderCache>>>,
 }
@@ -76,7 +77,7 @@ pub(crate) struct Controller {
 impl Controller {
     /// Returns the render cache of a node.
     fn render_cache(&self, key: &Key) -> Arc<RenderCache> {
-        let mut caches = self.render_caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut caches = lock(&self.render_caches);
         caches.entry(key.clone()).or_default().clone()
     }
 
@@ -84,6 +85,6 @@ impl Controller {
     fn forget(&self, key: &Key) {
         self.stores.forget(key);
         self.sidecars.forget(key);
-        self.render_caches.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        lock(&self.render_caches).remove(key);
     }
 }

@@ -3,14 +3,15 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use runtime::Key;
-use runtime::own_writes::{OwnWrites, Sight};
-use runtime::watch::Cache;
+use runtime::own_writes::{Freshness, OwnWrites};
+use runtime::sync::lock;
+use runtime::watch::{Cache, SyncGroup};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -35,7 +36,7 @@ where
 
     /// Returns the cached objects whose key matches, in no particular order.
     pub(super) fn list(&self, matches: impl Fn(&Key) -> bool) -> Vec<Arc<K>> {
-        self.caches.iter().flat_map(|cache| cache.all_of(&matches)).collect()
+        self.caches.iter().flat_map(|cache| cache.all_matching(&matches)).collect()
     }
 
     /// Lets the caches hold an object compressed until it is needed again.
@@ -43,44 +44,37 @@ where
     where
         K: PartialEq + Serialize,
     {
-        self.caches.iter().for_each(|cache| cache.rest(key));
+        self.caches.iter().for_each(|cache| cache.compress(key));
     }
 
-    /// True once the initial lists are complete.
-    pub(super) fn is_synced(&self) -> bool {
-        self.caches.iter().all(Cache::is_synced)
-    }
-
-    /// Waits until the initial lists are complete.
-    pub(super) async fn wait_synced(&self) {
-        for cache in &self.caches {
-            cache.synced().await;
-        }
+    /// Adds the caches to a group.
+    pub(super) fn add_to(&self, group: &mut SyncGroup) {
+        self.caches.iter().for_each(|cache| group.add(cache));
     }
 
     /// Records the object that the API server returned for a write.
     pub(super) fn record_write(&self, object: K) -> Arc<K> {
-        self.own_writes.wrote(&object);
+        self.own_writes.record(&object);
         let object = Arc::new(object);
-        lock(&self.written).insert(Key::of(&*object), object.clone());
+        lock(&self.written).insert(Key::from_object(&*object), object.clone());
         object
     }
 
     /// Records that the operator deleted an object.
     pub(super) fn record_deletion(&self, object: &K) {
-        lock(&self.deleted).insert(Key::of(object), object.uid().unwrap_or_default());
+        lock(&self.deleted).insert(Key::from_object(object), object.uid().unwrap_or_default());
     }
 
     /// Returns the newest known version of an object. Reads it from the API server only when the watch is long overdue.
     pub(super) async fn get(&self, client: &Client, key: &Key) -> kube::Result<Option<Arc<K>>> {
         let cached = self.caches.iter().find_map(|cache| cache.get(key));
-        let newest = match self.own_writes.sight(key, cached.as_deref()) {
-            Sight::Current => {
+        let newest = match self.own_writes.freshness(key, cached.as_deref()) {
+            Freshness::Current => {
                 lock(&self.written).remove(key);
                 cached
             }
-            Sight::Behind => lock(&self.written).get(key).cloned().or(cached),
-            Sight::Lost => {
+            Freshness::Behind => lock(&self.written).get(key).cloned().or(cached),
+            Freshness::TimedOut => {
                 let api: Api<K> = Api::namespaced(client.clone(), &key.namespace);
                 let read = api.get_opt(&key.name).await?;
                 self.forget(key);
@@ -101,7 +95,7 @@ where
         let mut deleted = lock(&self.deleted);
         let Some(uid) = deleted.get(key).cloned() else { return object };
         match object {
-            Some(object) if object.uid().as_deref() == Some(&uid) => Some(terminating(object)),
+            Some(object) if object.uid().as_deref() == Some(&uid) => Some(mark_terminating(object)),
             other => {
                 deleted.remove(key);
                 other
@@ -110,14 +104,10 @@ where
     }
 }
 
-/// Returns the object with a deletion timestamp.
-pub(super) fn terminating<K: Resource + Clone>(object: Arc<K>) -> Arc<K> {
+/// Sets the deletion timestamp of an object.
+pub(super) fn mark_terminating<K: Resource + Clone>(object: Arc<K>) -> Arc<K> {
     let mut object = Arc::unwrap_or_clone(object);
     let now = || Time(k8s_openapi::jiff::Timestamp::now());
     object.meta_mut().deletion_timestamp.get_or_insert_with(now);
     Arc::new(object)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

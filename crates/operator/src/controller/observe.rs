@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::SeiNode;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::Api;
-use plan::node::{Observed, RequiredObservations, SecretSight, Transport};
+use plan::node::{Observed, RequiredObservations, SecretObservation, Transport};
 use runtime::Key;
 
 use super::{Controller, Error};
@@ -63,6 +63,6 @@ pub(super) async fn observe_required(
 }
 
 /// Returns the Secret that the certificate of a sidecar is verified against.
-pub(super) fn tls_secret(to: &Transport, observed: &Observed) -> Option<SecretSight> {
+pub(super) fn tls_secret(to: &Transport, observed: &Observed) -> Option<SecretObservation> {
     to.secret.as_ref().and_then(|name| observed.secrets.get(name).cloned())
 }

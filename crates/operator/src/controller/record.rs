@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::SeiNode;
+use api::event::{EventRecord, EventType};
 use api::names::finalizer;
-use api::note::{Note, Tone};
 use api::sei_node::{PlanPhase, SeiNodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use plan::node::{Decision, transition_events};
-use runtime::write::{Outcome, Writer};
+use runtime::write::{WriteOutcome, Writer};
 
 use super::reconcile::{Next, STALE_REQUEUE};
 use super::{Controller, Error};
@@ -28,21 +28,21 @@ pub(super) async fn record(
         return remove_finalizer(writer, node).await;
     }
     let status = decision.status;
-    let stored = match writer.pass(&**node).record(&status).await? {
-        Outcome::Unchanged => {
+    let stored = match writer.status_update(&**node).write(&status).await? {
+        WriteOutcome::Unchanged => {
             let after = decision.requeue_after.map(|after| after.max(STALE_REQUEUE));
             let is_active = status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Active);
             return Ok(if is_active { Next::Requeue(after) } else { Next::Converged(after) });
         }
-        Outcome::Applied(stored) => controller.stores.nodes.record_write(stored),
+        WriteOutcome::Applied(stored) => controller.stores.nodes.record_write(stored),
         // Deleted in the meantime.
-        Outcome::Missing => return Ok(Next::Requeue(None)),
-        Outcome::Stale(_) => return Ok(Next::Requeue(Some(STALE_REQUEUE))),
-        Outcome::Conflict(reason)
-        | Outcome::Rejected(reason)
-        | Outcome::Forbidden(reason)
-        | Outcome::Unavailable(reason)
-        | Outcome::Unknown(reason) => return Err(Error::Status(reason)),
+        WriteOutcome::Missing => return Ok(Next::Requeue(None)),
+        WriteOutcome::Stale(_) => return Ok(Next::Requeue(Some(STALE_REQUEUE))),
+        WriteOutcome::Conflict(reason)
+        | WriteOutcome::Rejected(reason)
+        | WriteOutcome::Forbidden(reason)
+        | WriteOutcome::Unavailable(reason)
+        | WriteOutcome::Unknown(reason) => return Err(Error::Status(reason)),
     };
     tracing::debug!(
         phase = ?status.phase,
@@ -59,15 +59,15 @@ pub(super) async fn record(
 }
 
 async fn remove_finalizer(writer: &Writer, node: &SeiNode) -> Result<Next, Error> {
-    match writer.drop_finalizer(node, finalizer::NODE).await? {
-        Outcome::Unchanged | Outcome::Applied(_) | Outcome::Missing => Ok(Next::Requeue(None)),
-        Outcome::Stale(_) => Ok(Next::Requeue(Some(STALE_REQUEUE))),
+    match writer.remove_finalizer(node, finalizer::NODE).await? {
+        WriteOutcome::Unchanged | WriteOutcome::Applied(_) | WriteOutcome::Missing => Ok(Next::Requeue(None)),
+        WriteOutcome::Stale(_) => Ok(Next::Requeue(Some(STALE_REQUEUE))),
         // An error: it is retried with backoff and logged, instead of ten times a second without a log.
-        Outcome::Conflict(reason)
-        | Outcome::Rejected(reason)
-        | Outcome::Forbidden(reason)
-        | Outcome::Unavailable(reason)
-        | Outcome::Unknown(reason) => Err(Error::Finalizer(reason)),
+        WriteOutcome::Conflict(reason)
+        | WriteOutcome::Rejected(reason)
+        | WriteOutcome::Forbidden(reason)
+        | WriteOutcome::Unavailable(reason)
+        | WriteOutcome::Unknown(reason) => Err(Error::Finalizer(reason)),
     }
 }
 
@@ -75,17 +75,17 @@ async fn remove_finalizer(writer: &Writer, node: &SeiNode) -> Result<Next, Error
 fn emit_transitions(controller: &Controller, node: &SeiNode, previous: Option<&SeiNodeStatus>) {
     let none = SeiNodeStatus::default();
     let (before, after) = (previous.unwrap_or(&none), node.status.as_ref().unwrap_or(&none));
-    controller.events.send(node, &transition_events(node, before, after));
+    controller.events.publish(node, &transition_events(node, before, after));
     controller.metrics.record_status_change(node, before, after, &Time(Timestamp::now()));
 }
 
 /// Emits one event for each object that was restored.
 fn emit_repairs(controller: &Controller, node: &SeiNode, repairs: &[String]) {
-    let event = |message: &String| Note {
-        tone: Tone::Warning,
+    let event = |message: &String| EventRecord {
+        event_type: EventType::Warning,
         reason: "ObjectRestored".into(),
         action: "Repair",
         message: message.clone(),
     };
-    controller.events.send(node, &repairs.iter().map(event).collect::<Vec<_>>());
+    controller.events.publish(node, &repairs.iter().map(event).collect::<Vec<_>>());
 }

@@ -2,11 +2,13 @@
 //! cluster that changes, so that thousands of converged nodes need not be scanned.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use api::SeiNode;
 use kube::ResourceExt;
+use plan::node::{NodeKind, desired_tls};
 use runtime::Key;
+use runtime::sync::lock;
 use runtime::watch::Change;
 
 /// The references of all nodes.
@@ -28,12 +30,12 @@ impl ReferenceIndex {
     /// Updates the index from a change of a node.
     pub(super) fn update(&self, change: &Change<SeiNode>) {
         let node = change.object();
-        let is_gone = matches!(change, Change::Gone(_));
+        let is_gone = matches!(change, Change::Deleted(_));
         let references = if is_gone { References::default() } else { References::from_node(node) };
         if references == References::default() {
-            self.lock().remove(&Key::of(&**node));
+            lock(&self.0).remove(&Key::from_object(&**node));
         } else {
-            self.lock().insert(Key::of(&**node), references);
+            lock(&self.0).insert(Key::from_object(&**node), references);
         }
     }
 
@@ -65,30 +67,25 @@ impl ReferenceIndex {
     }
 
     fn find(&self, matches: impl Fn(&Key, &References) -> bool) -> Vec<Key> {
-        let index = self.lock();
+        let index = lock(&self.0);
         index
             .iter()
             .filter(|(node, references)| matches(node, references))
             .map(|(node, _)| node.clone())
             .collect()
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, References>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl References {
     fn from_node(node: &SeiNode) -> Self {
-        let keys =
-            plan::node::NodeKind::from_spec(&node.spec).map(plan::node::NodeKind::keys).unwrap_or_default();
+        let keys = NodeKind::from_spec(&node.spec).map(NodeKind::key_secrets).unwrap_or_default();
         let keyring = keys.operator_keyring.as_ref();
         let secrets = [
             keyring.map(|keyring| keyring.secret_name.clone()),
             keyring.map(|keyring| keyring.passphrase_secret_ref.secret_name.clone()),
             keys.signing_key.clone(),
             keys.node_key.clone(),
-            plan::node::desired_tls(node).secret_name,
+            desired_tls(node).secret_name,
         ];
         let import = node.spec.data_volume.as_ref().and_then(|volume| volume.import.as_ref());
         Self {
@@ -126,7 +123,7 @@ mod tests {
         let index = ReferenceIndex::default();
         let full = json!({ "fullNode": {} });
         index.update(&Change::Listed(node("plain", json!({}), full.clone())));
-        assert!(index.lock().is_empty(), "a node without references has no entry");
+        assert!(lock(&index.0).is_empty(), "a node without references has no entry");
 
         let secret = |name: &str| json!({ "secret": { "secretName": name } });
         let validator = json!({ "validator": { "signingKey": secret("key"), "nodeKey": secret("id") } });
@@ -141,7 +138,7 @@ mod tests {
         let import = json!({ "fullNode": {}, "dataVolume": { "import": { "pvcName": "old" } } });
         index.update(&Change::Listed(node("importer", json!({}), import)));
         assert_eq!(index.nodes_importing_claim(&key("sei", "old")), [key("sei", "importer")]);
-        index.update(&Change::Changed(node("importer", json!({}), full.clone()), None));
+        index.update(&Change::Applied(node("importer", json!({}), full.clone()), None));
         assert!(index.nodes_importing_claim(&key("sei", "old")).is_empty());
 
         let peers = json!({ "fullNode": {}, "peers": [{ "label": { "selector": { "chain": "c" } } }] });
@@ -150,7 +147,7 @@ mod tests {
         assert_eq!(index.nodes_selecting_peers(), [key("sei", "selector")]);
         let chain = BTreeMap::from([("chain".to_owned(), "c".to_owned())]);
         assert_eq!(index.nodes_with_labels("sei", &chain), [key("sei", "selector")]);
-        index.update(&Change::Gone(selecting));
+        index.update(&Change::Deleted(selecting));
         assert!(
             index.nodes_with_labels("sei", &chain).is_empty() && index.nodes_selecting_peers().is_empty()
         );

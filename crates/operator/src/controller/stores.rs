@@ -13,6 +13,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{Client, ResourceExt};
 use plan::node::{Observed, ObservedPod, ObservedStatefulSet};
 use runtime::Key;
+use runtime::watch::SyncGroup;
 use tokio::sync::watch;
 
 use super::object_store::ObjectStore;
@@ -47,45 +48,50 @@ impl CertificateStore {
         match *self.is_installed.borrow() {
             None => false,
             Some(false) => true,
-            Some(true) => self.store.is_synced(),
+            Some(true) => self.sync_group().is_synced(),
         }
     }
 
     async fn wait_synced(&self) {
-        // The sender lives as long as the watch, and the process does not outlive the watch.
+        // The sender is dropped after it sent `Some(true)`, or with the watch, which the process does not outlive.
         let mut is_installed = self.is_installed.clone();
         let installed = is_installed.wait_for(Option::is_some).await.is_ok_and(|known| *known == Some(true));
         if installed {
-            self.store.wait_synced().await;
+            self.sync_group().wait().await;
         }
+    }
+
+    fn sync_group(&self) -> SyncGroup {
+        let mut group = SyncGroup::default();
+        self.store.add_to(&mut group);
+        group
     }
 }
 
 impl ObjectStores {
     /// True once the initial list of every kind is complete.
     pub(super) fn is_synced(&self) -> bool {
-        self.nodes.is_synced()
-            && self.stateful_sets.is_synced()
-            && self.pods.is_synced()
-            && self.services.is_synced()
-            && self.config_maps.is_synced()
-            && self.network_policies.is_synced()
-            && self.claims.is_synced()
-            && self.jobs.is_synced()
-            && self.certificates.is_synced()
+        self.sync_group().is_synced() && self.certificates.is_synced()
     }
 
     /// Waits until the initial list of every kind is complete.
     pub(super) async fn wait_synced(&self) {
-        self.nodes.wait_synced().await;
-        self.stateful_sets.wait_synced().await;
-        self.pods.wait_synced().await;
-        self.services.wait_synced().await;
-        self.config_maps.wait_synced().await;
-        self.network_policies.wait_synced().await;
-        self.claims.wait_synced().await;
-        self.jobs.wait_synced().await;
+        self.sync_group().wait().await;
         self.certificates.wait_synced().await;
+    }
+
+    /// Returns the sync state of every kind but Certificates, whose CRD may not be installed.
+    fn sync_group(&self) -> SyncGroup {
+        let mut group = SyncGroup::default();
+        self.nodes.add_to(&mut group);
+        self.stateful_sets.add_to(&mut group);
+        self.pods.add_to(&mut group);
+        self.services.add_to(&mut group);
+        self.config_maps.add_to(&mut group);
+        self.network_policies.add_to(&mut group);
+        self.claims.add_to(&mut group);
+        self.jobs.add_to(&mut group);
+        group
     }
 
     /// Returns the watched objects that belong to a node.
@@ -183,7 +189,7 @@ struct ObjectKeys {
 
 impl ObjectKeys {
     fn for_node(node: &SeiNode) -> Self {
-        let key = Key::of(node);
+        let key = Key::from_object(node);
         let named = |name: String| Key { namespace: key.namespace.clone(), name };
         let imported = node.spec.data_volume.as_ref().and_then(|volume| volume.import.as_ref());
         let claim = imported.map_or_else(|| object::data_claim(&key.name), |import| import.pvc_name.clone());

@@ -31,10 +31,10 @@ where
     K: Resource<DynamicType = ()> + Clone + PartialEq,
 {
     match change {
-        Change::Listed(_) | Change::Gone(_) => true,
-        Change::Changed(now, _) if own_writes.is_echo(&**now) => false,
-        Change::Changed(_, None) => true,
-        Change::Changed(now, Some(before)) => {
+        Change::Listed(_) | Change::Deleted(_) => true,
+        Change::Applied(now, _) if own_writes.is_echo(&**now) => false,
+        Change::Applied(_, None) => true,
+        Change::Applied(now, Some(before)) => {
             let mut before = (**before).clone();
             before.meta_mut().resource_version.clone_from(&now.meta().resource_version);
             before != **now
@@ -54,15 +54,15 @@ pub(super) fn on_node(
         let priority = if matches!(change, Change::Listed(_)) { Priority::Low } else { Priority::High };
         let node = change.object();
         if is_relevant(change, &own_writes) {
-            queue.add(Key::of(&**node), priority);
+            queue.add(Key::from_object(&**node), priority);
         }
         // A created, deleted or relabeled node may be a peer of others.
         let affects_peers = match change {
             Change::Listed(_) => false,
-            Change::Changed(now, before) => {
+            Change::Applied(now, before) => {
                 before.as_ref().is_none_or(|before| before.labels() != now.labels())
             }
-            Change::Gone(_) => true,
+            Change::Deleted(_) => true,
         };
         if affects_peers {
             enqueue_all(&queue, references.nodes_selecting_peers(), Priority::Low);
@@ -102,7 +102,7 @@ pub(super) fn on_claim(
     move |change| {
         on_owned(change);
         if !matches!(change, Change::Listed(_)) {
-            let claim = Key::of(&**change.object());
+            let claim = Key::from_object(&**change.object());
             enqueue_all(&queue, references.nodes_importing_claim(&claim), Priority::High);
         }
     }
@@ -116,7 +116,7 @@ pub(super) fn on_secret(
     let (queue, references) = (queue.clone(), references.clone());
     move |change| {
         if !matches!(change, Change::Listed(_)) {
-            let secret = Key::of(&**change.object());
+            let secret = Key::from_object(&**change.object());
             enqueue_all(&queue, references.nodes_using_secret(&secret), Priority::High);
         }
     }

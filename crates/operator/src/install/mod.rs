@@ -42,21 +42,21 @@ fn kustomization() -> Value {
 
 #[cfg(test)]
 mod tests {
-    use testbed::harness::rights::{boundless, granted};
+    use testbed::harness::rbac::{granted, overbroad};
 
     use super::*;
 
     #[test]
     fn generated_manifests_are_up_to_date() -> testbed::Result<()> {
         files().iter().try_for_each(|(name, documents)| {
-            testbed::harness::generated::check_documents(&format!("deploy/{name}"), documents)
+            testbed::harness::generated::check_yaml(&format!("deploy/{name}"), documents)
         })
     }
 
     #[test]
     fn rbac_has_no_wildcards_and_never_writes_secrets() {
         let documents: Vec<Value> = files().into_iter().flat_map(|(_, documents)| documents).collect();
-        assert_eq!(boundless(&documents), Vec::<String>::new());
+        assert_eq!(overbroad(&documents), Vec::<String>::new());
         for permission in granted(&documents).iter().filter(|permission| permission.resource == "secrets") {
             assert!(matches!(permission.verb.as_str(), "get" | "list" | "watch"), "{permission}");
         }

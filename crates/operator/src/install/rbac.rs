@@ -1,7 +1,10 @@
 //! RBAC of the operator and of node pods, with least privilege.
 
 use api::names::lease::OPERATOR as LEASE;
-use api::rbac::{account, binding, cluster_binding, cluster_role, lease, role, service_account};
+use api::rbac::{
+    cluster_role, cluster_role_binding, lease_rules, role, role_binding, service_account,
+    service_account_subject,
+};
 use serde_json::{Value, json};
 
 /// The namespace of the operator.
@@ -14,13 +17,13 @@ pub const ACCOUNT: &str = "outrigger-operator";
 const NODE_ACCOUNT: &str = "seid-node";
 
 pub(super) fn operator() -> Vec<Value> {
-    let subject = account(ACCOUNT, NAMESPACE);
+    let subject = service_account_subject(ACCOUNT, NAMESPACE);
     vec![
         service_account(ACCOUNT, NAMESPACE),
         cluster_role(ACCOUNT, &cluster_rules()),
-        cluster_binding(ACCOUNT, &json!([subject])),
-        role(ACCOUNT, NAMESPACE, &json!(lease(LEASE))),
-        binding(ACCOUNT, NAMESPACE, &subject),
+        cluster_role_binding(ACCOUNT, &json!([subject])),
+        role(ACCOUNT, NAMESPACE, &json!(lease_rules(LEASE))),
+        role_binding(ACCOUNT, NAMESPACE, &subject),
     ]
 }
 
@@ -59,7 +62,7 @@ pub(super) fn node_namespace() -> Vec<Value> {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "metadata": { "name": "outrigger:node-proxy:default" },
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:auth-delegator" },
-            "subjects": [account(NODE_ACCOUNT, namespace)],
+            "subjects": [service_account_subject(NODE_ACCOUNT, namespace)],
         }),
     ]
 }

@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
-use runtime::metrics::catalogue::Description;
+use runtime::metrics::catalog::Description;
 
 use super::{CONDITIONS, CONTROLLER, PHASE, PHASES, PLAN_ACTIVE, SIDECAR_READY, phase_name};
 

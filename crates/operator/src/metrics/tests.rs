@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use runtime::metrics::catalogue::{self, Type};
+use runtime::metrics::catalog::{self, Type};
 use serde_json::{Value, json};
 
 use super::*;
@@ -43,7 +43,7 @@ fn metrics() -> (Metrics, NodeMetrics, Arc<Mutex<Vec<Arc<SeiNode>>>>) {
 }
 
 fn samples(metrics: &Metrics, name: &str) -> Vec<String> {
-    let text = metrics.text();
+    let text = metrics.encode();
     text.lines().filter(|line| line.starts_with(&format!("{name}{{"))).map(str::to_owned).collect()
 }
 
@@ -173,7 +173,7 @@ fn registered_metrics_match_their_descriptions() {
     node_metrics.record_probe("sei", &Health::Unknown);
     node_metrics.record_reconcile_error("sei");
 
-    let text = metrics.text();
+    let text = metrics.encode();
     for described in ALL {
         let name = described.name;
         let starts = [format!("{name}{{"), format!("{name}_bucket{{")];
@@ -186,7 +186,7 @@ fn registered_metrics_match_their_descriptions() {
         assert!(!described.help.ends_with('.'), "the encoder adds the period: {name}");
     }
     let described: Vec<&str> =
-        catalogue::ALL.iter().chain(ALL).map(|metric| metric.name.trim_end_matches("_total")).collect();
+        catalog::ALL.iter().chain(ALL).map(|metric| metric.name.trim_end_matches("_total")).collect();
     let served = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let undescribed: Vec<&str> = served.filter(|name| !described.contains(name)).collect();
     assert_eq!(undescribed, Vec::<&str>::new());
@@ -195,6 +195,6 @@ fn registered_metrics_match_their_descriptions() {
 
 #[test]
 fn metrics_page_is_up_to_date() -> testbed::Result<()> {
-    let page = catalogue::page(&[("All processes", catalogue::ALL), ("Operator", ALL)]);
+    let page = catalog::page(&[("All processes", catalog::ALL), ("Operator", ALL)]);
     testbed::harness::generated::check("docs/reference/metrics.md", &page)
 }

@@ -262,7 +262,7 @@ mod tests {
              variable; the flag takes precedence. The operator validates all settings before it starts: it prints every invalid setting, one\n\
              per line, and exits with code 2. Platform settings without a default are required, except `--gateway-*` and `--s3-*`.\n",
         );
-        page.push_str(&testbed::harness::generated::settings(&command()));
+        page.push_str(&testbed::harness::generated::flag_tables(&command()));
         testbed::harness::generated::check("docs/reference/operator-settings.md", &page)
     }
 }

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 use api::names::lease::OPERATOR as LEASE;
 use plan::platform::{Bucket, Endpoint, ObjectStore, Platform, Resources, SidecarClient, Storage};
-use runtime::client::Access;
-use runtime::settings::text::{boolean, count, listen_address, name, namespace};
-use runtime::settings::{self, Check, Problems, given};
+use runtime::client::ClientOptions;
+use runtime::settings::parse::{boolean, count, listen_address, name, namespace};
+use runtime::settings::{self, InvalidSettings, Validator, non_empty};
 use runtime::telemetry::Format;
 use runtime::{lease, setting};
 
@@ -28,7 +28,7 @@ pub struct Settings {
     /// The Gateway that publishes fleets, if there is one.
     pub gateway: Option<GatewaySettings>,
     /// How to connect to the API server.
-    pub access: Access,
+    pub access: ClientOptions,
     /// Watched namespaces; empty for all.
     pub watch_namespaces: Vec<String>,
     /// The identity of this process in the Lease: the pod name and a random suffix.
@@ -76,27 +76,27 @@ pub struct GatewaySettings {
 }
 
 impl TryFrom<Args> for Settings {
-    type Error = Problems;
+    type Error = InvalidSettings;
 
-    fn try_from(args: Args) -> Result<Self, Problems> {
+    fn try_from(args: Args) -> Result<Self, InvalidSettings> {
         let Args { platform, process, sidecar, lease, upstream } = args;
-        let mut check = Check::of::<Args>("operator");
+        let mut check = Validator::new::<Args>("operator");
         let own_namespace = own_namespace(&mut check, &process);
         let gateway = gateway(&mut check, &platform);
         let clients = clients(&mut check, &process, &sidecar, &own_namespace);
         let audience = audience(&mut check, &sidecar);
         let platform = self::platform(&mut check, platform, clients, audience);
         let identity = settings::identity(process.pod_name.as_deref());
-        let lease = lease.read(&mut check, |_| Some(own_namespace.clone()), LEASE, &identity);
+        let lease = lease.resolve(&mut check, |_| Some(own_namespace.clone()), LEASE, &identity);
         let ignored = ignored(&mut check, &upstream);
         let settings = Self {
             platform,
             gateway,
-            access: Access {
-                kubeconfig: given(process.kubeconfig.as_deref()).map(PathBuf::from),
-                context: given(process.context.as_deref()).map(str::to_owned),
+            access: ClientOptions {
+                kubeconfig: non_empty(process.kubeconfig.as_deref()).map(PathBuf::from),
+                context: non_empty(process.context.as_deref()).map(str::to_owned),
             },
-            watch_namespaces: check.each(setting!(process.watch_namespaces), namespace),
+            watch_namespaces: check.list(setting!(process.watch_namespaces), namespace),
             identity,
             admin: admin(&mut check, &process),
             lease,
@@ -116,23 +116,23 @@ impl TryFrom<Args> for Settings {
             otlp_endpoint: check.optional(setting!(process.otlp_endpoint), parse::url),
             ignored,
         };
-        check.end().map(|()| settings)
+        check.finish().map(|()| settings)
     }
 }
 
-fn own_namespace(check: &mut Check, process: &ProcessArgs) -> String {
-    if given(process.pod_namespace.as_deref()).is_some() {
+fn own_namespace(check: &mut Validator, process: &ProcessArgs) -> String {
+    if non_empty(process.pod_namespace.as_deref()).is_some() {
         return check.optional(setting!(process.pod_namespace), namespace).unwrap_or_default();
     }
     let Some(namespace) = settings::own_namespace() else {
-        check.say("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
+        check.add_problem("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
         return String::new();
     };
     namespace
 }
 
 fn platform(
-    check: &mut Check,
+    check: &mut Validator,
     args: PlatformArgs,
     sidecar_clients: Vec<SidecarClient>,
     proxy_token_audience: Option<String>,
@@ -176,7 +176,7 @@ fn platform(
     }
 }
 
-fn object_store(check: &mut Check, args: &PlatformArgs) -> ObjectStore {
+fn object_store(check: &mut Validator, args: &PlatformArgs) -> ObjectStore {
     let is_path_style = check.read(setting!(args.s3_path_style), boolean).unwrap_or_default();
     let url = check.optional(setting!(args.s3_endpoint), parse::url);
     ObjectStore {
@@ -193,10 +193,10 @@ fn without_spaces(text: &str) -> Result<String, String> {
 }
 
 /// Returns the Gateway. Name, namespace and domain are required together, or not set at all.
-fn gateway(check: &mut Check, args: &PlatformArgs) -> Option<GatewaySettings> {
+fn gateway(check: &mut Validator, args: &PlatformArgs) -> Option<GatewaySettings> {
     let required = [&args.gateway_name, &args.gateway_namespace, &args.gateway_domain];
     let public_domain = check.optional(setting!(args.gateway_public_domain), without_spaces);
-    if required.iter().all(|value| given(value.as_deref()).is_none()) && public_domain.is_none() {
+    if required.iter().all(|value| non_empty(value.as_deref()).is_none()) && public_domain.is_none() {
         return None;
     }
     Some(GatewaySettings {
@@ -210,22 +210,22 @@ fn gateway(check: &mut Check, args: &PlatformArgs) -> Option<GatewaySettings> {
 /// Returns the pods that may connect to sidecars. The operator's pod is always one: a network policy that blocks it would stop
 /// every plan.
 fn clients(
-    check: &mut Check,
+    check: &mut Validator,
     process: &ProcessArgs,
     sidecar: &SidecarArgs,
     own_namespace: &str,
 ) -> Vec<SidecarClient> {
     let labels = check.optional(setting!(process.pod_labels), parse::labels).unwrap_or_default();
     let mut clients = vec![SidecarClient { namespace: own_namespace.to_owned(), labels }];
-    clients.extend(check.each(setting!(sidecar.sidecar_clients), parse::client));
+    clients.extend(check.list(setting!(sidecar.sidecar_clients), parse::client));
     clients
 }
 
 /// Returns the audience that proxies require. The default token has the audience of the API server, and would be rejected.
-fn audience(check: &mut Check, sidecar: &SidecarArgs) -> Option<String> {
+fn audience(check: &mut Validator, sidecar: &SidecarArgs) -> Option<String> {
     let audience = check.optional(setting!(sidecar.proxy_token_audience), parse::audience)?;
     if sidecar.sidecar_token_file.trim() == SERVICE_ACCOUNT_TOKEN {
-        check.say(
+        check.add_problem(
             "proxy_token_audience",
             "requires --sidecar-token-file: set it to the file of a projected token with this audience",
         );
@@ -234,7 +234,7 @@ fn audience(check: &mut Check, sidecar: &SidecarArgs) -> Option<String> {
 }
 
 /// Returns the addresses of the admin server. Equal addresses are bound once.
-fn admin(check: &mut Check, process: &ProcessArgs) -> Vec<SocketAddr> {
+fn admin(check: &mut Validator, process: &ProcessArgs) -> Vec<SocketAddr> {
     let metrics = check.read(setting!(process.metrics_bind_address), listen_address).flatten();
     let probes = check.read(setting!(process.health_probe_bind_address), listen_address).flatten();
     let mut addresses: Vec<SocketAddr> = metrics.into_iter().chain(probes).collect();
@@ -243,10 +243,10 @@ fn admin(check: &mut Check, process: &ProcessArgs) -> Vec<SocketAddr> {
 }
 
 /// Returns the settings of the upstream controller that are set and have no effect.
-fn ignored(check: &mut Check, args: &UpstreamArgs) -> Vec<IgnoredSetting> {
+fn ignored(check: &mut Validator, args: &UpstreamArgs) -> Vec<IgnoredSetting> {
     if check.optional(setting!(args.metrics_secure), boolean) == Some(true) {
         let problem = "metrics are not served over TLS: remove the flag, or put a TLS proxy in front";
-        check.say("metrics_secure", problem);
+        check.add_problem("metrics_secure", problem);
     }
     macro_rules! each {
         ($($name:ident),*) => {
@@ -268,8 +268,8 @@ fn ignored(check: &mut Check, args: &UpstreamArgs) -> Vec<IgnoredSetting> {
         zap_stacktrace_level,
         zap_time_encoding
     ];
-    let set = all.into_iter().filter(|(_, value)| given(value.as_deref()).is_some());
-    set.map(|(id, _)| IgnoredSetting { name: check.name(id), reason: check.help(id) }).collect()
+    let set = all.into_iter().filter(|(_, value)| non_empty(value.as_deref()).is_some());
+    set.map(|(id, _)| IgnoredSetting { name: check.flag_name(id), reason: check.help(id) }).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plan::platform::SidecarClient;
 use plan::quantity::{Quantity, canonical};
-use runtime::settings::text::namespace;
+use runtime::settings::parse::namespace;
 
 /// Parses labels: `key=value,key=value`.
 pub(super) fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {

@@ -36,7 +36,7 @@ const VALID: [&str; 20] = [
 ];
 
 /// Parses the valid settings, without those that have a prefix in `without`, and with `more`.
-fn settings(without: &[&str], more: &[&str]) -> Result<Settings, Problems> {
+fn settings(without: &[&str], more: &[&str]) -> Result<Settings, InvalidSettings> {
     let valid = VALID.into_iter().filter(|flag| !without.iter().any(|prefix| flag.starts_with(prefix)));
     let line = ["operator"].into_iter().chain(valid).chain(more.iter().copied());
     Settings::try_from(Cli::try_parse_from(line).unwrap().args)
@@ -59,7 +59,7 @@ fn required_settings_are_sufficient() {
     );
     let lease = settings.lease.unwrap();
     assert_eq!((lease.namespace.as_str(), lease.name.as_str()), ("sei-system", "bc1f5b0a.sei.io"));
-    assert_eq!((lease.duration, lease.every), (Duration::from_secs(60), Duration::from_secs(5)));
+    assert_eq!((lease.duration, lease.retry_period), (Duration::from_secs(60), Duration::from_secs(5)));
     assert_eq!((settings.max_concurrent_reconciles, settings.gateway), (64, None));
     assert_eq!(settings.watch_namespaces, Vec::<String>::new());
     assert_eq!(settings.ignored, []);

@@ -1,13 +1,14 @@
 //! Background calls of sidecars: one of each kind per node, a bounded number at a time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::names::object;
 use api::sidecar_wire::TaskRequest;
 use plan::node::{Health, ServingObservation, Submission, TaskObservation};
 use runtime::Key;
+use runtime::sync::lock;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
@@ -132,7 +133,7 @@ impl Calls {
 
     /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
-        self.entries().by_key.len()
+        lock(&self.entries).by_key.len()
     }
 
     /// Starts a call and waits a moment for its result. If there is none by then, the node is woken when it arrives.
@@ -151,7 +152,7 @@ impl Calls {
 
     /// Cancels the calls of a node, and drops what is kept for it.
     pub(super) fn forget(&self, node: &Key) {
-        let mut entries = self.entries();
+        let mut entries = lock(&self.entries);
         let dropped: Vec<Entry> =
             CallKind::ALL.iter().filter_map(|kind| entries.by_key.remove(&(node.clone(), *kind))).collect();
         drop(entries);
@@ -164,7 +165,7 @@ impl Calls {
     /// Discards the result of a submission, once the sidecar knows the task. A kept one would be taken for the response to the
     /// next attempt of the same task.
     pub(super) fn discard_submission(&self, node: &Key, id: &str) {
-        let mut entries = self.entries();
+        let mut entries = lock(&self.entries);
         let key = (node.clone(), CallKind::SubmitTask);
         let is_outdated = entries.by_key.get(&key).is_some_and(|entry| {
             let same = matches!(&entry.call, Call::SubmitTask(task) if task.id.as_deref() == Some(id));
@@ -175,13 +176,9 @@ impl Calls {
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Starts a call, unless the same one is running or has a fresh result. Returns `None` when there are too many entries.
     fn start(self: &Arc<Self>, key: &EntryKey, endpoint: Endpoint, call: Call) -> Option<Pending> {
-        let mut entries = self.entries();
+        let mut entries = lock(&self.entries);
         let Entries { last_number, by_key } = &mut *entries;
         if let Some(entry) = by_key.get_mut(key) {
             if entry.endpoint == endpoint && entry.call == call && entry.is_fresh() {
@@ -229,7 +226,7 @@ impl Calls {
             Call::ProbeServing => CallResult::Serving(client.probe_serving(&endpoint).await),
         };
         let is_late = {
-            let mut entries = self.entries();
+            let mut entries = lock(&self.entries);
             let entry = entries.by_key.get_mut(&key).filter(|entry| entry.number == number);
             // The call was replaced or cancelled.
             let Some(entry) = entry else { return };
@@ -244,7 +241,7 @@ impl Calls {
 
     /// Takes the result of a call, or marks the call as late.
     fn take_result(&self, key: &EntryKey) -> Option<CallResult> {
-        let mut entries = self.entries();
+        let mut entries = lock(&self.entries);
         let entry = entries.by_key.get_mut(key)?;
         match entry.result.take() {
             Some((result, _)) => {

@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Response, client::conn::TrySendError};
-use plan::node::{Health, SecretSight, ServingObservation, Submission, TaskObservation, Transport};
+use plan::node::{Health, SecretObservation, ServingObservation, Submission, TaskObservation, Transport};
 use runtime::Key;
 use tokio::time::{Instant, timeout};
 
@@ -78,7 +78,7 @@ impl Client {
         &self,
         node: &Key,
         to: &Transport,
-        secret: Option<&SecretSight>,
+        secret: Option<&SecretObservation>,
     ) -> Result<Endpoint, CallError> {
         let address = self.address.render(node, to.address.as_deref()).ok_or(CallError::NoPodIp)?;
         let tls = match to.scheme {
@@ -86,7 +86,7 @@ impl Client {
             Scheme::Https => {
                 let name = to.secret.clone().unwrap_or_default();
                 let verifier = match secret {
-                    Some(SecretSight::Found(secret)) => ServerVerifier::from_secret(secret),
+                    Some(SecretObservation::Found(secret)) => ServerVerifier::from_secret(secret),
                     _ => None,
                 };
                 let verifier = verifier.ok_or_else(|| CallError::NoCertificate(name.clone()))?;

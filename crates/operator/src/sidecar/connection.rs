@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use runtime::sync::lock;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -153,7 +154,7 @@ impl Idle {
 impl Pool {
     /// Takes an idle connection out of the pool.
     pub(super) fn take(&self, endpoint: &Endpoint) -> Option<Connection> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         idle.sweep();
         let idle = &mut idle.connections;
         let connections = idle.get_mut(endpoint)?;
@@ -170,7 +171,7 @@ impl Pool {
         if connection.sender.is_closed() {
             return;
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         let idle = &mut idle.connections;
         if idle.len() >= MAX_SIDECARS {
             return;
@@ -183,7 +184,7 @@ impl Pool {
 
     /// Closes every idle connection to a host.
     pub(super) fn forget(&self, host: &str) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         idle.connections.retain(|endpoint, _| endpoint.host != host);
     }
 }

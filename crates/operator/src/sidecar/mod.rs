@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use api::sidecar_wire::TaskRequest;
-use plan::node::{Health, SecretSight, ServingObservation, Submission, TaskObservation, Transport};
+use plan::node::{Health, SecretObservation, ServingObservation, Submission, TaskObservation, Transport};
 use runtime::Key;
 
 use self::calls::{Call, CallResult, Calls};
@@ -35,7 +35,12 @@ impl Sidecars {
     }
 
     /// Probes whether a node's sidecar lets seid run. Returns [`Health::Unasked`] while the response is pending.
-    pub async fn probe_health(&self, node: &Key, to: &Transport, secret: Option<&SecretSight>) -> Health {
+    pub async fn probe_health(
+        &self,
+        node: &Key,
+        to: &Transport,
+        secret: Option<&SecretObservation>,
+    ) -> Health {
         match self.call(node, to, secret, Call::ProbeHealth).await {
             Ok(Some(CallResult::Health(health))) => health,
             Ok(_) => Health::Unknown,
@@ -48,7 +53,7 @@ impl Sidecars {
         &self,
         node: &Key,
         to: &Transport,
-        secret: Option<&SecretSight>,
+        secret: Option<&SecretObservation>,
         id: &str,
     ) -> TaskObservation {
         let task = match self.call(node, to, secret, Call::GetTask(id.to_owned())).await {
@@ -68,7 +73,7 @@ impl Sidecars {
         &self,
         node: &Key,
         to: &Transport,
-        secret: Option<&SecretSight>,
+        secret: Option<&SecretObservation>,
         task: &TaskRequest,
     ) -> Option<Submission> {
         match self.call(node, to, secret, Call::SubmitTask(task.clone())).await {
@@ -84,7 +89,7 @@ impl Sidecars {
         &self,
         node: &Key,
         to: &Transport,
-        secret: Option<&SecretSight>,
+        secret: Option<&SecretObservation>,
     ) -> ServingObservation {
         match self.call(node, to, secret, Call::ProbeServing).await {
             Ok(Some(CallResult::Serving(serving))) => serving,
@@ -108,7 +113,7 @@ impl Sidecars {
         &self,
         node: &Key,
         to: &Transport,
-        secret: Option<&SecretSight>,
+        secret: Option<&SecretObservation>,
         call: Call,
     ) -> Result<Option<CallResult>, CallError> {
         let endpoint = self.calls.client().endpoint(node, to, secret)?;

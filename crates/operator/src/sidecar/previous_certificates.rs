@@ -5,9 +5,10 @@
 //! certificate stays accepted for the same pod and a bounded time, until the sidecar serves the new one.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use runtime::sync::lock;
 use tokio::time::Instant;
 
 /// How long a renewed certificate may take to reach the sidecar: kubelets of large clusters sync a Secret every six minutes.
@@ -35,7 +36,7 @@ struct HostCertificates {
 impl PreviousCertificates {
     /// Records the current certificate of a host, and returns the previous ones that are still accepted.
     pub(super) fn update(&self, host: &str, address: &str, certificate: &str, now: Instant) -> Vec<String> {
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = lock(&self.hosts);
         let known = hosts.get_mut(host).filter(|known| known.address == address);
         let Some(known) = known else {
             let (address, current) = (address.to_owned(), certificate.to_owned());
@@ -56,7 +57,7 @@ impl PreviousCertificates {
 
     /// Records the certificate that a sidecar served. Once it is the current one, the previous ones are no longer accepted.
     pub(super) fn record_served(&self, host: &str, certificate: &str) {
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = lock(&self.hosts);
         if let Some(known) = hosts.get_mut(host).filter(|known| known.current == certificate) {
             known.previous.clear();
         }
@@ -64,7 +65,7 @@ impl PreviousCertificates {
 
     /// Drops a host.
     pub(super) fn forget(&self, host: &str) {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner).remove(host);
+        lock(&self.hosts).remove(host);
     }
 }
 

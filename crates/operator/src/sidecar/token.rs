@@ -1,10 +1,11 @@
 //! The bearer token for sidecars, read from a file that the kubelet rotates.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use http::HeaderValue;
+use runtime::sync::lock;
 use tokio::time::Instant;
 
 use super::error::CallError;
@@ -26,7 +27,7 @@ impl TokenFile {
 
     /// Returns the value of the Authorization header. An unreadable file is an error: no request is sent without a token.
     pub(super) fn authorization(&self) -> Result<HeaderValue, CallError> {
-        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = lock(&self.cached);
         if let Some((header, read_at)) = &*cached
             && read_at.elapsed() < TTL
         {
@@ -40,7 +41,7 @@ impl TokenFile {
 
     /// Drops the cached token after it was rejected: the file may hold a newer one.
     pub(super) fn invalidate(&self) {
-        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.cached) = None;
     }
 
     fn read(&self) -> Option<HeaderValue> {

@@ -138,7 +138,7 @@ where
 {
     let all = fixture.api::<K>().list(&ListParams::default()).await?;
     let value = |object: &K| {
-        let value = serde_json::to_value(object).map_err(|error| Error::Refused(error.to_string()))?;
+        let value = serde_json::to_value(object).map_err(|error| Error::Other(error.to_string()))?;
         Ok((format!("{} {}", K::kind(&()), object.name_any()), value))
     };
     all.iter().map(value).collect()

@@ -1,10 +1,13 @@
 //! One run of a workload. The operator reaches the API server only through a fault proxy, which can kill it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use testbed::fakes::sidecars::{Requests, Trouble};
-use testbed::faults::fault_proxy::{Fault, FaultProxy, Kill, Loss, Matching, Moment, Times, Verb};
+use runtime::sync::lock;
+use testbed::fakes::sidecars::{RequestFault, RequestFilter};
+use testbed::faults::fault_proxy::{
+    Fault, FaultProxy, Kill, KillPoint, LostResponse, RequestMatcher, Times, Verb,
+};
 use testbed::harness::wait;
 use testbed::{Context, Error, Site};
 
@@ -68,7 +71,7 @@ impl<'a> Run<'a> {
         let label = point.map_or_else(|| "undisturbed".into(), |point| point.to_string());
         let logs = cx.logs().join(format!("{workload:?}-{label}"));
         fixture.site = Site::claim(&logs)?;
-        let proxy = FaultProxy::recorded_in(fixture.plane, logs.join("fault-proxy.jsonl")).await?;
+        let proxy = FaultProxy::start_with_journal(fixture.plane, logs.join("fault-proxy.jsonl")).await?;
         fixture.server = proxy.url().into();
         Ok(Self { fixture, proxy, operator: Arc::default() })
     }
@@ -76,7 +79,7 @@ impl<'a> Run<'a> {
     /// Starts the operator behind the fault proxy.
     fn start(&self) -> Result<(), Error> {
         let operator = self.fixture.start_operator()?;
-        *self.operator.lock().unwrap_or_else(PoisonError::into_inner) = Some(operator);
+        *lock(&self.operator) = Some(operator);
         Ok(())
     }
 
@@ -117,11 +120,11 @@ impl<'a> Run<'a> {
         let operator = self.operator.clone();
         let kill = move || kill(&operator);
         let fault = match injection {
-            Injection::KillAfterResponse => Fault::Kill(Kill::at(Moment::AfterAnswer, kill)),
-            Injection::KillBeforeResponse => Fault::Kill(Kill::at(Moment::BeforeAnswer, kill)),
-            Injection::ResponseLost => Fault::LoseAnswer(Loss::GatewayTimeout),
+            Injection::KillAfterResponse => Fault::Kill(Kill::new(KillPoint::AfterResponse, kill)),
+            Injection::KillBeforeResponse => Fault::Kill(Kill::new(KillPoint::BeforeResponse, kill)),
+            Injection::ResponseLost => Fault::LoseResponse(LostResponse::GatewayTimeout),
         };
-        let injected = self.proxy.inject(fault, Matching::writes(), Times::Nth(number));
+        let injected = self.proxy.inject(fault, RequestMatcher::writes(), Times::Nth(number));
         workload.start(&self.fixture).await?;
         // Not every run has as many writes as the reference: some are combined or skipped.
         let completed = workload.wait_done(&self.fixture);
@@ -144,14 +147,18 @@ impl<'a> Run<'a> {
     ) -> Result<bool, Error> {
         let sidecar = self.fixture.sidecar(NODE);
         let fault = match injection {
-            Injection::ResponseLost => Trouble::LoseAnswer,
+            Injection::ResponseLost => RequestFault::LoseResponse,
             // Accepted, and not answered while this operator is running.
-            Injection::KillAfterResponse | Injection::KillBeforeResponse => Trouble::Late(TIMEOUT),
+            Injection::KillAfterResponse | Injection::KillBeforeResponse => {
+                RequestFault::DelayResponse(TIMEOUT)
+            }
         };
-        let faulty = sidecar.on_request(Requests::submissions().first(1), fault);
+        let faulty = sidecar.on_request(RequestFilter::submissions().first(1), fault);
         // The newest script takes precedence: the submissions before the crash point succeed.
-        let spared =
-            sidecar.on_request(Requests::submissions().first(number - 1), Trouble::Late(Duration::ZERO));
+        let spared = sidecar.on_request(
+            RequestFilter::submissions().first(number - 1),
+            RequestFault::DelayResponse(Duration::ZERO),
+        );
         workload.start(&self.fixture).await?;
         let expected = submitted_before + usize::try_from(number).unwrap_or(usize::MAX);
         wait::until(format!("submission {number}"), TIMEOUT, || async {
@@ -162,9 +169,9 @@ impl<'a> Run<'a> {
         if injection != Injection::ResponseLost {
             kill(&self.operator)?;
         }
-        spared.lift();
+        spared.remove();
         if injection != Injection::ResponseLost {
-            faulty.lift();
+            faulty.remove();
             self.start()?;
         }
         Ok(true)
@@ -172,8 +179,8 @@ impl<'a> Run<'a> {
 
     /// Returns the finished writes of the operator.
     fn writes(&self) -> Result<Vec<Verb>, Error> {
-        let writes = self.proxy.journal().requests(|request| Verb::WRITES.contains(&request.asked.verb))?;
-        Ok(writes.into_iter().map(|request| request.asked.verb).collect())
+        let writes = self.proxy.journal().requests(|request| Verb::WRITES.contains(&request.info.verb))?;
+        Ok(writes.into_iter().map(|request| request.info.verb).collect())
     }
 
     /// Waits until the operator writes nothing for a while.
@@ -182,7 +189,7 @@ impl<'a> Run<'a> {
         let last = Mutex::new(&mut last);
         wait::until("the operator writes nothing", TIMEOUT, || async {
             let count = self.writes().map_err(|error| error.to_string())?.len();
-            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = lock(&last);
             if last.0 != count {
                 **last = (count, tokio::time::Instant::now());
             }
@@ -193,6 +200,6 @@ impl<'a> Run<'a> {
 }
 
 fn kill(operator: &Mutex<Option<Operator>>) -> Result<(), Error> {
-    let running = operator.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let running = lock(operator).take();
     running.map_or(Ok(()), Operator::kill)
 }

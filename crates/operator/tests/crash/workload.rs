@@ -14,7 +14,7 @@ use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testbed::Error;
-use testbed::cluster::pki::{Authority, ServerNames};
+use testbed::cluster::pki::{CertificateAuthority, ServerNames};
 use testbed::harness::wait;
 
 use crate::fixture::{Fixture, OTHER_IMAGE, TIMEOUT};
@@ -111,8 +111,8 @@ fn tls() -> Value {
 
 async fn create_certificate(fixture: &Fixture<'_>) -> Result<(), Error> {
     let dns = vec![object::service_host(NODE, &fixture.ns), object::pod_host(NODE, &fixture.ns)];
-    let ca = Authority::new("sidecars")?;
-    let identity = ca.server(NODE, &ServerNames { dns, ..ServerNames::default() })?;
+    let ca = CertificateAuthority::new("sidecars")?;
+    let identity = ca.issue_server(NODE, &ServerNames { dns, ..ServerNames::default() })?;
     let data = BTreeMap::from([
         ("tls.crt".to_owned(), ByteString(identity.certificate.into_bytes())),
         ("tls.key".to_owned(), ByteString(identity.key.into_bytes())),

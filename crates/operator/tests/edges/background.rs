@@ -31,7 +31,7 @@ fn slow_reply(code: u16, body: impl Into<String>) -> Reply {
 async fn wait_requests(server: &Server, count: usize) -> testbed::Result<()> {
     wait::until(format!("{count} requests"), TIMEOUT, || async {
         let requests = server.requests();
-        if requests.len() >= count { Ok(()) } else { Err(Error::Refused(format!("{requests:?}"))) }
+        if requests.len() >= count { Ok(()) } else { Err(Error::Other(format!("{requests:?}"))) }
     })
     .await
 }

@@ -29,7 +29,7 @@ fn run_operator(plane: &ControlPlane, cx: &Context) -> testbed::Result<(Option<i
 }
 
 pub async fn missing_or_outdated_crd_stops_startup(cx: Context) -> TestResult {
-    let plane = ControlPlane::on(&cx.site()?).start().await?;
+    let plane = ControlPlane::builder(&cx.site()?).start().await?;
     let (code, stderr) = run_operator(&plane, &cx)?;
     assert_eq!(code, Some(1), "{stderr}");
     assert!(

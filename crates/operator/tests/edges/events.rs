@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use api::SeiNode;
+use api::event::{EventRecord, EventType};
 use api::names::manager;
-use api::note::{Note, Tone};
 use k8s_openapi::api::core::v1::Event as CoreEvent;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
-use runtime::events::Events;
+use runtime::events::EventRecorder;
 use runtime::metrics::Metrics;
 use serde_json::json;
 use testbed::harness::wait;
@@ -28,21 +28,29 @@ fn node(namespace: &str) -> SeiNode {
     .expect("a valid node")
 }
 
-fn notes() -> [Note; 2] {
+fn notes() -> [EventRecord; 2] {
     [
-        Note {
-            tone: Tone::Normal,
+        EventRecord {
+            event_type: EventType::Normal,
             reason: "PhaseTransition".into(),
             action: "Plan",
             message: "Pending -> Running".into(),
         },
-        Note { tone: Tone::Warning, reason: "NodeFailed".into(), action: "Plan", message: "ü".repeat(3000) },
+        EventRecord {
+            event_type: EventType::Warning,
+            reason: "NodeFailed".into(),
+            action: "Plan",
+            message: "ü".repeat(3000),
+        },
     ]
 }
 
 /// Starts the task that sends events. It runs until the token is cancelled.
-fn start_sender(client: kube::Client, metrics: &Metrics) -> (Events, CancellationToken, JoinHandle<()>) {
-    let (events, sender) = Events::new(client, manager::NODE, "operator-0_1", metrics);
+fn start_sender(
+    client: kube::Client,
+    metrics: &Metrics,
+) -> (EventRecorder, CancellationToken, JoinHandle<()>) {
+    let (events, sender) = EventRecorder::new(client, manager::NODE, "operator-0_1", metrics);
     let stop = CancellationToken::new();
     let sending = tokio::spawn(sender.run(stop.clone()));
     (events, stop, sending)
@@ -53,11 +61,11 @@ pub async fn events_are_recorded_on_the_node(cx: Context) -> TestResult {
     let namespace = cx.namespace().await?;
     let metrics = Metrics::new();
     let (events, stop, sending) = start_sender(client.clone(), &metrics);
-    events.send(&node(&namespace), &notes());
+    events.publish(&node(&namespace), &notes());
     let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
     let recorded = wait::until("two events", TIMEOUT, || async {
         let found = api.list(&ListParams::default()).await?.items;
-        if found.len() == 2 { Ok(found) } else { Err(Error::Refused(format!("{found:?}"))) }
+        if found.len() == 2 { Ok(found) } else { Err(Error::Other(format!("{found:?}"))) }
     })
     .await?;
     for event in &recorded {
@@ -77,10 +85,10 @@ pub async fn events_are_recorded_on_the_node(cx: Context) -> TestResult {
     assert_eq!(described.list(&involving_node).await?.items.len(), 2);
 
     // Pending events are still sent during shutdown.
-    events.send(&node(&namespace), &notes()[..1]);
+    events.publish(&node(&namespace), &notes()[..1]);
     stop.cancel();
     sending.await?;
-    let text = metrics.text();
+    let text = metrics.encode();
     assert!(text.contains("outrigger_events_total{outcome=\"sent\"} 3"), "{text}");
     assert!(text.contains("outrigger_events_total{outcome=\"dropped\"} 0"), "{text}");
     Ok(())
@@ -95,15 +103,20 @@ pub async fn burst_of_a_thousand_events_is_recorded(cx: Context) -> TestResult {
     let (events, stop, sending) = start_sender(client.clone(), &metrics);
     for number in 0..ALL {
         let message = number.to_string();
-        events.send(
+        events.publish(
             &node(&namespace),
-            &[Note { tone: Tone::Normal, reason: "PhaseTransition".into(), action: "Plan", message }],
+            &[EventRecord {
+                event_type: EventType::Normal,
+                reason: "PhaseTransition".into(),
+                action: "Plan",
+                message,
+            }],
         );
     }
     let api: Api<Event> = Api::namespaced(client, &namespace);
     wait::until("all events", Duration::from_secs(60), || async {
         let found = api.list(&ListParams::default()).await?.items.len();
-        if found == ALL { Ok(()) } else { Err(Error::Refused(format!("{found} events"))) }
+        if found == ALL { Ok(()) } else { Err(Error::Other(format!("{found} events"))) }
     })
     .await?;
     stop.cancel();
@@ -119,14 +132,14 @@ pub async fn unreachable_api_server_drops_events_only(cx: Context) -> TestResult
     let metrics = Metrics::new();
     let (events, stop, sending) = start_sender(kube::Client::try_from(config)?, &metrics);
     let begin = Instant::now();
-    events.send(&node("sei"), &notes());
+    events.publish(&node("sei"), &notes());
     assert!(begin.elapsed() < Duration::from_millis(100), "{:?}", begin.elapsed());
     wait::until("both events to be dropped", TIMEOUT, || async {
-        let text = metrics.text();
+        let text = metrics.encode();
         if text.contains("outrigger_events_total{outcome=\"dropped\"} 2") {
             Ok(())
         } else {
-            Err(Error::Refused("not yet".into()))
+            Err(Error::Other("not yet".into()))
         }
     })
     .await?;

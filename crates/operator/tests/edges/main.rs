@@ -10,40 +10,27 @@ mod secrets;
 mod server;
 mod tls;
 
-use std::process::ExitCode;
-
-use testbed::harness::Suite;
-
-macro_rules! suite {
-    ($($module:ident::$test:ident),* $(,)?) => {
-        Suite::new("edges")$(.test(stringify!($test), |cx| Box::pin($module::$test(cx))))*
-    };
-}
-
-fn main() -> ExitCode {
-    suite![
-        responses::response_mapping_is_stable,
-        responses::requests_use_pod_host_and_share_a_connection,
-        responses::closed_idle_connection_is_replaced,
-        responses::rotated_token_is_used_immediately,
-        responses::no_request_is_sent_without_a_token,
-        responses::refused_connection_and_missing_pod_ip_are_unreachable,
-        tls::previous_certificate_is_accepted_until_renewal_is_served,
-        tls::only_certificate_of_secret_is_accepted,
-        tls::ca_issued_renewal_is_accepted_during_rollout,
-        tls::serving_probe_detects_scheme_and_certificate,
-        background::slow_response_does_not_block_and_wakes_node,
-        background::slow_submission_is_sent_once,
-        background::call_for_another_task_replaces_previous,
-        background::hanging_sidecar_times_out,
-        background::concurrent_calls_are_bounded,
-        background::deleted_node_leaves_no_calls,
-        secrets::secret_is_read_once_per_version,
-        secrets::forbidden_secret_is_reported_unreadable,
-        crds::missing_or_outdated_crd_stops_startup,
-        events::events_are_recorded_on_the_node,
-        events::unreachable_api_server_drops_events_only,
-        events::burst_of_a_thousand_events_is_recorded,
-    ]
-    .run()
-}
+testbed::suite![
+    responses::response_mapping_is_stable,
+    responses::requests_use_pod_host_and_share_a_connection,
+    responses::closed_idle_connection_is_replaced,
+    responses::rotated_token_is_used_immediately,
+    responses::no_request_is_sent_without_a_token,
+    responses::refused_connection_and_missing_pod_ip_are_unreachable,
+    tls::previous_certificate_is_accepted_until_renewal_is_served,
+    tls::only_certificate_of_secret_is_accepted,
+    tls::ca_issued_renewal_is_accepted_during_rollout,
+    tls::serving_probe_detects_scheme_and_certificate,
+    background::slow_response_does_not_block_and_wakes_node,
+    background::slow_submission_is_sent_once,
+    background::call_for_another_task_replaces_previous,
+    background::hanging_sidecar_times_out,
+    background::concurrent_calls_are_bounded,
+    background::deleted_node_leaves_no_calls,
+    secrets::secret_is_read_once_per_version,
+    secrets::forbidden_secret_is_reported_unreadable,
+    crds::missing_or_outdated_crd_stops_startup,
+    events::events_are_recorded_on_the_node,
+    events::unreachable_api_server_drops_events_only,
+    events::burst_of_a_thousand_events_is_recorded,
+];

@@ -5,7 +5,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use operator::secrets::{SecretMeta, SecretReader};
-use plan::node::SecretSight;
+use plan::node::SecretObservation;
 use runtime::Key;
 use runtime::metrics::Metrics;
 use runtime::watch::{Cache, Watch};
@@ -26,10 +26,10 @@ fn certificate(label: &str) -> Value {
 /// Starts a watch of Secret metadata in one namespace.
 async fn watch_metadata(client: &kube::Client, namespace: &str) -> Cache<SecretMeta> {
     let api = Api::namespaced(client.clone(), namespace);
-    let watch = Watch::<SecretMeta>::of_metadata(api, watcher::Config::default(), &Metrics::new());
+    let watch = Watch::<SecretMeta>::for_metadata(api, watcher::Config::default(), &Metrics::new());
     let cache = watch.cache();
     tokio::spawn(watch.run());
-    cache.synced().await;
+    cache.wait_synced().await;
     cache
 }
 
@@ -45,17 +45,17 @@ pub async fn secret_is_read_once_per_version(cx: Context) -> TestResult {
     let wait_delivered = async |version: Option<String>| {
         wait::until("the watch to deliver it", TIMEOUT, || async {
             let cached = cache.get(&key).and_then(|secret| secret.resource_version());
-            if cached == version { Ok(()) } else { Err(Error::Refused(format!("{cached:?}"))) }
+            if cached == version { Ok(()) } else { Err(Error::Other(format!("{cached:?}"))) }
         })
         .await
     };
 
-    assert!(matches!(secrets.get(&namespace, "key").await, SecretSight::Missing));
+    assert!(matches!(secrets.get(&namespace, "key").await, SecretObservation::Missing));
     for label in ["one", "two"] {
         let set = api.patch("key", &PatchParams::apply("test"), &Patch::Apply(certificate(label))).await?;
         wait_delivered(set.resource_version()).await?;
         for _ in 0..3 {
-            let SecretSight::Found(secret) = secrets.get(&namespace, "key").await else {
+            let SecretObservation::Found(secret) = secrets.get(&namespace, "key").await else {
                 return Err("the Secret was not found".into());
             };
             assert_eq!(secret.metadata.resource_version, set.metadata.resource_version);
@@ -65,7 +65,7 @@ pub async fn secret_is_read_once_per_version(cx: Context) -> TestResult {
     }
     api.delete("key", &DeleteParams::default()).await?;
     wait_delivered(None).await?;
-    assert!(matches!(secrets.get(&namespace, "key").await, SecretSight::Missing));
+    assert!(matches!(secrets.get(&namespace, "key").await, SecretObservation::Missing));
 
     // A marker request of the same client: earlier requests are in the audit log once it is.
     operator.apiserver_version().await?;
@@ -101,7 +101,7 @@ pub async fn forbidden_secret_is_reported_unreadable(cx: Context) -> TestResult 
     let cache = watch_metadata(&admin, &namespace).await;
     let unprivileged = plane.user("unprivileged", None)?.client("operator-secrets-unprivileged").await?;
     let secrets = SecretReader::new(unprivileged, vec![cache]);
-    let SecretSight::Unreadable(reason) = secrets.get(&namespace, "key").await else {
+    let SecretObservation::Unreadable(reason) = secrets.get(&namespace, "key").await else {
         return Err("the Secret was read".into());
     };
     assert_eq!(

@@ -16,13 +16,13 @@ use hyper_util::rt::TokioIo;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use operator::sidecar::{Client, Sidecars};
-use plan::node::{SecretSight, Transport};
+use plan::node::{SecretObservation, Transport};
 use runtime::Key;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use testbed::Error;
-use testbed::cluster::pki::{Authority, Identity, ServerNames};
+use testbed::cluster::pki::{CertificateAuthority, Identity, ServerNames};
 use testbed::harness::wait;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -197,17 +197,17 @@ pub fn transport(secret: Option<&str>) -> Transport {
 }
 
 /// Issues a certificate for the sidecar of a node.
-pub fn issue(ca: &Authority, node: &str) -> testbed::Result<Identity> {
+pub fn issue(ca: &CertificateAuthority, node: &str) -> testbed::Result<Identity> {
     let names = ServerNames { dns: vec![object::pod_host(node, "sei")], ..ServerNames::default() };
-    ca.server(node, &names)
+    ca.issue_server(node, &names)
 }
 
 /// Returns the Secret with a certificate, and optionally its CA.
-pub fn secret(identity: &Identity, ca: Option<&Authority>) -> SecretSight {
+pub fn secret(identity: &Identity, ca: Option<&CertificateAuthority>) -> SecretObservation {
     let mut data = vec![("tls.crt", identity.certificate.clone())];
     data.extend(ca.map(|ca| ("ca.crt", ca.pem().to_owned())));
     let data = data.into_iter().map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())));
-    SecretSight::Found(Arc::new(Secret { data: Some(data.collect()), ..Secret::default() }))
+    SecretObservation::Found(Arc::new(Secret { data: Some(data.collect()), ..Secret::default() }))
 }
 
 /// The client under test, its token file, and the keys that it woke.
@@ -247,7 +247,7 @@ impl Caller {
     pub async fn wait_woken(&self, count: usize) -> testbed::Result<()> {
         wait::until(format!("{count} wake-ups"), TIMEOUT, || async {
             let woken = self.woken();
-            if woken.len() >= count { Ok(()) } else { Err(Error::Refused(format!("{woken:?}"))) }
+            if woken.len() >= count { Ok(()) } else { Err(Error::Other(format!("{woken:?}"))) }
         })
         .await
     }

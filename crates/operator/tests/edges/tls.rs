@@ -1,11 +1,11 @@
 //! Verification of sidecar certificates.
 
 use api::sei_node::Scheme;
-use plan::node::{Health, SecretSight, ServingObservation};
+use plan::node::{Health, SecretObservation, ServingObservation};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
-use testbed::cluster::pki::{Authority, Identity};
+use testbed::cluster::pki::{CertificateAuthority, Identity};
 use testbed::{Context, TestResult};
 
 use crate::server::{Caller, Server, issue, node, reply, secret, transport};
@@ -28,7 +28,7 @@ fn mismatch(reason: &str) -> ServingObservation {
 const UNTRUSTED: &str = "the sidecar's certificate does not match Secret a-sidecar-tls";
 
 pub async fn only_certificate_of_secret_is_accepted(_: Context) -> TestResult {
-    let ca = Authority::new("one")?;
+    let ca = CertificateAuthority::new("one")?;
     let ours = issue(&ca, "a")?;
     let server = Server::start(Some(ours.clone())).await?;
     let caller = Caller::new(&server);
@@ -39,7 +39,7 @@ pub async fn only_certificate_of_secret_is_accepted(_: Context) -> TestResult {
     let before = server.requests().len();
 
     // Issued by another CA; by the same CA, which the Secret does not contain; by the same CA for another node.
-    let other_ca = Authority::new("another")?;
+    let other_ca = CertificateAuthority::new("another")?;
     for other in [issue(&other_ca, "a")?, issue(&ca, "a")?, issue(&ca, "b")?] {
         server.set_identity(Some(other));
         server.close_connections().await;
@@ -54,7 +54,8 @@ pub async fn only_certificate_of_secret_is_accepted(_: Context) -> TestResult {
         assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await, mismatch(UNTRUSTED));
     }
     // Without a certificate in the Secret, nothing is trusted.
-    for unknown in [None, Some(SecretSight::Missing), Some(SecretSight::Unreadable("403".into()))] {
+    for unknown in [None, Some(SecretObservation::Missing), Some(SecretObservation::Unreadable("403".into()))]
+    {
         let probed = caller.sidecars.probe_serving(&node, &to, unknown.as_ref()).await;
         assert_eq!(
             probed,
@@ -66,7 +67,7 @@ pub async fn only_certificate_of_secret_is_accepted(_: Context) -> TestResult {
 }
 
 pub async fn ca_issued_renewal_is_accepted_during_rollout(_: Context) -> TestResult {
-    let ca = Authority::new("one")?;
+    let ca = CertificateAuthority::new("one")?;
     let (old, renewed) = (issue(&ca, "a")?, issue(&ca, "a")?);
     let server = Server::start(Some(old.clone())).await?;
     let caller = Caller::new(&server);
@@ -89,7 +90,7 @@ pub async fn ca_issued_renewal_is_accepted_during_rollout(_: Context) -> TestRes
 
 pub async fn previous_certificate_is_accepted_until_renewal_is_served(_: Context) -> TestResult {
     // Without a CA in the Secret, only the certificates themselves are known.
-    let ca = Authority::new("one")?;
+    let ca = CertificateAuthority::new("one")?;
     let (old, renewed) = (issue(&ca, "a")?, issue(&ca, "a")?);
     let server = Server::start(Some(old.clone())).await?;
     let caller = Caller::new(&server);
@@ -97,7 +98,7 @@ pub async fn previous_certificate_is_accepted_until_renewal_is_served(_: Context
     let (before, after) = (secret(&old, None), secret(&renewed, None));
     assert_eq!(caller.sidecars.probe_health(&node, &to, Some(&before)).await, Health::Ready);
     // The Secret is renewed, or deleted and created again; the pod still serves the old certificate.
-    let missing = caller.sidecars.probe_serving(&node, &to, Some(&SecretSight::Missing)).await;
+    let missing = caller.sidecars.probe_serving(&node, &to, Some(&SecretObservation::Missing)).await;
     assert!(matches!(missing, ServingObservation::Mismatch(_)), "{missing:?}");
     for _ in 0..2 {
         assert_eq!(caller.sidecars.probe_health(&node, &to, Some(&after)).await, Health::Ready);
@@ -123,7 +124,7 @@ pub async fn previous_certificate_is_accepted_until_renewal_is_served(_: Context
 }
 
 pub async fn serving_probe_detects_scheme_and_certificate(_: Context) -> TestResult {
-    let ca = Authority::new("one")?;
+    let ca = CertificateAuthority::new("one")?;
     let ours = issue(&ca, "a")?;
     let server = Server::start(None).await?;
     let caller = Caller::new(&server);

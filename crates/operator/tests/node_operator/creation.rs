@@ -19,7 +19,7 @@ pub async fn new_node_converges_without_further_writes(cx: Context) -> TestResul
     assert_eq!(status.phase, Some(SeiNodePhase::Running));
     assert_eq!(status.current_image.as_deref(), Some(IMAGE));
     assert_eq!(reason(&status, "SidecarReady"), "Ready");
-    assert!(fixture.sidecars.journal().repeats().is_empty(), "a task was submitted twice");
+    assert!(fixture.sidecars.journal().duplicates().is_empty(), "a task was submitted twice");
     fixture.assert_no_writes(Duration::from_secs(5)).await?;
     operator.check_alive()?;
     let now = fixture.nodes().get("full").await?;
@@ -170,7 +170,7 @@ pub async fn each_node_kind_runs_its_own_tasks(cx: Context) -> TestResult {
         fixture.wait_ready(name, "it is ready").await?;
         assert_eq!(fixture.started_tasks(name).join(" "), *tasks, "{name}");
     }
-    assert!(fixture.sidecars.journal().repeats().is_empty(), "a task was submitted twice");
+    assert!(fixture.sidecars.journal().duplicates().is_empty(), "a task was submitted twice");
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use testbed::fakes::sidecars::{Outcome, Requests, Trouble};
+use testbed::fakes::sidecars::{RequestFault, RequestFilter, ScriptedOutcome};
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
@@ -149,8 +149,8 @@ pub async fn update_replaces_the_pod_of_an_unready_node(cx: Context) -> TestResu
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
     fixture.create_ready("full", |_| {}).await?;
-    let response = Trouble::Answer(StatusCode::SERVICE_UNAVAILABLE, String::new());
-    fixture.sidecar("full").on_request(Requests::path(path::HEALTHZ), response);
+    let response = RequestFault::Respond(StatusCode::SERVICE_UNAVAILABLE, String::new());
+    fixture.sidecar("full").on_request(RequestFilter::path(path::HEALTHZ), response);
     fixture.sidecar("full").restart();
     fixture
         .wait_until("full", "it is not ready", |_, status| reason(status, "SidecarReady") == "NotReady")
@@ -223,14 +223,14 @@ pub async fn paused_node_is_untouched_and_reports_pending_edits(cx: Context) -> 
 pub async fn paused_plan_resumes(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
-    let held = fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::Run);
+    let held = fixture.sidecar("full").on_task(TaskType::ConfigApply, ScriptedOutcome::Run);
     fixture.create("full", |_| {}).await?;
     fixture.sidecar("full").wait_submitted(TaskType::ConfigApply, TIMEOUT).await?;
     fixture.edit("full", json!({ "spec": { "paused": true } })).await?;
     let node =
         fixture.wait_until("full", "it is paused", |_, status| reason(status, "Paused") == "Paused").await?;
     let plan = node.status.and_then(|status| status.plan).map(|plan| plan.id);
-    held.lift();
+    held.remove();
     assert_eq!(fixture.sidecar("full").complete(TaskType::ConfigApply), 1);
     wait::throughout("no task is submitted", Duration::from_secs(2), || async {
         match fixture.submission_count("full", TaskType::ConfigValidate) {
@@ -243,6 +243,6 @@ pub async fn paused_plan_resumes(cx: Context) -> TestResult {
     let node = fixture.wait_ready("full", "it resumes").await?;
     let now = node.status.and_then(|status| status.plan).expect("a plan");
     assert_eq!((Some(now.id), now.kind), (plan, Some(PlanKind::Init)));
-    assert!(fixture.sidecars.journal().repeats().is_empty());
+    assert!(fixture.sidecars.journal().duplicates().is_empty());
     Ok(())
 }

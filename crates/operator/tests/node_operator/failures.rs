@@ -6,7 +6,7 @@ use api::sei_node::{PlanPhase, SeiNodeStatus};
 use api::sidecar_wire::TaskType;
 use http::StatusCode;
 use serde_json::json;
-use testbed::fakes::sidecars::{Outcome, Requests, Trouble};
+use testbed::fakes::sidecars::{RequestFault, RequestFilter, ScriptedOutcome};
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
@@ -19,7 +19,7 @@ pub async fn failed_task_fails_node_until_next_edit(cx: Context) -> TestResult {
     let history = History::start(&fixture).await?;
     let _operator = fixture.start_operator()?;
     let failing =
-        fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::fail_always("no space left"));
+        fixture.sidecar("full").on_task(TaskType::ConfigApply, ScriptedOutcome::fail_always("no space left"));
     fixture.create("full", |_| {}).await?;
     let node = fixture.wait_failed("full").await?;
     let status = node.status.clone().unwrap_or_default();
@@ -34,7 +34,7 @@ pub async fn failed_task_fails_node_until_next_edit(cx: Context) -> TestResult {
     let started = fixture.started_tasks("full");
     fixture.assert_no_writes(Duration::from_secs(3)).await?;
     assert_eq!(fixture.started_tasks("full"), started, "no task is submitted after a failure");
-    failing.lift();
+    failing.remove();
     fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
     let node = fixture.wait_ready("full", "it recovers").await?;
     let status = node.status.clone().unwrap_or_default();
@@ -56,16 +56,23 @@ pub async fn unreachable_sidecar_is_retried_without_duplicate_tasks(cx: Context)
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
     let sidecar = fixture.sidecar("full");
-    let unavailable = sidecar
-        .on_request(Requests::any().first(6), Trouble::Answer(StatusCode::BAD_GATEWAY, "no upstream".into()));
+    let unavailable = sidecar.on_request(
+        RequestFilter::any().first(6),
+        RequestFault::Respond(StatusCode::BAD_GATEWAY, "no upstream".into()),
+    );
     // The task is accepted and the response lost, as by a broken connection.
-    let lost =
-        sidecar.on_request(Requests::submissions().of(TaskType::ConfigApply).first(1), Trouble::LoseAnswer);
-    let refused = sidecar.on_request(Requests::submissions().of(TaskType::MarkReady).first(2), Trouble::Away);
+    let lost = sidecar.on_request(
+        RequestFilter::submissions().for_task_type(TaskType::ConfigApply).first(1),
+        RequestFault::LoseResponse,
+    );
+    let refused = sidecar.on_request(
+        RequestFilter::submissions().for_task_type(TaskType::MarkReady).first(2),
+        RequestFault::Reset,
+    );
     fixture.create_ready("full", |_| {}).await?;
     assert_eq!((unavailable.fired(), lost.fired(), refused.fired()), (6, 1, 2));
     assert_eq!(fixture.submission_count("full", TaskType::ConfigApply), 1, "it was already submitted");
-    assert!(fixture.sidecars.journal().repeats().is_empty(), "a task was submitted twice");
+    assert!(fixture.sidecars.journal().duplicates().is_empty(), "a task was submitted twice");
     assert_eq!(
         fixture.started_tasks("full").join(" "),
         "configure-genesis config-apply config-validate mark-ready"
@@ -76,8 +83,10 @@ pub async fn unreachable_sidecar_is_retried_without_duplicate_tasks(cx: Context)
 pub async fn task_is_retried_after_backoff_until_max_retries(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
-    fixture.sidecar("lucky").on_task(TaskType::DiscoverPeers, Outcome::fail(1, "no peers yet"));
-    fixture.sidecar("unlucky").on_task(TaskType::DiscoverPeers, Outcome::fail_always("never any peers"));
+    fixture.sidecar("lucky").on_task(TaskType::DiscoverPeers, ScriptedOutcome::fail(1, "no peers yet"));
+    fixture
+        .sidecar("unlucky")
+        .on_task(TaskType::DiscoverPeers, ScriptedOutcome::fail_always("never any peers"));
     for name in ["lucky", "unlucky"] {
         fixture.create(name, |node| node["spec"]["peers"] = static_peers()).await?;
     }
@@ -126,11 +135,11 @@ pub async fn failed_update_keeps_node_running_and_next_edit_applies(cx: Context)
     let _operator = fixture.start_operator()?;
     fixture.create_ready("full", |_| {}).await?;
     let rejecting =
-        fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::reject("unknown key a.b"));
+        fixture.sidecar("full").on_task(TaskType::ConfigApply, ScriptedOutcome::reject("unknown key a.b"));
     fixture.edit("full", json!({ "spec": { "overrides": { "a.b": "1" } } })).await?;
     let failed = |_: &_, status: &SeiNodeStatus| reason(status, "NodeUpdateInProgress") == "UpdateFailed";
     fixture.wait_until("full", "its update failed", failed).await?;
-    rejecting.lift();
+    rejecting.remove();
     let begin = Instant::now();
     fixture.edit("full", json!({ "spec": { "overrides": null } })).await?;
     let node = fixture.wait_ready("full", "the edit is applied").await?;
@@ -147,9 +156,9 @@ pub async fn slow_sidecar_does_not_delay_other_nodes(cx: Context) -> TestResult 
     let fixture = Fixture::new(&cx).await?;
     // With one worker, a reconcile that blocks would delay all nodes.
     let _operator = fixture.start_operator_with(|program| program.flag("max-concurrent-reconciles", "1"))?;
-    let late = Trouble::Late(Duration::from_secs(25));
-    let slow = fixture.sidecar("slow").on_request(Requests::any(), late);
-    let hung = fixture.sidecar("hung").on_request(Requests::any(), Trouble::Hang);
+    let late = RequestFault::DelayResponse(Duration::from_secs(25));
+    let slow = fixture.sidecar("slow").on_request(RequestFilter::any(), late);
+    let hung = fixture.sidecar("hung").on_request(RequestFilter::any(), RequestFault::Hang);
     fixture.create("slow", |_| {}).await?;
     fixture.create("hung", |_| {}).await?;
     wait::until("both sidecars receive a request", TIMEOUT, || async {

@@ -20,8 +20,8 @@ use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testbed::cluster::control_plane::AuditedRequest;
-use testbed::fakes::kubelet::KubeletPlayer;
-use testbed::fakes::sidecars::{Request, Sidecar, Sidecars, Submission};
+use testbed::fakes::kubelet::FakeKubelet;
+use testbed::fakes::sidecars::{FakeSidecar, FakeSidecars, Request, Submission};
 use testbed::harness::binaries;
 use testbed::harness::wait;
 use testbed::process::{Process, Program};
@@ -48,8 +48,8 @@ pub struct Fixture<'a> {
     pub plane: &'a ControlPlane,
     pub ns: String,
     pub client: Client,
-    pub sidecars: Sidecars,
-    pub kubelets: KubeletPlayer,
+    pub sidecars: FakeSidecars,
+    pub kubelets: FakeKubelet,
     pub site: Arc<Site>,
     /// The API server URL that operators use.
     pub server: String,
@@ -58,7 +58,7 @@ pub struct Fixture<'a> {
 impl<'a> Fixture<'a> {
     /// Creates the namespace. No operator runs yet.
     pub async fn new(cx: &'a Context) -> Result<Self, Error> {
-        let plane = cx.controlled_plane().await?;
+        let plane = cx.control_plane_with_controllers().await?;
         INSTALLED.get_or_try_init(|| install(plane)).await?;
         let ns = plane.namespace(cx.name()).await?;
         let client = plane.client().await?;
@@ -68,8 +68,8 @@ impl<'a> Fixture<'a> {
         };
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &ns);
         accounts.create(&PostParams::default(), &account).await?;
-        let sidecars = Sidecars::start().await?;
-        let kubelets = KubeletPlayer::start(plane, &sidecars, [&ns]).await?;
+        let sidecars = FakeSidecars::start().await?;
+        let kubelets = FakeKubelet::start(plane, &sidecars, [&ns]).await?;
         Ok(Self { plane, ns, client, sidecars, kubelets, site: cx.site()?, server: plane.url() })
     }
 
@@ -117,7 +117,7 @@ impl<'a> Fixture<'a> {
         self.api()
     }
 
-    pub fn sidecar(&self, node: &str) -> Sidecar {
+    pub fn sidecar(&self, node: &str) -> FakeSidecar {
         self.sidecars.node(&self.ns, node)
     }
 
@@ -200,7 +200,7 @@ impl<'a> Fixture<'a> {
     pub fn started_tasks(&self, node: &str) -> Vec<String> {
         let name = self.sidecar(node).name().clone();
         let is_started = |request: &Request| {
-            request.node == name && matches!(request.submission, Some(Submission::Begun { .. }))
+            request.node == name && matches!(request.submission, Some(Submission::Started { .. }))
         };
         let requests = self.sidecars.journal().requests(is_started);
         requests.into_iter().filter_map(|request| request.task_type).collect()
@@ -371,7 +371,7 @@ async fn install(plane: &ControlPlane) -> Result<(), Error> {
             .output()
             .map_err(|source| Error::Io { what: "starting kubectl".into(), source })?;
         if !output.status.success() {
-            return Err(Error::Refused(String::from_utf8_lossy(&output.stderr).into_owned()));
+            return Err(Error::Other(String::from_utf8_lossy(&output.stderr).into_owned()));
         }
     }
     let nodes: Api<SeiNode> = Api::all(plane.client().await?);

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use api::SeiNode;
 use api::sei_node::SeiNodeStatus;
@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service}
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt};
+use runtime::sync::lock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -94,7 +95,7 @@ impl History {
                     is_deleted,
                     object: serde_json::to_value(&object).unwrap_or_default(),
                 };
-                entries.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+                lock(&entries).push(entry);
             }
         });
         Ok(())
@@ -102,13 +103,13 @@ impl History {
 
     /// Returns the versions of an object so far, in order.
     pub fn entries_of(&self, kind: &str, name: &str) -> Vec<Entry> {
-        let all = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = lock(&self.entries);
         all.iter().filter(|entry| entry.kind == kind && entry.name == name).cloned().collect()
     }
 
     /// Returns the versions of all objects of a kind so far.
     pub fn entries_of_kind(&self, kind: &str) -> Vec<Entry> {
-        let all = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = lock(&self.entries);
         all.iter().filter(|entry| entry.kind == kind).cloned().collect()
     }
 

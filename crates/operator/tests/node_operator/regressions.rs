@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use testbed::fakes::kubelet::Claims;
-use testbed::fakes::sidecars::{Outcome, Requests, Trouble};
+use testbed::fakes::kubelet::ClaimPolicy;
+use testbed::fakes::sidecars::{RequestFault, RequestFilter, ScriptedOutcome};
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
@@ -45,7 +45,7 @@ pub async fn update_recreates_missing_proxy_config(cx: Context) -> TestResult {
 pub async fn slow_failing_task_is_submitted_once(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
-    fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::Run);
+    fixture.sidecar("full").on_task(TaskType::ConfigApply, ScriptedOutcome::Run);
     fixture.create("full", |_| {}).await?;
     let sidecar = fixture.sidecar("full");
     let submitted = sidecar.wait_submitted(TaskType::ConfigApply, TIMEOUT).await?;
@@ -66,7 +66,9 @@ pub async fn slow_failing_task_is_submitted_once(cx: Context) -> TestResult {
 pub async fn rejected_task_fails_the_plan_with_the_sidecar_error(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
-    fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::reject("unknown key evm.nothing"));
+    fixture
+        .sidecar("full")
+        .on_task(TaskType::ConfigApply, ScriptedOutcome::reject("unknown key evm.nothing"));
     fixture.create("full", |_| {}).await?;
     let node = fixture.wait_failed("full").await?;
     let status = node.status.unwrap_or_default();
@@ -87,7 +89,7 @@ pub async fn failed_update_stays_visible(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
     fixture.create_ready("full", |_| {}).await?;
-    fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::reject("unknown key a.b"));
+    fixture.sidecar("full").on_task(TaskType::ConfigApply, ScriptedOutcome::reject("unknown key a.b"));
     fixture.edit("full", json!({ "spec": { "overrides": { "a.b": "1" } } })).await?;
     let failed = |status: &SeiNodeStatus| reason(status, "NodeUpdateInProgress") == "UpdateFailed";
     fixture.wait_until("full", "its update failed", |_, status| failed(status)).await?;
@@ -158,7 +160,7 @@ pub async fn bootstrap_is_deleted_before_the_stateful_set_is_created(cx: Context
 pub async fn bootstrap_uses_imported_volume_and_node_security_context(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
-    fixture.kubelets.treat_claims(Claims::BoundToVolume);
+    fixture.kubelets.set_claim_policy(ClaimPolicy::BoundToVolume);
     let claim = serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "imported" },
         "spec": {
@@ -170,7 +172,7 @@ pub async fn bootstrap_uses_imported_volume_and_node_security_context(cx: Contex
         .api::<k8s_openapi::api::core::v1::PersistentVolumeClaim>()
         .create(&kube::api::PostParams::default(), &claim)
         .await?;
-    let held = fixture.sidecar("full").on_task(TaskType::SnapshotRestore, Outcome::Run);
+    let held = fixture.sidecar("full").on_task(TaskType::SnapshotRestore, ScriptedOutcome::Run);
     fixture
         .create("full", |node| {
             with_bootstrap(node);
@@ -179,7 +181,7 @@ pub async fn bootstrap_uses_imported_volume_and_node_security_context(cx: Contex
         .await?;
     fixture.sidecar("full").wait_submitted(TaskType::SnapshotRestore, TIMEOUT).await?;
     let job = serde_json::to_value(fixture.api::<Job>().get("full-bootstrap").await?)?;
-    held.lift();
+    held.remove();
     assert_eq!(fixture.sidecar("full").complete(TaskType::SnapshotRestore), 1);
     fixture.wait_ready("full", "it is ready").await?;
     let set = serde_json::to_value(fixture.api::<StatefulSet>().get("full").await?)?;
@@ -243,7 +245,7 @@ pub async fn hanging_sidecar_is_reported_unreachable(cx: Context) -> TestResult 
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
     fixture.create_ready("full", |_| {}).await?;
-    let hung = fixture.sidecar("full").on_request(Requests::any(), Trouble::Hang);
+    let hung = fixture.sidecar("full").on_request(RequestFilter::any(), RequestFault::Hang);
     // A change of the pod triggers a health probe.
     let touch = Patch::Merge(json!({ "metadata": { "annotations": { "example.com/touched": "yes" } } }));
     let begin = Instant::now();
@@ -255,7 +257,7 @@ pub async fn hanging_sidecar_is_reported_unreachable(cx: Context) -> TestResult 
         .await?;
     assert!(begin.elapsed() < Duration::from_secs(20), "it took {:?}", begin.elapsed());
     assert_eq!(reason(&node.status.unwrap_or_default(), "Ready"), "SidecarUnreachable");
-    hung.lift();
+    hung.remove();
     fixture.wait_ready("full", "it recovers").await?;
     Ok(())
 }

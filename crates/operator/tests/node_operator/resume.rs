@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::sidecar_wire::TaskType;
 use serde_json::{Value, json};
-use testbed::fakes::sidecars::Outcome;
+use testbed::fakes::sidecars::ScriptedOutcome;
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
@@ -15,7 +15,7 @@ pub async fn restarted_operator_resumes_the_plan(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let history = History::start(&fixture).await?;
     let sidecar = fixture.sidecar("full");
-    let held = sidecar.on_any_task(Outcome::Run);
+    let held = sidecar.on_any_task(ScriptedOutcome::Run);
     let mut operator = fixture.start_operator()?;
     fixture.create("full", |_| {}).await?;
     for task in
@@ -24,7 +24,7 @@ pub async fn restarted_operator_resumes_the_plan(cx: Context) -> TestResult {
         sidecar.wait_submitted(task, TIMEOUT).await?;
         operator.kill()?;
         if task == TaskType::MarkReady {
-            held.lift();
+            held.remove();
         }
         assert_eq!(sidecar.complete(task), 1, "{task}");
         operator = fixture.start_operator()?;
@@ -32,7 +32,7 @@ pub async fn restarted_operator_resumes_the_plan(cx: Context) -> TestResult {
     let node = fixture.wait_ready("full", "it is ready").await?;
     history.entries_of_node(&node).await?;
     assert_eq!(history.plan_ids("full").len(), 1, "the stored plan was executed");
-    assert!(fixture.sidecars.journal().repeats().is_empty(), "a task was submitted twice");
+    assert!(fixture.sidecars.journal().duplicates().is_empty(), "a task was submitted twice");
     assert_eq!(
         fixture.started_tasks("full").join(" "),
         "configure-genesis config-apply config-validate mark-ready"
@@ -73,7 +73,7 @@ pub async fn operator_killed_during_update_deletes_one_pod(cx: Context) -> TestR
 pub async fn unknown_task_in_stored_plan_fails_the_plan(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let operator = fixture.start_operator()?;
-    let held = fixture.sidecar("full").on_task(TaskType::ConfigApply, Outcome::Run);
+    let held = fixture.sidecar("full").on_task(TaskType::ConfigApply, ScriptedOutcome::Run);
     fixture.create("full", |_| {}).await?;
     fixture.sidecar("full").wait_submitted(TaskType::ConfigApply, TIMEOUT).await?;
     operator.kill()?;
@@ -83,7 +83,7 @@ pub async fn unknown_task_in_stored_plan_fails_the_plan(cx: Context) -> TestResu
         task.task_type = "unknown-task".into();
     }
     fixture.patch_status("full", json!({ "plan": { "tasks": tasks } })).await?;
-    held.lift();
+    held.remove();
     fixture.sidecar("full").complete(TaskType::ConfigApply);
     let _operator = fixture.start_operator()?;
     let node = fixture.wait_failed("full").await?;
@@ -121,7 +121,7 @@ pub async fn conflicting_status_writers_leave_one_plan(cx: Context) -> TestResul
     let node = fixture.wait_ready("full", "it is ready despite conflicts").await?;
     history.entries_of_node(&node).await?;
     assert_eq!(history.plan_ids("full").len(), 1, "exactly one plan was stored");
-    assert!(fixture.sidecars.journal().repeats().is_empty(), "a task was submitted twice");
+    assert!(fixture.sidecars.journal().duplicates().is_empty(), "a task was submitted twice");
     assert_eq!(
         node.status.and_then(|status| status.plan_step),
         None,

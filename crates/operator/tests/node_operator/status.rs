@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
-use testbed::fakes::kubelet::Breakage;
+use testbed::fakes::kubelet::ContainerFailure;
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
@@ -79,7 +79,7 @@ pub async fn failing_image_is_reported_and_next_edit_applies(cx: Context) -> Tes
     let history = History::start(&fixture).await?;
     let _operator = fixture.start_operator()?;
     fixture.create_ready("full", |_| {}).await?;
-    fixture.kubelets.break_image(OTHER_IMAGE, Breakage::ImagePullBackOff("manifest unknown".into()));
+    fixture.kubelets.fail_image(OTHER_IMAGE, ContainerFailure::ImagePullBackOff("manifest unknown".into()));
     fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
     let is_reported = |status: &SeiNodeStatus| {
         let text =
@@ -105,7 +105,7 @@ pub async fn failing_image_is_reported_and_next_edit_applies(cx: Context) -> Tes
 pub async fn failing_image_of_new_node_is_reported(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
-    fixture.kubelets.break_image(IMAGE, Breakage::CrashLoopBackOff("back-off restarting".into()));
+    fixture.kubelets.fail_image(IMAGE, ContainerFailure::CrashLoopBackOff("back-off restarting".into()));
     fixture.create("full", |_| {}).await?;
     let is_reported = |status: &SeiNodeStatus| {
         let text = message(status, "Ready");

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use testbed::cluster::control_plane::AuditedRequest;
-use testbed::fakes::kubelet::Claims;
+use testbed::fakes::kubelet::ClaimPolicy;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
@@ -99,7 +99,7 @@ async fn set_claim_status(fixture: &Fixture<'_>, name: &str, status: Value) -> R
 
 pub async fn unusable_claim_fails_the_node(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    fixture.kubelets.treat_claims(Claims::Pending);
+    fixture.kubelets.set_claim_policy(ClaimPolicy::Pending);
     let _operator = fixture.start_operator()?;
     UserClaim { mode: "ReadOnlyMany", ..UserClaim::new("readonly") }.create_bound(&fixture).await?;
     UserClaim { size: "9Gi", ..UserClaim::new("small") }.create_bound(&fixture).await?;
@@ -137,7 +137,7 @@ pub async fn unusable_claim_fails_the_node(cx: Context) -> TestResult {
 
 pub async fn unready_claim_is_waited_for(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    fixture.kubelets.treat_claims(Claims::Pending);
+    fixture.kubelets.set_claim_policy(ClaimPolicy::Pending);
     let _operator = fixture.start_operator()?;
     let pending = UserClaim::new("pending").create(&fixture, |_| {}).await?;
     // A deleted claim that a finalizer keeps terminating.
@@ -210,7 +210,7 @@ pub async fn foreign_claim_is_not_adopted(cx: Context) -> TestResult {
 pub async fn node_deletion_keeps_imported_and_deletes_created_objects(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
-    fixture.kubelets.treat_claims(Claims::Bound);
+    fixture.kubelets.set_claim_policy(ClaimPolicy::Bound);
     fixture.put_secret("signing", &[("priv_validator_key.json", SIGNING_KEY)]).await?;
     fixture.put_secret("node", &[("node_key.json", NODE_KEY)]).await?;
     UserClaim::new("imported").create_bound(&fixture).await?;

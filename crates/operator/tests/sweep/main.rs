@@ -13,9 +13,10 @@ mod schema;
 mod variants;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use runtime::sync::lock;
 use testbed::{Context, Error, TestResult};
 use tokio::task::JoinSet;
 
@@ -111,5 +112,5 @@ async fn test_all(
 }
 
 fn next(edits: &Mutex<Vec<Edit>>) -> Option<Edit> {
-    edits.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    lock(edits).pop()
 }

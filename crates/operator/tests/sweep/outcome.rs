@@ -92,7 +92,7 @@ impl EditTester {
         let name = match slot.node.take() {
             Some(name) => name,
             None => {
-                let name = slot.names.pop().ok_or_else(|| Error::Refused("no node names left".into()))?;
+                let name = slot.names.pop().ok_or_else(|| Error::Other("no node names left".into()))?;
                 self.raw.create(&PostParams::default(), &node(&name, &edit.variant.spec)?).await?;
                 name
             }
@@ -198,5 +198,5 @@ fn node(name: &str, spec: &Value) -> Result<DynamicObject, Error> {
     let node = json!({
         "apiVersion": "sei.io/v1alpha1", "kind": "SeiNode", "metadata": { "name": name }, "spec": spec,
     });
-    serde_json::from_value(node).map_err(|error| Error::Refused(error.to_string()))
+    serde_json::from_value(node).map_err(|error| Error::Other(error.to_string()))
 }

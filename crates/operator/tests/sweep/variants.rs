@@ -10,7 +10,7 @@ use kube::api::PostParams;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use testbed::Error;
-use testbed::cluster::pki::{Authority, ServerNames};
+use testbed::cluster::pki::{CertificateAuthority, ServerNames};
 
 use crate::path::{Path, Step};
 use crate::schema::{Schema, sample};
@@ -89,7 +89,7 @@ pub async fn create_secrets(
 ) -> Result<(), Error> {
     let hosts = |node: &String| [object::service_host(node, namespace), object::pod_host(node, namespace)];
     let names = ServerNames { dns: nodes.iter().flat_map(hosts).collect(), ..ServerNames::default() };
-    let identity = Authority::new("sidecars")?.server("sidecars", &names)?;
+    let identity = CertificateAuthority::new("sidecars")?.issue_server("sidecars", &names)?;
     let key = json!({ "type": "a", "value": "a" });
     let private_key = json!({ "address": "a", "pub_key": key, "priv_key": key }).to_string();
     let sample_name = |field: &str| {

@@ -49,7 +49,7 @@ async fn read_certificate(fixture: &Fixture<'_>, secret: &str) -> Result<Vec<u8>
 /// One test on one node, since cert-manager is slow to start.
 async fn tls_lifecycle_on_a_running_node(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    let cert_manager = CertManager::on(fixture.plane).await?;
+    let cert_manager = CertManager::start(fixture.plane).await?;
     create_issuer(&fixture, "one", json!({ "selfSigned": {} })).await?;
     create_issuer(&fixture, "two", json!({ "selfSigned": {} })).await?;
     create_issuer(&fixture, "bad", json!({ "ca": { "secretName": "missing" } })).await?;
@@ -64,7 +64,7 @@ async fn tls_lifecycle_on_a_running_node(cx: Context) -> TestResult {
     permissions::shipped_rbac_is_sufficient_and_minimal(&fixture).await?;
     cert_manager.check_alive()?;
     operator.check_alive()?;
-    assert!(fixture.sidecars.journal().repeats().is_empty(), "a task was submitted twice");
+    assert!(fixture.sidecars.journal().duplicates().is_empty(), "a task was submitted twice");
     Ok(())
 }
 

@@ -6,8 +6,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use operator::install;
 use serde_json::{Value, json};
 use testbed::Error;
-use testbed::fakes::kubelet::Claims;
-use testbed::harness::rights;
+use testbed::fakes::kubelet::ClaimPolicy;
+use testbed::harness::rbac;
 use testbed::harness::wait;
 
 use crate::fixture::{self, Fixture, TIMEOUT};
@@ -30,7 +30,7 @@ fn is_get_of_watched_kind(permission: &str) -> bool {
 
 /// Uses the permissions that the TLS test does not use.
 async fn use_remaining_permissions(fixture: &Fixture<'_>) -> Result<(), Error> {
-    fixture.kubelets.treat_claims(Claims::BoundToVolume);
+    fixture.kubelets.set_claim_policy(ClaimPolicy::BoundToVolume);
     let claim: PersistentVolumeClaim = serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "imported" },
         "spec": {
@@ -38,7 +38,7 @@ async fn use_remaining_permissions(fixture: &Fixture<'_>) -> Result<(), Error> {
             "resources": { "requests": { "storage": "10Gi" } },
         },
     }))
-    .map_err(|error| Error::Refused(error.to_string()))?;
+    .map_err(|error| Error::Other(error.to_string()))?;
     fixture.api::<PersistentVolumeClaim>().create(&PostParams::default(), &claim).await?;
     let with_bootstrap = |node: &mut Value| {
         node["spec"]["fullNode"] = json!({ "snapshot": { "s3": { "targetHeight": 100 }, "bootstrapImage": "images.example/sei:v0" } });
@@ -76,7 +76,7 @@ pub async fn shipped_rbac_is_sufficient_and_minimal(fixture: &Fixture<'_>) -> Re
             .audit()
             .requests(|request| request.user == user)
             .map_err(|error| error.to_string())?;
-        let unused = rights::unused(&documents, &requests);
+        let unused = rbac::unused(&documents, &requests);
         let is_expected = |permission: &String| {
             NOT_AUDITED.iter().any(|(expected, _)| permission == expected)
                 || is_get_of_watched_kind(permission)

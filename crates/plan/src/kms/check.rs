@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use api::kms::check::{Outcome, PluginCheck, Step, StepName};
-use api::kms::{Cause, DETAIL_LIMIT, clean, redact};
+use api::kms::check::{CheckOutcome, PluginCheck, Step, StepName};
+use api::kms::{Cause, DETAIL_LIMIT, redact, sanitize};
 
 use super::call::{CallError, EncryptReply, StatusReply};
+use super::plugin_health;
 use super::round_trip::{self, ReplyRejection};
-use super::verdict;
 
 /// Result and duration of a call.
 #[derive(Clone, Debug)]
@@ -40,13 +40,13 @@ pub fn evaluate(answers: &PluginReplies<'_>, full: bool) -> PluginCheck {
     steps.extend(encrypt_steps(answers));
     steps.push(decrypt_step(answers));
     let relevant = if full { &steps[..] } else { &steps[..3] };
-    let passed = relevant.iter().all(|step| step.outcome == Outcome::Passed);
+    let passed = relevant.iter().all(|step| step.outcome == CheckOutcome::Passed);
     let response = answers.status.result.as_ref().ok();
     PluginCheck {
         socket: answers.socket.to_owned(),
         passed,
-        version: response.map(|answer| clean(&answer.version, 64)),
-        remote_key_id: verdict::evaluate_status(&answers.status.result, None).key_id,
+        version: response.map(|answer| sanitize(&answer.version, 64)),
+        remote_key_id: plugin_health::evaluate_status(&answers.status.result, None).key_id,
         steps,
     }
 }
@@ -59,7 +59,7 @@ pub fn should_encrypt(status: &TimedCall<StatusReply>) -> bool {
 }
 
 fn status_steps(response: &TimedCall<StatusReply>) -> Vec<Step> {
-    let health = verdict::evaluate_status(&response.result, None);
+    let health = plugin_health::evaluate_status(&response.result, None);
     let failed_at = match health.cause {
         None => None,
         Some(Cause::BadVersion) => Some(1),
@@ -71,13 +71,13 @@ fn status_steps(response: &TimedCall<StatusReply>) -> Vec<Step> {
         .into_iter()
         .enumerate()
         .map(|(index, name)| match failed_at {
-            Some(failed) if index > failed => bare_step(name, Outcome::Skipped),
+            Some(failed) if index > failed => bare_step(name, CheckOutcome::Skipped),
             Some(failed) if index == failed => Step {
                 cause: health.cause.map(|cause| cause.to_string()),
                 detail: health.detail.clone(),
-                ..bare_step(name, Outcome::Failed)
+                ..bare_step(name, CheckOutcome::Failed)
             },
-            _ => bare_step(name, Outcome::Passed),
+            _ => bare_step(name, CheckOutcome::Passed),
         })
         .collect();
     steps[0].milliseconds = Some(milliseconds(response.took));
@@ -86,9 +86,9 @@ fn status_steps(response: &TimedCall<StatusReply>) -> Vec<Step> {
 
 fn encrypt_steps(answers: &PluginReplies<'_>) -> Vec<Step> {
     const NAMES: [StepName; 3] = [StepName::Ciphertext, StepName::SameKeyId, StepName::Annotations];
-    let skipped = || NAMES.map(|name| bare_step(name, Outcome::Skipped)).to_vec();
+    let skipped = || NAMES.map(|name| bare_step(name, CheckOutcome::Skipped)).to_vec();
     let Some(TimedCall { result: answer, took }) = &answers.encrypted else {
-        return [vec![bare_step(StepName::Encrypt, Outcome::Skipped)], skipped()].concat();
+        return [vec![bare_step(StepName::Encrypt, CheckOutcome::Skipped)], skipped()].concat();
     };
     let response = match answer {
         Ok(response) => response,
@@ -103,31 +103,33 @@ fn encrypt_steps(answers: &PluginReplies<'_>) -> Vec<Step> {
         ReplyRejection::AnnotationsTooLong(_) | ReplyRejection::AnnotationName(_) => 2,
         _ => 0,
     });
-    let called =
-        Step { milliseconds: Some(milliseconds(*took)), ..bare_step(StepName::Encrypt, Outcome::Passed) };
+    let called = Step {
+        milliseconds: Some(milliseconds(*took)),
+        ..bare_step(StepName::Encrypt, CheckOutcome::Passed)
+    };
     let checks = NAMES.into_iter().enumerate().map(|(index, name)| match (&rejection, failed_at) {
         (Some(rejection), Some(failed)) if index == failed => rejected_step(name, rejection),
-        (_, Some(failed)) if index > failed => bare_step(name, Outcome::Skipped),
-        _ => bare_step(name, Outcome::Passed),
+        (_, Some(failed)) if index > failed => bare_step(name, CheckOutcome::Skipped),
+        _ => bare_step(name, CheckOutcome::Passed),
     });
     [called].into_iter().chain(checks).collect()
 }
 
 fn decrypt_step(answers: &PluginReplies<'_>) -> Step {
     let Some(TimedCall { result: answer, took }) = &answers.decrypted else {
-        return bare_step(StepName::Decrypt, Outcome::Skipped);
+        return bare_step(StepName::Decrypt, CheckOutcome::Skipped);
     };
     let took = Some(milliseconds(*took));
     match answer {
         Err(failure) => Step { milliseconds: took, ..failed_step(StepName::Decrypt, failure) },
         Ok(text) => match round_trip::check_plaintext(answers.plaintext, text) {
-            Ok(()) => Step { milliseconds: took, ..bare_step(StepName::Decrypt, Outcome::Passed) },
+            Ok(()) => Step { milliseconds: took, ..bare_step(StepName::Decrypt, CheckOutcome::Passed) },
             Err(rejection) => Step { milliseconds: took, ..rejected_step(StepName::Decrypt, &rejection) },
         },
     }
 }
 
-fn bare_step(step: StepName, outcome: Outcome) -> Step {
+fn bare_step(step: StepName, outcome: CheckOutcome) -> Step {
     Step { step, outcome, milliseconds: None, cause: None, detail: None }
 }
 
@@ -137,19 +139,19 @@ fn failed_call_step(step: StepName, failure: &CallError, took: Duration) -> Step
 
 fn failed_step(step: StepName, failure: &CallError) -> Step {
     let cause = failure.cause();
-    let message = clean(&redact(&failure.to_string()), DETAIL_LIMIT / 2);
+    let message = sanitize(&redact(&failure.to_string()), DETAIL_LIMIT / 2);
     Step {
         cause: Some(cause.to_string()),
         detail: Some(format!("{message}; {}", cause.hint())),
-        ..bare_step(step, Outcome::Failed)
+        ..bare_step(step, CheckOutcome::Failed)
     }
 }
 
 fn rejected_step(step: StepName, rejection: &ReplyRejection) -> Step {
     Step {
         cause: Some(Cause::RoundTripFailed.to_string()),
-        detail: Some(clean(&rejection.to_string(), DETAIL_LIMIT)),
-        ..bare_step(step, Outcome::Failed)
+        detail: Some(sanitize(&rejection.to_string(), DETAIL_LIMIT)),
+        ..bare_step(step, CheckOutcome::Failed)
     }
 }
 
@@ -203,7 +205,7 @@ mod tests {
         let checked = evaluate(&good(), true);
         assert!(checked.passed && checked.failure().is_none());
         assert_eq!((checked.version.as_deref(), checked.remote_key_id.as_deref()), (Some("v2"), Some("k")));
-        assert!(checked.steps.iter().all(|step| step.outcome == Outcome::Passed));
+        assert!(checked.steps.iter().all(|step| step.outcome == CheckOutcome::Passed));
     }
 
     #[test]

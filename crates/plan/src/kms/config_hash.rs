@@ -7,19 +7,23 @@ use base64::engine::general_purpose::URL_SAFE;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::plugin::{Kind, Need, Refusal};
+use super::plugin::{InvalidKmsConfig, PluginKind, RequiredObject};
 
 /// Values of an object by key. `None`: the object does not exist.
 pub type Values = Option<BTreeMap<String, Vec<u8>>>;
 
 /// Computes the eight-character hash stored in operator resources. It is short and not keyed; compare [`fingerprint`], too,
 /// where collisions matter.
-pub fn of(kind: &dyn Kind, config: &Value, find: impl Fn(&Need) -> Values) -> Result<String, Refusal> {
+pub fn compute(
+    kind: &dyn PluginKind,
+    config: &Value,
+    find: impl Fn(&RequiredObject) -> Values,
+) -> Result<String, InvalidKmsConfig> {
     let mut hash = Fnv1::new();
     hash.add(escape_html(&kind.canonical_config(config)?).as_bytes());
     hash.add(b"\n");
     for need in kind.required_objects(config)? {
-        for (key, value) in required(&need, find(&need))? {
+        for (key, value) in required_values(&need, find(&need))? {
             hash.add(key.as_bytes());
             hash.add(&value);
         }
@@ -28,16 +32,21 @@ pub fn of(kind: &dyn Kind, config: &Value, find: impl Fn(&Need) -> Values) -> Re
 }
 
 /// Returns the required values of an object, sorted by key. Other keys are ignored.
-pub fn required(need: &Need, values: Values) -> Result<Vec<(&'static str, Vec<u8>)>, Refusal> {
-    let Need { source, name, keys } = need;
+pub fn required_values(
+    need: &RequiredObject,
+    values: Values,
+) -> Result<Vec<(&'static str, Vec<u8>)>, InvalidKmsConfig> {
+    let RequiredObject { source, name, keys } = need;
     let Some(mut values) = values else {
-        return Err(Refusal(format!("{} {name} not found: create it", source.kind())));
+        return Err(InvalidKmsConfig(format!("{} {name} not found: create it", source.kind())));
     };
     let mut found = Vec::new();
     for key in keys {
         match values.remove(*key) {
             Some(value) if !value.is_empty() => found.push((*key, value)),
-            _ => return Err(Refusal(format!("{} {name} has no key {key:?}: add it", source.kind()))),
+            _ => {
+                return Err(InvalidKmsConfig(format!("{} {name} has no key {key:?}: add it", source.kind())));
+            }
         }
     }
     Ok(found)

@@ -1,16 +1,16 @@
 //! Probe history of one plugin.
 
-use api::kms::{Cause, HealthStatus};
+use api::kms::{Cause, PluginStatus};
 
 use super::call::{CallError, StatusReply};
-use super::verdict::{PluginHealth, evaluate_status, is_supported_version};
+use super::plugin_health::{PluginHealth, evaluate_status, is_supported_version};
 
 /// Probe history of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeHistory {
     first_version: Option<String>,
     last_key_id: Option<String>,
-    last: Option<(HealthStatus, Option<Cause>)>,
+    last: Option<(PluginStatus, Option<Cause>)>,
     round_trip: Option<String>,
 }
 

@@ -6,11 +6,11 @@ use api::kms::KeyRole;
 use api::names::kms::pod::SOCKET_FOLDER;
 use serde::Deserialize;
 
-use super::secret_layout::read_number;
+use super::secret_layout::parse_key_number;
 
 /// Error returned for an invalid EncryptionConfiguration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum InvalidProviders {
     /// Malformed document.
     #[error("key \"encryption-config\" of the secret is not an EncryptionConfiguration in JSON: {0}")]
     Json(String),
@@ -108,11 +108,11 @@ pub fn endpoint(key_id: u64) -> String {
 }
 
 /// Parses an EncryptionConfiguration and returns its plugins without duplicates, latest key first.
-pub fn read(config: &[u8]) -> Result<Vec<Provider>, Malformed> {
+pub fn parse(config: &[u8]) -> Result<Vec<Provider>, InvalidProviders> {
     let document: Document =
-        serde_json::from_slice(config).map_err(|error| Malformed::Json(error.to_string()))?;
+        serde_json::from_slice(config).map_err(|error| InvalidProviders::Json(error.to_string()))?;
     if document.kind.as_deref().is_some_and(|kind| kind != "EncryptionConfiguration") {
-        return Err(Malformed::Json(format!("kind is {:?}", document.kind.unwrap_or_default())));
+        return Err(InvalidProviders::Json(format!("kind is {:?}", document.kind.unwrap_or_default())));
     }
     let mut found: BTreeMap<u64, (Kms, Provider)> = BTreeMap::new();
     for resource in document.resources {
@@ -126,7 +126,7 @@ pub fn read(config: &[u8]) -> Result<Vec<Provider>, Malformed> {
                     found.insert(provider.key_id, (kms, provider));
                 }
                 Some((first, _)) if first.settings != kms.settings => {
-                    return Err(Malformed::Differ { one: first.name.clone(), other: kms.name });
+                    return Err(InvalidProviders::Differ { one: first.name.clone(), other: kms.name });
                 }
                 Some((_, known)) if role == KeyRole::Write => known.role = KeyRole::Write,
                 Some(_) => {}
@@ -136,18 +136,18 @@ pub fn read(config: &[u8]) -> Result<Vec<Provider>, Malformed> {
     Ok(found.into_values().rev().map(|(_, provider)| provider).collect())
 }
 
-fn validate(kms: &Kms, role: KeyRole) -> Result<Provider, Malformed> {
+fn validate(kms: &Kms, role: KeyRole) -> Result<Provider, InvalidProviders> {
     let name = kms.name.clone();
     // Documentation uses `kms-1_secrets`, the operators use `1_secrets`.
     let number = name.split_once('_').map(|(id, _)| id.strip_prefix("kms-").unwrap_or(id));
-    let Some(key_id) = number.and_then(read_number) else { return Err(Malformed::Name { name }) };
+    let Some(key_id) = number.and_then(parse_key_number) else { return Err(InvalidProviders::Name { name }) };
     let version = kms.setting("apiVersion");
     if version != "v2" {
-        return Err(Malformed::Version { name, version });
+        return Err(InvalidProviders::Version { name, version });
     }
     let (actual, expected) = (kms.setting("endpoint"), endpoint(key_id));
     if actual != expected {
-        return Err(Malformed::Endpoint { name, endpoint: actual, expected });
+        return Err(InvalidProviders::Endpoint { name, endpoint: actual, expected });
     }
     Ok(Provider { key_id, endpoint: actual, role })
 }

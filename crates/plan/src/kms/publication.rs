@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use api::kms::{
-    ConditionEntry, DETAIL_LIMIT, HealthReport, HealthStatus, KEY_ID_LIMIT, PluginStatus, clean,
-    condition_type, message,
+    ConditionEntry, DETAIL_LIMIT, HealthReport, KEY_ID_LIMIT, KmsTarget, condition_type, encode_message,
+    sanitize,
 };
 use api::names::manager::KMS_REPORTER_PREFIX;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::target::ReportTarget;
-use super::verdict::PluginHealth;
+use super::plugin_health::PluginHealth;
+use super::target::report_location;
 
 /// Format of published reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +59,11 @@ pub struct ProbeReport {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publication {
     /// Target resource.
-    pub target: ReportTarget,
+    pub target: KmsTarget,
     /// Name of the object.
     pub name: String,
     /// Format.
-    pub form: PublishFormat,
+    pub format: PublishFormat,
     /// Reported node.
     pub node: String,
     /// Maximum time until the next report.
@@ -104,7 +104,7 @@ impl Publication {
         since: &Time,
         size: DetailLevel,
     ) -> Result<Value, serde_json::Error> {
-        let status = match self.form {
+        let status = match self.format {
             PublishFormat::Condition => self.render_condition(reports, since, size)?,
             PublishFormat::Typed | PublishFormat::KmsHealth => self.render_typed(reports, size)?,
         };
@@ -125,11 +125,7 @@ impl Publication {
             .map(|report| ConditionEntry {
                 key_id: report.key_number.clone(),
                 kek_id: report.health.key_id.clone().filter(|_| size == DetailLevel::Full),
-                status: match report.health.status {
-                    HealthStatus::Healthy => PluginStatus::Healthy,
-                    HealthStatus::Unhealthy => PluginStatus::Unhealthy,
-                    HealthStatus::Error => PluginStatus::Error,
-                },
+                status: report.health.status,
                 last_checked: report.checked.clone(),
                 detail: report.health.detail.clone().filter(|_| size == DetailLevel::Full),
             })
@@ -138,7 +134,7 @@ impl Publication {
             "type": condition_type(&self.node),
             "status": "True",
             "reason": "AsExpected",
-            "message": message(&entries)?,
+            "message": encode_message(&entries)?,
             "lastTransitionTime": since,
         }]}))
     }
@@ -147,7 +143,7 @@ impl Publication {
         let reports: Vec<HealthReport> =
             reports.iter().map(|report| self.render_report(report, size)).collect();
         let mut status = json!({ "healthReports": serde_json::to_value(reports)? });
-        let holder: Vec<&str> = self.target.report_location().holder.split('/').skip(2).collect();
+        let holder: Vec<&str> = report_location(self.target).holder.split('/').skip(2).collect();
         for field in holder.into_iter().rev() {
             status = json!({ field: status });
         }
@@ -161,11 +157,16 @@ impl Publication {
             key_id: report.key_number.clone(),
             status: report.health.status,
             last_checked_time: report.checked.clone(),
-            remote_key_id: report.health.key_id.as_deref().filter(|_| full).map(|id| clean(id, KEY_ID_LIMIT)),
-            detail: report.health.detail.as_deref().filter(|_| full).map(|text| clean(text, DETAIL_LIMIT)),
+            remote_key_id: report
+                .health
+                .key_id
+                .as_deref()
+                .filter(|_| full)
+                .map(|id| sanitize(id, KEY_ID_LIMIT)),
+            detail: report.health.detail.as_deref().filter(|_| full).map(|text| sanitize(text, DETAIL_LIMIT)),
             interval_seconds: Some(seconds(self.interval)),
         };
-        match self.form {
+        match self.format {
             PublishFormat::KmsHealth => typed,
             PublishFormat::Condition | PublishFormat::Typed => {
                 typed.for_operator_resource(report.last_key_id.as_deref().filter(|_| full))
@@ -184,10 +185,10 @@ impl Publication {
             .as_ref()
             .and_then(|one| serde_json::from_value::<Time>(one["lastTransitionTime"].clone()).ok());
         let message = condition.as_ref().and_then(|one| one["message"].as_str()).unwrap_or_default();
-        let entries = api::kms::parse(message).unwrap_or_default();
+        let entries = api::kms::parse_message(message).unwrap_or_default();
         let mut key_ids: Vec<(String, String)> =
             entries.into_iter().filter_map(|entry| Some((entry.key_id, entry.kek_id?))).collect();
-        let reports = object.pointer(&format!("{}/healthReports", self.target.report_location().holder));
+        let reports = object.pointer(&format!("{}/healthReports", report_location(self.target).holder));
         for report in reports.map(list).unwrap_or_default() {
             let text = |field: &str| report[field].as_str().unwrap_or_default().to_owned();
             let id = text("remoteKeyID");
@@ -225,7 +226,7 @@ pub fn field_manager(node: &str, instance: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use api::kms::Cause;
+    use api::kms::{Cause, PluginStatus};
 
     use super::*;
 
@@ -233,13 +234,13 @@ mod tests {
         serde_json::from_value(text.into()).unwrap()
     }
 
-    fn publication(target: ReportTarget, form: PublishFormat) -> Publication {
+    fn publication(target: KmsTarget, format: PublishFormat) -> Publication {
         let interval = Duration::from_millis(1500);
-        Publication { target, name: "cluster".into(), form, node: "master-0".into(), interval }
+        Publication { target, name: "cluster".into(), format, node: "master-0".into(), interval }
     }
 
-    fn report(key: &str, class: HealthStatus, key_id: Option<&str>, last: Option<&str>) -> ProbeReport {
-        let cause = (class != HealthStatus::Healthy).then_some(Cause::NotOk);
+    fn report(key: &str, class: PluginStatus, key_id: Option<&str>, last: Option<&str>) -> ProbeReport {
+        let cause = (class != PluginStatus::Healthy).then_some(Cause::NotOk);
         ProbeReport {
             key_number: key.into(),
             health: PluginHealth {
@@ -255,8 +256,8 @@ mod tests {
 
     fn reports() -> [ProbeReport; 2] {
         [
-            report("2", HealthStatus::Healthy, Some("kek-2"), Some("kek-2")),
-            report("1", HealthStatus::Error, None, Some("kek-1")),
+            report("2", PluginStatus::Healthy, Some("kek-2"), Some("kek-2")),
+            report("1", PluginStatus::Error, None, Some("kek-1")),
         ]
     }
 
@@ -276,7 +277,7 @@ mod tests {
 
     #[test]
     fn condition_contains_all_reports_of_node() {
-        let body = publication(ReportTarget::KubeApiServer, PublishFormat::Condition)
+        let body = publication(KmsTarget::KubeApiServer, PublishFormat::Condition)
             .render(&reports(), &at("2026-05-18T09:00:00Z"), DetailLevel::Full)
             .unwrap();
         assert_eq!(
@@ -297,10 +298,10 @@ mod tests {
 
     #[test]
     fn typed_reports_have_key_id_and_location() {
-        let body = |target, form, size| {
-            publication(target, form).render(&reports(), &at("2026-05-18T09:00:00Z"), size).unwrap()
+        let body = |target, format, size| {
+            publication(target, format).render(&reports(), &at("2026-05-18T09:00:00Z"), size).unwrap()
         };
-        let full = body(ReportTarget::Authentication, PublishFormat::Typed, DetailLevel::Full);
+        let full = body(KmsTarget::Authentication, PublishFormat::Typed, DetailLevel::Full);
         assert_eq!(
             full["status"]["oauthAPIServer"]["encryptionStatus"]["healthReports"],
             json!([
@@ -310,13 +311,13 @@ mod tests {
                   "lastCheckedTime": "2026-05-18T10:00:00Z", "detail": "NotOk: sealed" },
             ])
         );
-        let smallest = body(ReportTarget::KubeApiServer, PublishFormat::Typed, DetailLevel::Minimal);
+        let smallest = body(KmsTarget::KubeApiServer, PublishFormat::Typed, DetailLevel::Minimal);
         assert_eq!(
             smallest["status"]["encryptionStatus"]["healthReports"][1],
             json!({ "nodeName": "master-0", "keyID": "1", "status": "Error", "remoteKeyID": "unknown",
                     "lastCheckedTime": "2026-05-18T10:00:00Z" })
         );
-        let own = body(ReportTarget::KmsHealth, PublishFormat::KmsHealth, DetailLevel::Full);
+        let own = body(KmsTarget::KmsHealth, PublishFormat::KmsHealth, DetailLevel::Full);
         assert_eq!(
             own["status"]["healthReports"][1],
             json!({ "nodeName": "master-0", "keyID": "1", "status": "Error", "intervalSeconds": 2,
@@ -339,7 +340,7 @@ mod tests {
         assert!(!with(&|report| report.checked = at("2026-05-18T11:00:00Z")));
         assert!(!with(&|report| report.health.detail = Some("NotOk: sealed by 4711".into())));
         assert!(with(&|report| report.health.cause = Some(Cause::Timeout)));
-        assert!(with(&|report| report.health.status = HealthStatus::Unhealthy));
+        assert!(with(&|report| report.health.status = PluginStatus::Unhealthy));
         assert!(with(&|report| report.health.key_id = Some("kek-3".into())));
         assert!(news.has_changed(&before[..1]));
     }
@@ -347,13 +348,13 @@ mod tests {
     #[test]
     fn previous_reports_are_read_back() {
         let since = at("2026-05-18T09:00:00Z");
-        let by_condition = publication(ReportTarget::KubeApiServer, PublishFormat::Condition);
+        let by_condition = publication(KmsTarget::KubeApiServer, PublishFormat::Condition);
         let object = by_condition.render(&reports(), &since, DetailLevel::Full).unwrap();
         let left = by_condition.read_previous(&object);
         assert_eq!(left.since, Some(since.clone()));
         assert_eq!(left.key_ids, [("2".to_owned(), "kek-2".to_owned())]);
 
-        let typed = publication(ReportTarget::Authentication, PublishFormat::Typed);
+        let typed = publication(KmsTarget::Authentication, PublishFormat::Typed);
         let object = typed.render(&reports(), &since, DetailLevel::Full).unwrap();
         assert_eq!(typed.read_previous(&object).key_ids.len(), 2);
         let object = typed.render(&reports(), &since, DetailLevel::Minimal).unwrap();

@@ -5,7 +5,7 @@ use api::kms::condition_type;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::rollup::Removal;
+use super::rollup::ReportRemoval;
 
 /// Location of typed reports in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,11 @@ const CONDITIONS: &str = "/status/conditions";
 
 /// Returns the patch that removes entries from an object, or `None` if none of them exists any more.
 #[must_use]
-pub fn patch(object: &Value, location: ReportLocation, removals: &[Removal]) -> Option<Vec<Value>> {
+pub fn build_patch(
+    object: &Value,
+    location: ReportLocation,
+    removals: &[ReportRemoval],
+) -> Option<Vec<Value>> {
     let mut operations = typed_operations(object, location, removals);
     operations.extend(condition_operations(object, removals));
     (!operations.is_empty()).then_some(operations)
@@ -33,17 +37,17 @@ pub fn patch(object: &Value, location: ReportLocation, removals: &[Removal]) -> 
 fn typed_operations(
     object: &Value,
     ReportLocation { holder, remove_when_empty: never_empty }: ReportLocation,
-    removals: &[Removal],
+    removals: &[ReportRemoval],
 ) -> Vec<Value> {
     let list = object.pointer(&format!("{holder}/{LIST}")).and_then(Value::as_array);
     let list = list.map(Vec::as_slice).unwrap_or_default();
     let is_removed = |entry: &Value| {
         removals.iter().any(|removal| match removal {
-            Removal::Typed { node, key, checked } => {
+            ReportRemoval::Typed { node, key, checked } => {
                 let time = entry["lastCheckedTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
                 entry["nodeName"] == **node && entry["keyID"] == **key && time == Some(*checked)
             }
-            Removal::Condition { .. } => false,
+            ReportRemoval::Condition { .. } => false,
         })
     };
     let indexes: Vec<usize> =
@@ -73,12 +77,12 @@ fn typed_operations(
     operations
 }
 
-fn condition_operations(object: &Value, removals: &[Removal]) -> Vec<Value> {
+fn condition_operations(object: &Value, removals: &[ReportRemoval]) -> Vec<Value> {
     let types: Vec<String> = removals
         .iter()
         .filter_map(|removal| match removal {
-            Removal::Condition { node } => Some(condition_type(node)),
-            Removal::Typed { .. } => None,
+            ReportRemoval::Condition { node } => Some(condition_type(node)),
+            ReportRemoval::Typed { .. } => None,
         })
         .collect();
     let list = object.pointer(CONDITIONS).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -106,8 +110,8 @@ mod tests {
         json!({ "nodeName": node, "keyID": key, "lastCheckedTime": "2026-05-18T10:00:00Z" })
     }
 
-    fn removal(node: &str, key: &str, time: &str) -> Removal {
-        Removal::Typed { node: node.into(), key: key.into(), checked: time.parse().unwrap() }
+    fn removal(node: &str, key: &str, time: &str) -> ReportRemoval {
+        ReportRemoval::Typed { node: node.into(), key: key.into(), checked: time.parse().unwrap() }
     }
 
     const CHECKED_AT: &str = "2026-05-18T10:00:00Z";
@@ -121,7 +125,8 @@ mod tests {
     fn removals_are_guarded_and_ordered_from_the_end() {
         let object = json!({ "status": { "encryptionStatus": { "healthReports": [entry("a", "1"), entry("b", "1"), entry("c", "1")] } } });
         let patch =
-            patch(&object, TYPED, &[removal("a", "1", CHECKED_AT), removal("c", "1", CHECKED_AT)]).unwrap();
+            build_patch(&object, TYPED, &[removal("a", "1", CHECKED_AT), removal("c", "1", CHECKED_AT)])
+                .unwrap();
         assert_eq!(
             paths(&patch),
             [
@@ -141,10 +146,10 @@ mod tests {
     fn last_report_removes_list_or_holder() {
         let mut object = json!({ "status": { "encryptionStatus": { "healthReports": [entry("a", "1")] } } });
         let removals = [removal("a", "1", CHECKED_AT)];
-        let operations = patch(&object, TYPED, &removals).unwrap();
+        let operations = build_patch(&object, TYPED, &removals).unwrap();
         assert_eq!(paths(&operations), ["test /status/encryptionStatus", "remove /status/encryptionStatus"]);
         object["status"]["encryptionStatus"]["preflight"] = json!({ "observedConfigHash": "cuZm_g==" });
-        let operations = patch(&object, TYPED, &removals).unwrap();
+        let operations = build_patch(&object, TYPED, &removals).unwrap();
         assert_eq!(
             paths(&operations),
             ["test /status/encryptionStatus/healthReports", "remove /status/encryptionStatus/healthReports"]
@@ -152,7 +157,7 @@ mod tests {
         let kms_health = ReportLocation { holder: "/status", remove_when_empty: false };
         let object = json!({ "status": { "healthReports": [entry("a", "1")] } });
         assert_eq!(
-            paths(&patch(&object, kms_health, &removals).unwrap()).last().unwrap(),
+            paths(&build_patch(&object, kms_health, &removals).unwrap()).last().unwrap(),
             "remove /status/healthReports/0"
         );
     }
@@ -160,8 +165,8 @@ mod tests {
     #[test]
     fn updated_report_is_kept() {
         let object = json!({ "status": { "encryptionStatus": { "healthReports": [entry("a", "1")] } } });
-        assert_eq!(patch(&object, TYPED, &[removal("a", "1", "2026-05-18T10:00:30Z")]), None);
-        assert_eq!(patch(&json!({}), TYPED, &[removal("a", "1", CHECKED_AT)]), None);
+        assert_eq!(build_patch(&object, TYPED, &[removal("a", "1", "2026-05-18T10:00:30Z")]), None);
+        assert_eq!(build_patch(&json!({}), TYPED, &[removal("a", "1", CHECKED_AT)]), None);
     }
 
     #[test]
@@ -170,7 +175,7 @@ mod tests {
             { "type": "Encrypted", "status": "True" },
             { "type": "KMSHealthReporter_a", "message": "[]" },
         ] } });
-        let patch = patch(&object, TYPED, &[Removal::Condition { node: "a".into() }]).unwrap();
+        let patch = build_patch(&object, TYPED, &[ReportRemoval::Condition { node: "a".into() }]).unwrap();
         assert_eq!(
             paths(&patch),
             [

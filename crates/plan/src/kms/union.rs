@@ -22,50 +22,50 @@ pub struct OperatorCondition {
 
 /// ClusterOperator condition to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct ConditionRule {
     /// Condition type. Operator conditions with this suffix contribute to it.
     pub name: &'static str,
     /// Healthy status.
-    pub good: bool,
+    pub healthy_status: bool,
     /// Whether unhealthy conditions count only after their inertia.
-    pub slow: bool,
+    pub has_inertia: bool,
 }
 
 /// ClusterOperator conditions.
-pub const SLOTS: [Slot; 5] = [
-    Slot { name: "Degraded", good: false, slow: true },
-    Slot { name: "Progressing", good: false, slow: false },
-    Slot { name: "Available", good: true, slow: false },
-    Slot { name: "Upgradeable", good: true, slow: false },
-    Slot { name: "EvaluationConditionsDetected", good: false, slow: false },
+pub const CONDITION_RULES: [ConditionRule; 5] = [
+    ConditionRule { name: "Degraded", healthy_status: false, has_inertia: true },
+    ConditionRule { name: "Progressing", healthy_status: false, has_inertia: false },
+    ConditionRule { name: "Available", healthy_status: true, has_inertia: false },
+    ConditionRule { name: "Upgradeable", healthy_status: true, has_inertia: false },
+    ConditionRule { name: "EvaluationConditionsDetected", healthy_status: false, has_inertia: false },
 ];
 
 /// Time for which conditions may be unhealthy before they count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inertia {
     /// Default.
-    pub usual: Duration,
+    pub default: Duration,
     /// Exceptions by type suffix.
-    pub special: Vec<(&'static str, Duration)>,
+    pub by_suffix: Vec<(&'static str, Duration)>,
 }
 
 impl Default for Inertia {
     fn default() -> Self {
-        Self { usual: Duration::from_secs(120), special: Vec::new() }
+        Self { default: Duration::from_secs(120), by_suffix: Vec::new() }
     }
 }
 
 impl Inertia {
     fn for_type(&self, type_: &str) -> Duration {
-        let special = self.special.iter().find(|(suffix, _)| type_.ends_with(suffix));
-        special.map_or(self.usual, |(_, time)| *time)
+        let special = self.by_suffix.iter().find(|(suffix, _)| type_.ends_with(suffix));
+        special.map_or(self.default, |(_, time)| *time)
     }
 }
 
 /// Computes a ClusterOperator condition, and the time at which it may change without new input.
 #[must_use]
-pub fn union(
-    slot: Slot,
+pub fn union_condition(
+    slot: ConditionRule,
     conditions: &[OperatorCondition],
     inertia: &Inertia,
     now: Timestamp,
@@ -85,28 +85,31 @@ pub fn union(
         return (build("Unknown", now, "NoData".into(), String::new()), None);
     }
     let bad: Vec<&OperatorCondition> =
-        parts.iter().filter(|one| one.status != status_text(slot.good)).copied().collect();
+        parts.iter().filter(|one| one.status != status_text(slot.healthy_status)).copied().collect();
     let counts_from = |one: &OperatorCondition| {
-        let wait = if slot.slow { inertia.for_type(&one.type_) } else { Duration::ZERO };
+        let wait = if slot.has_inertia { inertia.for_type(&one.type_) } else { Duration::ZERO };
         let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
         one.changed.saturating_add(wait).unwrap_or(Timestamp::MAX)
     };
-    let is_counted = |one: &&&OperatorCondition| !slot.slow || counts_from(one) < now;
+    let is_counted = |one: &&&OperatorCondition| !slot.has_inertia || counts_from(one) < now;
     let next_change = bad.iter().filter(|one| !is_counted(one)).map(|one| counts_from(one)).min();
     let latest = |of: &[&OperatorCondition]| of.iter().map(|one| one.changed).max().unwrap_or(now);
     if !bad.iter().any(|one| is_counted(&one)) {
         let joined = join_messages(&parts);
         let message = if joined.is_empty() { "All is well".to_owned() } else { joined };
-        return (build(status_text(slot.good), latest(&parts), "AsExpected".into(), message), next_change);
+        return (
+            build(status_text(slot.healthy_status), latest(&parts), "AsExpected".into(), message),
+            next_change,
+        );
     }
-    let opposite = status_text(!slot.good);
+    let opposite = status_text(!slot.healthy_status);
     let status = if bad.iter().any(|one| one.status == opposite) { opposite } else { "Unknown" };
     (build(status, latest(&bad), join_reasons(slot, &bad), join_messages(&bad)), next_change)
 }
 
 /// Returns the condition of an unmanaged operator.
 #[must_use]
-pub fn unmanaged(slot: Slot, now: Timestamp) -> OperatorCondition {
+pub fn unmanaged_condition(slot: ConditionRule, now: Timestamp) -> OperatorCondition {
     let message = "the operator is in an unmanaged state, therefore its status is unknown".into();
     let (type_, status, reason) = (slot.name.into(), "Unknown".into(), "Unmanaged".into());
     OperatorCondition { type_, status, changed: now, reason, message }
@@ -124,7 +127,7 @@ fn join_messages(conditions: &[&OperatorCondition]) -> String {
     all.join("\n")
 }
 
-fn join_reasons(slot: Slot, bad: &[&OperatorCondition]) -> String {
+fn join_reasons(slot: ConditionRule, bad: &[&OperatorCondition]) -> String {
     let reason = |one: &&OperatorCondition| {
         let prefix = one.type_.strip_suffix(slot.name).unwrap_or_default();
         if prefix.is_empty() { one.reason.clone() } else { format!("{prefix}_{}", one.reason) }
@@ -152,12 +155,12 @@ mod tests {
         }
     }
 
-    fn slot(name: &str) -> Slot {
-        SLOTS.into_iter().find(|slot| slot.name == name).unwrap()
+    fn slot(name: &str) -> ConditionRule {
+        CONDITION_RULES.into_iter().find(|slot| slot.name == name).unwrap()
     }
 
     fn evaluate(name: &str, conditions: &[OperatorCondition], now: i64) -> (String, String, String) {
-        let (condition, _) = union(slot(name), conditions, &Inertia::default(), at(now));
+        let (condition, _) = union_condition(slot(name), conditions, &Inertia::default(), at(now));
         (condition.status, condition.reason, condition.message)
     }
 
@@ -191,11 +194,11 @@ mod tests {
             evaluate("Degraded", &young, 221),
             expected("True", "KMSPlugins_Why100", "KMSPluginsDegraded: failing")
         );
-        let (_, again) = union(slot("Degraded"), &young, &Inertia::default(), at(150));
+        let (_, again) = union_condition(slot("Degraded"), &young, &Inertia::default(), at(150));
         assert_eq!(again, Some(at(220)));
         let both =
             [condition("ZDegraded", "True", 200, "z"), condition("KMSPluginsDegraded", "Unknown", 0, "k")];
-        let (condition, again) = union(slot("Degraded"), &both, &Inertia::default(), at(250));
+        let (condition, again) = union_condition(slot("Degraded"), &both, &Inertia::default(), at(250));
         assert_eq!(
             (condition.status.as_str(), condition.reason.as_str()),
             ("True", "KMSPlugins_Why0::Z_Why200")
@@ -229,15 +232,17 @@ mod tests {
             expected("False", "KMSPlugins_Why100", "KMSPluginsAvailable: down")
         );
         let slow = [condition("StaticPodsDegraded", "True", 0, "s")];
-        let inertia =
-            Inertia { special: vec![("StaticPodsDegraded", Duration::from_secs(600))], ..Inertia::default() };
-        let status = |now| union(slot("Degraded"), &slow, &inertia, at(now)).0.status;
+        let inertia = Inertia {
+            by_suffix: vec![("StaticPodsDegraded", Duration::from_secs(600))],
+            ..Inertia::default()
+        };
+        let status = |now| union_condition(slot("Degraded"), &slow, &inertia, at(now)).0.status;
         assert_eq!((status(599).as_str(), status(601).as_str()), ("False", "True"));
     }
 
     #[test]
     fn condition_equal_to_suffix_has_no_reason_prefix() {
         assert_eq!(evaluate("Degraded", &[condition("Degraded", "True", 0, "")], 500).1, "Why0");
-        assert_eq!(unmanaged(slot("Degraded"), at(0)).reason, "Unmanaged");
+        assert_eq!(unmanaged_condition(slot("Degraded"), at(0)).reason, "Unmanaged");
     }
 }

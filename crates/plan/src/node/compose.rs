@@ -38,7 +38,7 @@ impl NodeContext<'_> {
         let changes = PlanChanges {
             pod: true,
             tls: true,
-            keys: self.kind.keys() != ObservedKeys::default(),
+            keys: self.kind.key_secrets() != ObservedKeys::default(),
             config: ConfigChange::Full,
             snapshot_upload: self.kind.snapshot_generation().publish,
         };
@@ -175,7 +175,7 @@ impl NodeContext<'_> {
     }
 
     fn key_tasks(self) -> Tasks {
-        let keys = self.kind.keys();
+        let keys = self.kind.key_secrets();
         let secret = |name: String| Some(json!({ "secretName": name, "namespace": self.namespace() }));
         let mut tasks = Tasks::new();
         tasks.extend(keys.signing_key.map(|name| (Step::ValidateSigningKey, secret(name))));
@@ -269,7 +269,7 @@ impl NodeContext<'_> {
         if let Some(ec2) = &source.ec2_tags {
             return Some(PeerDiscovery::Ec2Tags { region: ec2.region.clone(), tags: ec2.tags.clone() });
         }
-        if let Some(fixed) = &source.fixed {
+        if let Some(fixed) = &source.static_peers {
             return Some(PeerDiscovery::Static { addresses: fixed.addresses.clone() });
         }
         let endpoints = self.observed.label_peers.get(&index).filter(|peers| !peers.is_empty())?.clone();

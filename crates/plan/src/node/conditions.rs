@@ -149,7 +149,7 @@ impl Writer<'_> {
                     (false, _) => NodeUpdateInProgress::UpdateStarted,
                 };
                 // Changes that are done are no longer drift; the message keeps naming everything that the plan is for.
-                let is_reported = condition::holds(&self.status.conditions, reason)
+                let is_reported = condition::has_reason(&self.status.conditions, reason)
                     && self.message_of::<NodeUpdateInProgress>().starts_with(&format!("plan {id}"));
                 if !is_reported {
                     self.set(reason, &format!("plan {id}: {}", phrases.join("; ")));
@@ -217,7 +217,7 @@ impl Writer<'_> {
 
     /// Adds the conditions of inputs that were not validated yet.
     fn inputs(&mut self, context: NodeContext<'_>) {
-        let keys = context.kind.keys();
+        let keys = context.kind.key_secrets();
         let pending = "not validated yet";
         if claim::imported(context.node).is_some() && !self.has::<ImportPVCReady>() {
             self.set(ImportPVCReady::PVCNotReady, pending);
@@ -250,8 +250,8 @@ impl Writer<'_> {
         let pod = node_pod(node, observed);
         let pod_failure = pod.and_then(|pod| pod.failure().or_else(|| pod.recent_crash(self.now)));
         let conditions = &self.status.conditions;
-        let is_spec_unapplied = condition::holds(conditions, SpecApplied::SpecInvalid)
-            || condition::holds(conditions, SpecApplied::ApplyConflict);
+        let is_spec_unapplied = condition::has_reason(conditions, SpecApplied::SpecInvalid)
+            || condition::has_reason(conditions, SpecApplied::ApplyConflict);
         match self.status.phase {
             Some(SeiNodePhase::Terminating) => self.set(Ready::Terminating, "the node is being deleted"),
             _ if is_spec_unapplied => {

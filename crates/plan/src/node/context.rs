@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::SeiNode;
-use api::applied::Standing;
+use api::drift::Drift;
 use api::names::{label, object, role};
 use api::sei_node::{Scheme, SeiNodeStatus};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -66,7 +66,7 @@ impl<'a> NodeContext<'a> {
             let render = || render::stateful_set(self.node, self.platform);
             let cache = &self.observed.render_cache;
             let hash = cache.desired_hash(self.node, kind_of::<StatefulSet>(), render).ok()?;
-            Some(cache.compare(self.node, set, &hash, render) == Standing::AsWished)
+            Some(cache.compare(self.node, set, &hash, render) == Drift::InSync)
         };
         find().unwrap_or_default()
     }

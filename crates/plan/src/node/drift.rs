@@ -108,7 +108,7 @@ const TABLE: [Row; 14] = [
         changes: |_| PlanChanges { pod: true, keys: true, ..NONE },
         find: |i| {
             let current = i.status.current_keys.as_ref();
-            i.differs(current, &i.context.kind.keys()).then(|| "validator keys".into())
+            i.differs(current, &i.context.kind.key_secrets()).then(|| "validator keys".into())
         },
     },
     Row {

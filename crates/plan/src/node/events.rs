@@ -1,7 +1,7 @@
 //! The events of a node. Only transitions are recorded.
 
 use api::condition::{self, SidecarReady, SidecarTLSSecretReady, Status};
-use api::note::{Note, Tone};
+use api::event::{EventRecord, EventType};
 use api::sei_node::{PlanPhase, Scheme, SeiNodePhase, SeiNodeStatus};
 use api::{SeiNode, condition::Reason};
 
@@ -9,7 +9,7 @@ use super::tls::desired_tls;
 
 /// Returns the events for the transition between two statuses.
 #[must_use]
-pub fn transition_events(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNodeStatus) -> Vec<Note> {
+pub fn transition_events(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNodeStatus) -> Vec<EventRecord> {
     let mut events = Vec::new();
     if before.phase != after.phase {
         let name =
@@ -41,7 +41,7 @@ pub fn transition_events(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNode
         ));
     }
     let (was, is) = (status_of::<SidecarReady>(before), status_of::<SidecarReady>(after));
-    let not_ready = condition::holds(&after.conditions, SidecarReady::NotReady);
+    let not_ready = condition::has_reason(&after.conditions, SidecarReady::NotReady);
     if not_ready && was != Some(Status::False.as_str()) {
         events.push(warning(
             "SidecarReadinessLost",
@@ -74,10 +74,10 @@ fn message_of<R: Reason>(status: &SeiNodeStatus) -> String {
     found.map(|condition| condition.message.clone()).unwrap_or_default()
 }
 
-fn normal(reason: &'static str, action: &'static str, message: String) -> Note {
-    Note { tone: Tone::Normal, reason: reason.into(), action, message }
+fn normal(reason: &'static str, action: &'static str, message: String) -> EventRecord {
+    EventRecord { event_type: EventType::Normal, reason: reason.into(), action, message }
 }
 
-fn warning(reason: &'static str, action: &'static str, message: String) -> Note {
-    Note { tone: Tone::Warning, reason: reason.into(), action, message }
+fn warning(reason: &'static str, action: &'static str, message: String) -> EventRecord {
+    EventRecord { event_type: EventType::Warning, reason: reason.into(), action, message }
 }

@@ -138,9 +138,9 @@ impl<'a> NodeKind<'a> {
         )
     }
 
-    /// Returns the Secrets that it runs with.
+    /// Returns the names of the key Secrets that it runs with.
     #[must_use]
-    pub fn keys(self) -> ObservedKeys {
+    pub fn key_secrets(self) -> ObservedKeys {
         let Self::Validator(validator) = self else { return ObservedKeys::default() };
         ObservedKeys {
             signing_key: validator.signing_key.as_ref().map(|key| key.secret.secret_name.clone()),

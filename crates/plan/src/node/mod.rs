@@ -29,7 +29,7 @@ pub use events::transition_events;
 pub use kind::NodeKind;
 pub use observed::{
     Health, Observed, ObservedContainer, ObservedContainerStatus, ObservedPod, ObservedPodCondition,
-    ObservedPodSpec, ObservedPodStatus, ObservedStatefulSet, SecretSight, ServingObservation,
+    ObservedPodSpec, ObservedPodStatus, ObservedStatefulSet, SecretObservation, ServingObservation,
     SidecarObservation, Submission, TaskObservation, WriteFailure,
 };
 pub use render_cache::RenderCache;

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
 use api::SeiNode;
-use api::applied::{self, Standing};
+use api::drift::{self, Drift};
 use kube_core::Resource;
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ impl RenderCache {
         if let Some(hash) = self.with_entries(node, |entries| entries.desired.get(kind).cloned()) {
             return Ok(hash);
         }
-        let hash = applied::hash(&render()?).map_err(|error| RenderError(error.to_string()))?;
+        let hash = drift::hash(&render()?).map_err(|error| RenderError(error.to_string()))?;
         self.with_entries(node, |entries| entries.desired.insert(kind, hash.clone()));
         Ok(hash)
     }
@@ -53,21 +53,21 @@ impl RenderCache {
         live: &L,
         hash: &str,
         render: impl FnOnce() -> Result<K, RenderError>,
-    ) -> Standing
+    ) -> Drift
     where
         K: Serialize,
         L: Resource<DynamicType = ()> + Serialize,
     {
-        if !applied::is_from(live, hash) {
-            return Standing::OtherWish;
+        if !drift::is_applied_from(live, hash) {
+            return Drift::Outdated;
         }
         let known = self.with_entries(node, |entries| entries.in_sync.get(kind_of::<L>()).copied());
         if known.is_some() && known == content_hash(live) {
-            return Standing::AsWished;
+            return Drift::InSync;
         }
-        let drift = render().ok().and_then(|desired| applied::standing(live, &desired, hash).ok());
-        let drift = drift.unwrap_or(Standing::OtherWish);
-        if drift == Standing::AsWished {
+        let drift = render().ok().and_then(|desired| drift::detect(live, &desired, hash).ok());
+        let drift = drift.unwrap_or(Drift::Outdated);
+        if drift == Drift::InSync {
             self.record_in_sync(node, live);
         }
         drift
@@ -155,12 +155,12 @@ mod tests {
         assert_eq!(cache.desired_hash(&now, "NetworkPolicy", must_not_render).unwrap(), hash);
         let live = |change: fn(&mut Value)| {
             let mut live = policy(change);
-            applied::sign(&mut live, &hash);
+            drift::annotate(&mut live, &hash);
             live
         };
-        assert_eq!(cache.compare(&now, &live(|_| {}), &hash, || Ok(desired())), Standing::AsWished);
+        assert_eq!(cache.compare(&now, &live(|_| {}), &hash, || Ok(desired())), Drift::InSync);
         let other_version = live(|policy| policy["metadata"]["resourceVersion"] = json!("8"));
-        assert_eq!(cache.compare(&now, &other_version, &hash, must_not_render), Standing::AsWished);
+        assert_eq!(cache.compare(&now, &other_version, &hash, must_not_render), Drift::InSync);
         for change in [
             (|policy| {
                 policy["metadata"]["generation"] = json!(2);
@@ -169,9 +169,9 @@ mod tests {
             |policy| policy["metadata"]["labels"] = json!({ "a": "c" }),
         ] {
             let changed = live(change);
-            assert_eq!(cache.compare(&now, &changed, &hash, || Ok(desired())), Standing::Changed);
+            assert_eq!(cache.compare(&now, &changed, &hash, || Ok(desired())), Drift::Modified);
         }
-        assert_eq!(cache.compare(&now, &policy(|_| {}), &hash, must_not_render), Standing::OtherWish);
+        assert_eq!(cache.compare(&now, &policy(|_| {}), &hash, must_not_render), Drift::Outdated);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Repair: restores objects of a node that were deleted or modified, outside of plans.
 
-use api::applied::Standing;
+use api::drift::Drift;
 use api::sei_node::{Scheme, SeiNodeStatus};
 use kube_core::Resource;
 use serde::Serialize;
@@ -49,7 +49,7 @@ where
         Some(live) if is_terminating(live) || !is_controlled_by(node, live) => return None,
         Some(live) => {
             let hash = observed.render_cache.desired_hash(node, kind_of::<K>(), &desired).ok()?;
-            if observed.render_cache.compare(node, live, &hash, &desired) != Standing::Changed {
+            if observed.render_cache.compare(node, live, &hash, &desired) != Drift::Modified {
                 return None;
             }
             "modified"

@@ -75,7 +75,7 @@ pub fn required_observations(
 
 /// Adds the inputs that a step validates.
 fn add_inputs(context: NodeContext<'_>, step: Step, required: &mut RequiredObservations) {
-    let keys = context.kind.keys();
+    let keys = context.kind.key_secrets();
     match step {
         Step::ValidateSigningKey => required.secrets.extend(keys.signing_key),
         Step::ValidateNodeKey => required.secrets.extend(keys.node_key),

@@ -50,7 +50,7 @@ impl CurrentPod {
             sidecar_port: drift::sidecar_port(context.node),
             sidecar_resources: drift::sidecar_resources(context.node),
             pod_labels: drift::own_labels(&context.node.spec.pod_labels),
-            keys: context.kind.keys(),
+            keys: context.kind.key_secrets(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use api::SeiNode;
-use api::applied;
+use api::drift;
 use api::names::annotation::APPLIED_HASH;
 use api::names::container;
 use api::sei_node::{Scheme, SeiNodeStatus};
@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_core::Resource;
 use plan::node::{
     Action, Deletion, Health, Object, Observed, ObservedPod, ObservedStatefulSet, RequiredObservations,
-    SecretSight, ServingObservation, Submission, TaskObservation,
+    SecretObservation, ServingObservation, Submission, TaskObservation,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -133,9 +133,9 @@ impl Cluster {
         }
     }
 
-    fn secret(&self, name: &str) -> SecretSight {
+    fn secret(&self, name: &str) -> SecretObservation {
         super::certificate::secret(name)
-            .map_or(SecretSight::Missing, |secret| SecretSight::Found(Arc::new(secret)))
+            .map_or(SecretObservation::Missing, |secret| SecretObservation::Found(Arc::new(secret)))
     }
 
     /// Executes an action of the operator.
@@ -256,7 +256,7 @@ impl Cluster {
         K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
     {
         let mut signed = desired.clone();
-        applied::sign(&mut signed, &applied::hash(desired).unwrap());
+        drift::annotate(&mut signed, &drift::hash(desired).unwrap());
         let mut body = serde_json::to_value(&signed).unwrap();
         let before = live.map(|live| serde_json::to_value(&*live).unwrap()).unwrap_or(Value::Null);
         if before.is_null() {
@@ -421,5 +421,5 @@ fn mark_terminating(pod: &mut Arc<ObservedPod>) {
 }
 
 fn revision(set: &StatefulSet) -> String {
-    applied::hash(&set.spec.as_ref().map(|spec| &spec.template)).unwrap()
+    drift::hash(&set.spec.as_ref().map(|spec| &spec.template)).unwrap()
 }

@@ -184,8 +184,10 @@ fn settings_are_written_before_seid_starts() {
             "peers",
             |node| {
                 let addresses = vec!["id@host:26656".into()];
-                node.spec.peers =
-                    vec![PeerSource { fixed: Some(StaticPeers { addresses }), ..PeerSource::default() }];
+                node.spec.peers = vec![PeerSource {
+                    static_peers: Some(StaticPeers { addresses }),
+                    ..PeerSource::default()
+                }];
             },
             "config-apply discover-peers config-validate",
         ),

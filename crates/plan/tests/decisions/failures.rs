@@ -149,7 +149,8 @@ fn legacy_plan_in_progress_completes() {
     for is_legacy in [false, true] {
         let mut cluster = running(node("a"), &platform());
         let addresses = vec!["id@host:26656".to_owned()];
-        let peers = vec![PeerSource { fixed: Some(StaticPeers { addresses }), ..PeerSource::default() }];
+        let peers =
+            vec![PeerSource { static_peers: Some(StaticPeers { addresses }), ..PeerSource::default() }];
         cluster.edit(|node| node.spec.peers = peers.clone());
         reconcile(&mut cluster, &platform(), Fault::None);
         let plan = status(&cluster).plan.unwrap();

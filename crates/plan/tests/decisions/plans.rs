@@ -32,7 +32,7 @@ fn s3(height: i64) -> SnapshotSource {
 
 fn fixed_peers() -> Vec<PeerSource> {
     let addresses = vec!["id@host:26656".into()];
-    vec![PeerSource { fixed: Some(StaticPeers { addresses }), ..PeerSource::default() }]
+    vec![PeerSource { static_peers: Some(StaticPeers { addresses }), ..PeerSource::default() }]
 }
 
 #[test]

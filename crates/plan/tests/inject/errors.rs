@@ -1,12 +1,12 @@
 //! Injection errors are one line with the problem and the fix.
 
-use plan::kms::inject::{Beside, Options, Reporter, inject};
-use plan::kms::secret_layout::Content;
+use plan::kms::inject::{InjectOptions, Reporter, SocketConsumer, inject};
+use plan::kms::secret_layout::EncryptionSecret;
 use serde_json::{Value, json};
 
 use crate::pods::{Form, content, options, pod};
 
-fn inject_error(pod: &Value, content: &Content, options: &Options) -> String {
+fn inject_error(pod: &Value, content: &EncryptionSecret, options: &InjectOptions) -> String {
     let error = inject(pod, content, options).unwrap_err().to_string();
     assert!(!error.contains('\n'), "{error}");
     error
@@ -16,7 +16,7 @@ fn inject_error(pod: &Value, content: &Content, options: &Options) -> String {
 fn invalid_secret_error_names_the_key() {
     let options = options(Form::Deployment);
     let pod = pod(Form::Deployment);
-    let error = inject_error(&pod, &Content::default(), &options);
+    let error = inject_error(&pod, &EncryptionSecret::default(), &options);
     assert_eq!(error, "the secret has no key \"encryption-config\": add it or use another secret");
     let mut incomplete = content(&[1, 2]);
     incomplete.plugins.remove(&1);
@@ -40,13 +40,13 @@ fn invalid_secret_error_names_the_key() {
 #[test]
 fn unsuitable_pod_error_names_the_problem() {
     let valid = options(Form::Deployment);
-    let other = Options { container: "kube-apiserver".into(), ..valid.clone() };
+    let other = InjectOptions { container: "kube-apiserver".into(), ..valid.clone() };
     assert_eq!(
         inject_error(&pod(Form::Deployment), &content(&[1]), &other),
         "the pod has no container \"kube-apiserver\": use the API server container; found openshift-apiserver, check-endpoints"
     );
     assert!(inject_error(&json!({}), &content(&[1]), &other).ends_with("found none"));
-    let nameless = Options { container: String::new(), ..valid.clone() };
+    let nameless = InjectOptions { container: String::new(), ..valid.clone() };
     assert!(inject_error(&pod(Form::Deployment), &content(&[1]), &nameless).contains("is required"));
     let mut mounted = pod(Form::Deployment);
     mounted["containers"][0]["volumeMounts"] = json!([{ "name": "mine", "mountPath": "/var/run/kmsplugin" }]);
@@ -72,7 +72,8 @@ fn reporter_without_image_or_command_is_rejected() {
         ("i", vec![String::new()], "reporter command is required: the program and its subcommand"),
     ] {
         let reporter = Reporter { image: image.into(), command, args: vec![] };
-        let valid = Options { beside: Beside::Reporter(reporter), ..options(Form::Deployment) };
+        let valid =
+            InjectOptions { consumer: SocketConsumer::Reporter(reporter), ..options(Form::Deployment) };
         assert_eq!(inject_error(&pod(Form::Deployment), &content(&[1]), &valid), error);
     }
 }

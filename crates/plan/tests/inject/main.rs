@@ -5,7 +5,7 @@
 mod errors;
 mod pods;
 
-use plan::kms::inject::{Beside, inject};
+use plan::kms::inject::{SocketConsumer, inject};
 use serde_json::{Value, json};
 
 use crate::pods::{Form, content, options, pod};
@@ -113,7 +113,7 @@ fn foreign_content_is_kept_and_comes_first() {
 #[test]
 fn checker_gets_sockets_flag_and_no_reporter() {
     let mut options = options(Form::Deployment);
-    options.beside = Beside::Checker;
+    options.consumer = SocketConsumer::Checker;
     let mut once = pod(Form::Deployment);
     for keys in [&[1, 2][..], &[3, 2], &[3, 2]] {
         once = inject(&once, &content(keys), &options).unwrap();

@@ -1,10 +1,10 @@
 //! Test pods and Secret content.
 
 use k8s_openapi::ByteString;
-use plan::kms::inject::{Beside, Options, Reporter};
-use plan::kms::plugin::Files;
+use plan::kms::inject::{InjectOptions, Reporter, SocketConsumer};
+use plan::kms::plugin::PluginFiles;
 use plan::kms::providers;
-use plan::kms::secret_layout::Content;
+use plan::kms::secret_layout::EncryptionSecret;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy)]
@@ -48,10 +48,10 @@ pub fn pod(form: Form) -> Value {
     }
 }
 
-pub fn options(form: Form) -> Options {
+pub fn options(form: Form) -> InjectOptions {
     let (container, files) = match form {
-        Form::Static => ("kube-apiserver", Files::Resources("encryption-config".into())),
-        Form::Deployment => ("openshift-apiserver", Files::Secret("encryption-config-7".into())),
+        Form::Static => ("kube-apiserver", PluginFiles::Resources("encryption-config".into())),
+        Form::Deployment => ("openshift-apiserver", PluginFiles::Secret("encryption-config-7".into())),
     };
     let reporter = Reporter {
         image: "images.example/outrigger:v1".into(),
@@ -59,11 +59,11 @@ pub fn options(form: Form) -> Options {
         args: vec![],
     };
     let container = container.into();
-    Options { container, files, beside: Beside::Reporter(reporter) }
+    InjectOptions { container, files, consumer: SocketConsumer::Reporter(reporter) }
 }
 
 /// Secret content with these keys. Each key has its own Vault.
-pub fn content(keys: &[u64]) -> Content {
+pub fn content(keys: &[u64]) -> EncryptionSecret {
     let mut data: std::collections::BTreeMap<String, ByteString> = keys
         .iter()
         .flat_map(|key| {
@@ -77,7 +77,7 @@ pub fn content(keys: &[u64]) -> Content {
         .map(|(name, value)| (name, ByteString(value.into_bytes())))
         .collect();
     data.insert("encryption-config".into(), ByteString(encryption_config(keys).to_string().into_bytes()));
-    Content::read(&data).unwrap()
+    EncryptionSecret::read(&data).unwrap()
 }
 
 fn config(key: u64) -> Value {

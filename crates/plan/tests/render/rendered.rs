@@ -14,7 +14,7 @@ use std::process::{Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use api::SeiNode;
-use api::applied::{self, Standing};
+use api::drift::{self, Drift};
 use api::names::annotation::APPLIED_HASH;
 use api::names::manager;
 use kube_core::{DynamicObject, ResourceExt};
@@ -52,7 +52,7 @@ async fn rendered_objects_are_accepted_and_stored_as_written(cx: Context) -> Tes
     let (first, second) = (apply(plane, &desired)?, apply(plane, &desired)?);
     for ((desired, live), later) in desired.iter().zip(&first).zip(&second) {
         let what = format!("{} {}", desired["kind"], desired["metadata"]["name"]);
-        assert_eq!(compare(live, desired)?, Standing::AsWished, "{what}:\n{desired}\n{live}");
+        assert_eq!(compare(live, desired)?, Drift::InSync, "{what}:\n{desired}\n{live}");
         // The operator creates a claim and never applies it: a second apply would remove the finalizer of the API
         // server.
         if desired["kind"] != "PersistentVolumeClaim" {
@@ -66,17 +66,17 @@ async fn rendered_objects_are_accepted_and_stored_as_written(cx: Context) -> Tes
 
 fn signed(desired: Value) -> Value {
     let mut object: DynamicObject = serde_json::from_value(desired).expect("the object is valid");
-    let hash = applied::hash(&object).expect("the object serializes");
-    applied::sign(&mut object, &hash);
+    let hash = drift::hash(&object).expect("the object serializes");
+    drift::annotate(&mut object, &hash);
     json!(object)
 }
 
 /// Compares a stored object with the applied one.
-fn compare(live: &Value, desired: &Value) -> Result<Standing, Error> {
+fn compare(live: &Value, desired: &Value) -> Result<Drift, Error> {
     let object = |value: &Value| serde_json::from_value::<DynamicObject>(value.clone());
     let (live, desired) = (object(live)?, object(desired)?);
     let hash = desired.annotations().get(APPLIED_HASH).cloned().unwrap_or_default();
-    Ok(applied::standing(&live, &desired, &hash)?)
+    Ok(drift::detect(&live, &desired, &hash)?)
 }
 
 /// Applies objects as the operator does, and returns them as stored. Unknown fields and warnings are errors.

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use testbed::bench::{Build, usage};
+use testbed::harness::raw_http::RawConnection;
 use testbed::harness::wait;
-use testbed::harness::wire::Wire;
 use testbed::process::Process;
 use testbed::{Error, process};
 
@@ -52,7 +52,7 @@ impl Contender {
         };
         wait::until(format!("{} to listen", build.name), SOON, || async {
             process.check_alive()?;
-            Wire::connect(plain).await.map(drop)
+            RawConnection::connect(plain).await.map(drop)
         })
         .await?;
         let http2 = if build.name == "nginx" { http2 } else { plain };
@@ -80,12 +80,12 @@ impl Contender {
 
     /// Returns the CPU time used so far, in seconds.
     pub fn cpu(&self) -> Result<f64, Error> {
-        self.pid().map_or(Ok(0.0), |pid| usage::cpu(pid?).map(|used| used.as_secs_f64()))
+        self.pid().map_or(Ok(0.0), |pid| usage::cpu_time(pid?).map(|used| used.as_secs_f64()))
     }
 
     /// Returns the resident memory in MB.
     pub fn memory(&self) -> Result<f64, Error> {
-        self.pid().map_or(Ok(0.0), |pid| usage::memory(pid?))
+        self.pid().map_or(Ok(0.0), |pid| usage::rss_mb(pid?))
     }
 
     fn pid(&self) -> Option<Result<u32, Error>> {

@@ -55,8 +55,8 @@ pub struct Environment {
 impl Environment {
     /// Starts the environment, without any measured program.
     pub async fn new(settings: &Settings, tools: &Tools) -> Result<Self, Error> {
-        let site = Site::claim(logs::folder("bench-proxy", "all"))?;
-        let plane = ControlPlane::on(&site).start().await?;
+        let site = Site::claim(logs::test_dir("bench-proxy", "all"))?;
+        let plane = ControlPlane::builder(&site).start().await?;
         let client = plane.client().await?;
         println!("creating {} callers (1,000 take 5 s)", settings.users);
         let tokens = create_callers(&client, settings.users).await?;
@@ -139,7 +139,7 @@ async fn create_caller(accounts: &Api<ServiceAccount>, name: String) -> Result<S
     let request: TokenRequest =
         serde_json::from_value(json!({ "spec": { "audiences": [], "expirationSeconds": 7200 } }))?;
     let issued = accounts.create_token_request(&name, &PostParams::default(), &request).await?;
-    issued.status.map(|status| status.token).ok_or_else(|| Error::Refused(format!("no token for {name}")))
+    issued.status.map(|status| status.token).ok_or_else(|| Error::Other(format!("no token for {name}")))
 }
 
 /// The API server's RBAC cache lags behind writes.
@@ -156,7 +156,7 @@ async fn wait_until_allowed(client: &Client, group: &str) -> Result<(), Error> {
         if answer.status.is_some_and(|status| status.allowed) {
             Ok(())
         } else {
-            Err(Error::Refused("not allowed yet".into()))
+            Err(Error::Other("not allowed yet".into()))
         }
     })
     .await

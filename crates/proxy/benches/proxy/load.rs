@@ -211,17 +211,14 @@ async fn count_successful(contender: &Contender, command: Command) -> Result<f64
     if successful > 0.0 && unsuccessful == 0.0 && failed == 0.0 {
         return Ok(successful);
     }
-    Err(Error::Refused(format!(
-        "{} did not answer all requests successfully:\n{output_text}",
-        contender.name
-    )))
+    Err(Error::Other(format!("{} did not answer all requests successfully:\n{output_text}", contender.name)))
 }
 
 /// Returns the output of h2load.
 pub async fn output(mut command: Command) -> Result<String, Error> {
     let output = tokio::time::timeout(TIMEOUT, command.output())
         .await
-        .map_err(|_| Error::Refused("h2load timed out".into()))?
+        .map_err(|_| Error::Other("h2load timed out".into()))?
         .map_err(|source| Error::Io { what: "starting h2load".into(), source })?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -16,7 +16,7 @@ mod tools;
 use std::process::ExitCode;
 
 use testbed::Error;
-use testbed::bench::{self, Build, Circumstances};
+use testbed::bench::{self, BenchEnvironment, Build};
 
 use crate::contender::Contender;
 use crate::environment::Environment;
@@ -34,7 +34,7 @@ async fn run() -> Result<(), Error> {
     let tools = Tools::find()?;
     let ours = Build::ours()?;
     let peer = Build::peer("OUTRIGGER_PEER_PROXY", "kube-rbac-proxy")?;
-    let circumstances = Circumstances::of(&ours, peer.as_ref(), settings.sizes())?;
+    let circumstances = BenchEnvironment::new(&ours, peer.as_ref(), settings.sizes())?;
     let builds: Vec<Build> = [Some(ours), peer, Some(tools.baseline()?)].into_iter().flatten().collect();
     let report = measure_all(&settings, &tools, &builds).await?;
     report.finish(&settings, circumstances)

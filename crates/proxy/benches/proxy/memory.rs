@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use testbed::Error;
-use testbed::harness::wire::Wire;
+use testbed::harness::raw_http::RawConnection;
 
 use crate::contender::Contender;
 use crate::environment::{AUTHORIZED_PATH, Environment, IGNORED_PATH};
@@ -29,7 +29,7 @@ pub async fn measure_connections(
     let idle = contender.memory()?;
     let mut connections = Vec::new();
     for _ in 0..settings.idle {
-        let mut wire = Wire::connect(contender.address(Protocol::Http1)).await?;
+        let mut wire = RawConnection::connect(contender.address(Protocol::Http1)).await?;
         send_request(&mut wire, IGNORED_PATH, environment.token()).await?;
         connections.push(wire);
     }
@@ -57,7 +57,7 @@ pub async fn measure_cache(
     let chunk = environment.tokens.len().div_ceil(CONCURRENCY);
     stream::iter(environment.tokens.chunks(chunk))
         .map(|tokens| async move {
-            let mut wire = Wire::connect(contender.address(Protocol::Http1)).await?;
+            let mut wire = RawConnection::connect(contender.address(Protocol::Http1)).await?;
             for token in tokens {
                 send_request(&mut wire, AUTHORIZED_PATH, token).await?;
             }
@@ -73,10 +73,10 @@ pub async fn measure_cache(
     Ok(())
 }
 
-async fn send_request(wire: &mut Wire, path: &str, token: &str) -> Result<(), Error> {
+async fn send_request(wire: &mut RawConnection, path: &str, token: &str) -> Result<(), Error> {
     wire.send(format!("GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n")).await?;
-    match wire.answer("GET").await?.status {
+    match wire.read_response("GET").await?.status {
         200 => Ok(()),
-        status => Err(Error::Refused(format!("{path}: unexpected status {status}"))),
+        status => Err(Error::Other(format!("{path}: unexpected status {status}"))),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use testbed::Error;
-use testbed::bench::{Circumstances, Figure, finish, float};
+use testbed::bench::{BenchEnvironment, Figure, float, write_report};
 
 use crate::load::{Cell, Path, Protocol, Saturated};
 use crate::settings::Settings;
@@ -52,7 +52,7 @@ impl Report {
     }
 
     /// Prints and stores all figures.
-    pub fn finish(&self, settings: &Settings, circumstances: Circumstances) -> Result<(), Error> {
+    pub fn finish(&self, settings: &Settings, circumstances: BenchEnvironment) -> Result<(), Error> {
         let mut figures: Vec<Figure> = Cell::all().flat_map(|cell| self.throughput_figures(cell)).collect();
         for protocol in [Protocol::Http1, Protocol::Http2] {
             figures.extend(self.latency_figures(protocol));
@@ -63,7 +63,7 @@ impl Report {
             figures.push(compare_with_peer(&name, "reviews", &self.reviews, case));
         }
         let headline = format!("Median of {} rounds (range)", settings.rounds);
-        finish("proxy", &headline, &figures, circumstances)
+        write_report("proxy", &headline, &figures, circumstances)
     }
 
     fn throughput_figures(&self, cell: Cell) -> Vec<Figure> {
@@ -88,11 +88,11 @@ impl Report {
                 && *connections == cell.connections
         });
         vec![
-            Figure::of(&name, unit, ours.clone(), throughput("peer", cell)).higher().goal_of_ratio(
+            Figure::new(&name, unit, ours.clone(), throughput("peer", cell)).higher().goal_of_ratio(
                 (cell.path == Path::Authorized && cell.protocol == Protocol::Http1)
                     .then_some(GOAL_PEER_RATIO),
             ),
-            Figure::of(
+            Figure::new(
                 format!("{name}, compared with nginx (as peer), which does not authorize"),
                 unit,
                 ours,
@@ -120,8 +120,8 @@ impl Report {
                 let name = format!("{}, added latency, {name}", protocol.name());
                 let goal = name.ends_with("p99").then_some(GOAL_P99_RATIO);
                 [
-                    Figure::of(&name, "ms", added("ours"), added("peer")).goal_of_ratio(goal),
-                    Figure::of(
+                    Figure::new(&name, "ms", added("ours"), added("peer")).goal_of_ratio(goal),
+                    Figure::new(
                         format!("{name}, compared with nginx (as peer)"),
                         "ms",
                         added("ours"),
@@ -167,5 +167,5 @@ fn compare_with_peer(
     case: &'static str,
 ) -> Figure {
     let values_of = |program: &'static str| values.get(&(program, case)).cloned().unwrap_or_default();
-    Figure::of(name, unit, values_of("ours"), values_of("peer"))
+    Figure::new(name, unit, values_of("ours"), values_of("peer"))
 }

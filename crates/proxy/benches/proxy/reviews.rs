@@ -43,7 +43,7 @@ pub async fn measure(
         load::output(load_request.with_token(tools, &["-n", &REQUESTS.to_string()], token)).await?;
         tokio::time::sleep(AUDIT_DELAY).await;
         let review_resources = ["tokenreviews", "subjectaccessreviews"];
-        let reviews = audit.news()?.into_iter().filter(|request| {
+        let reviews = audit.read_new()?.into_iter().filter(|request| {
             request.user == contender.name && review_resources.contains(&request.resource.as_str())
         });
         let reviews = reviews.count();

@@ -1,7 +1,7 @@
 //! Size of the benchmark. Published figures use the defaults; smaller values are for quick checks.
 
 use testbed::Error;
-use testbed::bench::number;
+use testbed::bench::env_count;
 
 /// Size of the benchmark.
 pub struct Settings {
@@ -19,10 +19,10 @@ impl Settings {
     /// Reads `OUTRIGGER_BENCH_ROUNDS`, `OUTRIGGER_BENCH_SECONDS`, `OUTRIGGER_BENCH_USERS` and `OUTRIGGER_BENCH_IDLE`.
     pub fn from_environment() -> Result<Self, Error> {
         Ok(Self {
-            rounds: number("OUTRIGGER_BENCH_ROUNDS", 5)?,
-            seconds: number("OUTRIGGER_BENCH_SECONDS", 3)?,
-            users: number("OUTRIGGER_BENCH_USERS", 10_000)?,
-            idle: number("OUTRIGGER_BENCH_IDLE", 1_000)?,
+            rounds: env_count("OUTRIGGER_BENCH_ROUNDS", 5)?,
+            seconds: env_count("OUTRIGGER_BENCH_SECONDS", 3)?,
+            users: env_count("OUTRIGGER_BENCH_USERS", 10_000)?,
+            idle: env_count("OUTRIGGER_BENCH_IDLE", 1_000)?,
         })
     }
 

@@ -32,7 +32,7 @@ impl Tools {
             (nginx, h2load) => {
                 let missing = [nginx.is_none().then_some("nginx"), h2load.is_none().then_some("h2load")];
                 let missing = missing.into_iter().flatten().collect::<Vec<_>>().join(" and ");
-                Err(Error::Refused(format!(
+                Err(Error::Other(format!(
                     "{missing} not found: run apt-get install --no-install-recommends nginx-light nghttp2-client (nginx need not be running)"
                 )))
             }

@@ -281,6 +281,6 @@ impl Args {
     /// Returns the requested version format, if any: `true`, `raw`, or a version to report.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
-        self.process.version.as_deref().filter(|form| *form != "false")
+        self.process.version.as_deref().filter(|format| *format != "false")
     }
 }

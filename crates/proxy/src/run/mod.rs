@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use runtime::admin::Admin;
 use runtime::metrics::Metrics;
+use runtime::shutdown::ShutdownSignals;
 use runtime::tasks::{Phase, Tasks};
 use runtime::telemetry::{self, Options};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 
 use self::assemble::{ReloadableFiles, dialer, listeners, worker_config};
@@ -76,12 +76,11 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let telemetry_guard = telemetry::start(&Options {
         format: settings.log_format,
         level: level(settings.verbosity),
-        traces_to: None,
+        otlp_endpoint: None,
         service: "outrigger-proxy",
     })
     .map_err(Error::Telemetry)?;
-    let signals = signal(SignalKind::terminate()).and_then(|one| Ok((one, signal(SignalKind::interrupt())?)));
-    let signals = signals.map_err(system("installing signal handlers"))?;
+    let signals = ShutdownSignals::register().map_err(system("installing signal handlers"))?;
     log_startup(&settings);
     socket::raise_descriptor_limit();
     let metrics = Metrics::new();
@@ -113,17 +112,17 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         });
     }
     if let Some(address) = &settings.metrics_address {
-        serve_admin(&mut tasks, address, Admin::new(&metrics, Some(telemetry_guard.level()))).await?;
+        serve_admin(&mut tasks, address, Admin::new(&metrics, Some(telemetry_guard.log_level()))).await?;
     }
-    tasks.spawn_until_stopped(Phase::Watchman, "files", reload_files(files, settings.tls.reload_interval));
+    tasks.spawn_until_stopped(Phase::Background, "files", reload_files(files, settings.tls.reload_interval));
     if let TokenAuthenticator::Oidc(oidc) = &config.access.tokens {
         let oidc = oidc.clone();
-        tasks.spawn_until_stopped(Phase::Watchman, "issuer", async move { oidc.discover().await });
+        tasks.spawn_until_stopped(Phase::Background, "issuer", async move { oidc.discover().await });
     }
-    tasks.spawn_until_stopped(Phase::Watchman, "caches", sweep_caches(config.access.clone()));
+    tasks.spawn_until_stopped(Phase::Background, "caches", sweep_caches(config.access.clone()));
     tracing::info!(workers = workers.len(), "serving");
     let ended = tasks.run_until(drain(signals, workers, config.shutdown, settings.drain_timeout)).await;
-    telemetry_guard.end().await;
+    telemetry_guard.shutdown().await;
     Ok(ended?)
 }
 
@@ -161,8 +160,8 @@ async fn serve_admin(tasks: &mut Tasks, address: &str, admin: Admin) -> Result<(
     let parsed = address.parse().map_err(|error| failed(std::io::Error::other(error)))?;
     let bound = admin.bind(parsed).await.map_err(failed)?;
     tracing::info!(flag = "metrics-listen-address", address = %bound.address(), "listening");
-    let stop = tasks.stop(Phase::Watchman);
-    tasks.spawn(Phase::Watchman, "metrics", bound.serve(stop));
+    let stop = tasks.stop_token(Phase::Background);
+    tasks.spawn(Phase::Background, "metrics", bound.serve(stop));
     Ok(())
 }
 
@@ -202,19 +201,16 @@ async fn sweep_caches(access: Arc<AccessControl>) {
 /// Waits for a signal, then until all connections are closed or the drain timeout is exceeded. A second
 /// signal exits at once.
 async fn drain(
-    (mut terminate, mut interrupt): (Signal, Signal),
+    mut signals: ShutdownSignals,
     workers: Arc<Vec<Handle>>,
     shutdown: Shutdown,
     timeout: Duration,
 ) {
-    next_signal(&mut terminate, &mut interrupt).await;
+    signals.recv().await;
     shutdown.trigger();
     let open = || workers.iter().map(Handle::open_connections).sum::<usize>();
     tracing::info!(connections = open(), "draining");
-    tokio::spawn(async move {
-        next_signal(&mut terminate, &mut interrupt).await;
-        std::process::exit(0);
-    });
+    signals.exit_on_next(0);
     let all_closed = async {
         while open() > 0 {
             tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
@@ -222,12 +218,5 @@ async fn drain(
     };
     if tokio::time::timeout(timeout, all_closed).await.is_err() {
         tracing::warn!(connections = open(), "drain timeout exceeded; closing remaining connections");
-    }
-}
-
-async fn next_signal(terminate: &mut Signal, interrupt: &mut Signal) {
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("received SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("received SIGINT"),
     }
 }

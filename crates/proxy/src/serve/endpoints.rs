@@ -80,7 +80,7 @@ impl Endpoints {
             "/healthz" | "/readyz" | "/livez" if is_read => {
                 (StatusCode::OK, "text/plain; charset=utf-8", "ok".into())
             }
-            "/metrics" if is_read => (StatusCode::OK, OPENMETRICS_TEXT, self.metrics.text()),
+            "/metrics" if is_read => (StatusCode::OK, OPENMETRICS_TEXT, self.metrics.encode()),
             _ => (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n".into()),
         };
         let mut response = Response::new(Full::new(Bytes::from(body)));

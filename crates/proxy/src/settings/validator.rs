@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use runtime::settings::text::{boolean, duration_or_none};
+use runtime::settings::parse::{boolean, optional_duration};
 
 use super::Settings;
 use crate::flags::{DeprecatedFlag, ValueKind, parse_list};
@@ -75,7 +75,7 @@ impl Validator {
     fn parse_duration(&mut self, flag: &str, text: &str) -> Option<Duration> {
         let parsed = match text.strip_prefix('-') {
             Some(_) => Err(format!("negative duration {text:?}: expected for example 500ms, 90s or 1m30s")),
-            None => duration_or_none(text),
+            None => optional_duration(text),
         };
         parsed.map_err(|reason| self.error(format!("--{flag}: {reason}"))).ok().map(Option::unwrap_or_default)
     }

@@ -79,11 +79,15 @@ pub(crate) fn user_info(
 #[cfg(test)]
 mod tests {
     use rustls::pki_types::pem::PemObject as _;
-    use testbed::cluster::pki::{Authority, Identity, ServerNames};
+    use testbed::cluster::pki::{CertificateAuthority, Identity, ServerNames};
 
     use super::*;
 
-    fn authenticate(identity: &Identity, ca: &Authority, years: u64) -> Result<UserInfo, CertificateError> {
+    fn authenticate(
+        identity: &Identity,
+        ca: &CertificateAuthority,
+        years: u64,
+    ) -> Result<UserInfo, CertificateError> {
         let chain = [CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()];
         let roots = crate::tls::pem::root_store(ca.pem().as_bytes()).unwrap();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -92,8 +96,8 @@ mod tests {
 
     #[test]
     fn subject_maps_to_user_and_groups() {
-        let ca = Authority::new("clients").unwrap();
-        let user = authenticate(&ca.client("alice", Some("team")).unwrap(), &ca, 0).unwrap();
+        let ca = CertificateAuthority::new("clients").unwrap();
+        let user = authenticate(&ca.issue_client("alice", Some("team")).unwrap(), &ca, 0).unwrap();
         assert_eq!((user.name.as_str(), user.groups.as_slice()), ("alice", &["team".to_owned()][..]));
         let id = &user.extra[CREDENTIAL_ID][0];
         assert!(id.starts_with("X509SHA256=") && id.len() == 11 + 64, "{id}");
@@ -101,19 +105,20 @@ mod tests {
 
     #[test]
     fn untrusted_or_nameless_certificate_is_rejected() {
-        let (ca, other_ca) = (Authority::new("clients").unwrap(), Authority::new("others").unwrap());
-        let client = ca.client("alice", None).unwrap();
+        let (ca, other_ca) =
+            (CertificateAuthority::new("clients").unwrap(), CertificateAuthority::new("others").unwrap());
+        let client = ca.issue_client("alice", None).unwrap();
         assert!(
             matches!(authenticate(&client, &other_ca, 0), Err(CertificateError::Untrusted(_))),
             "issued by another CA"
         );
         assert!(matches!(authenticate(&client, &ca, 5_000), Err(CertificateError::Untrusted(_))), "expired");
-        let server = ca.server("alice", &ServerNames::default()).unwrap();
+        let server = ca.issue_server("alice", &ServerNames::default()).unwrap();
         assert!(
             matches!(authenticate(&server, &ca, 0), Err(CertificateError::Untrusted(_))),
             "server certificate"
         );
-        let without_name = ca.client("", None).unwrap();
+        let without_name = ca.issue_client("", None).unwrap();
         assert!(
             matches!(authenticate(&without_name, &ca, 0), Err(CertificateError::InvalidSubject(_))),
             "without common name"

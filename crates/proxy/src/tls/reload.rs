@@ -4,7 +4,9 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
+
+use runtime::sync;
 
 use crate::metrics::ProxyMetrics;
 
@@ -23,7 +25,7 @@ impl<T> Reloadable<T> {
 
     /// Returns the value in use.
     pub(crate) fn get(&self) -> Arc<T> {
-        self.value.read().unwrap_or_else(PoisonError::into_inner).clone()
+        sync::read(&self.value).clone()
     }
 
     /// Returns a number that changes with every replacement.
@@ -32,7 +34,7 @@ impl<T> Reloadable<T> {
     }
 
     fn replace(&self, value: T) {
-        *self.value.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+        *sync::write(&self.value) = Arc::new(value);
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 }

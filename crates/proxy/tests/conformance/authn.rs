@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use serde_json::json;
-use testbed::faults::fault_proxy::{Alteration, Fault, Matching, Refusal, Resource, Times};
+use testbed::faults::fault_proxy::{ErrorResponse, Fault, RequestMatcher, Resource, ResponseRewrite, Times};
 use testbed::{Result, TestResult};
 
 use crate::case::Case;
 use crate::raw_request::RawRequest;
 
 /// Matches TokenReviews.
-pub fn token_reviews() -> Matching {
-    Matching::any().resource(Resource::new("authentication.k8s.io", "tokenreviews"))
+pub fn token_reviews() -> RequestMatcher {
+    RequestMatcher::any().resource(Resource::new("authentication.k8s.io", "tokenreviews"))
 }
 
 async fn token_review_count(case: &Case<'_>) -> Result<usize> {
@@ -114,18 +114,18 @@ pub async fn review_without_audiences_is_rejected(case: &Case<'_>) -> TestResult
     case.fixture.caller_token().await?;
     let own = case.fixture.issue_token("caller", &["proxy.test"]).await?;
     let faults = case.faults().await?;
-    let remove_audiences = Alteration::by(|review| {
+    let remove_audiences = ResponseRewrite::new(|review| {
         if let Some(status) = review["status"].as_object_mut() {
             status.remove("audiences");
         }
     });
-    faults.inject(Fault::Alter(remove_audiences), token_reviews(), Times::Always);
+    faults.inject(Fault::RewriteResponse(remove_audiences), token_reviews(), Times::Always);
     let builder = case.proxy().api_server(faults.url())?.flag("--auth-token-audiences=proxy.test");
     let proxy = builder.start().await?;
     case.check("the answer", 401, proxy.status(&RawRequest::get("/ok").token(&own)).await);
-    let wrong_audience = Alteration::by(|review| review["status"]["audiences"] = json!(["other.test"]));
+    let wrong_audience = ResponseRewrite::new(|review| review["status"]["audiences"] = json!(["other.test"]));
     let faults = case.faults().await?;
-    faults.inject(Fault::Alter(wrong_audience), token_reviews(), Times::Always);
+    faults.inject(Fault::RewriteResponse(wrong_audience), token_reviews(), Times::Always);
     let builder = case.proxy().api_server(faults.url())?.flag("--auth-token-audiences=proxy.test");
     let proxy = builder.start().await?;
     case.check("other audiences in the review", 401, proxy.status(&RawRequest::get("/ok").token(&own)).await);
@@ -141,8 +141,8 @@ pub async fn unauthenticated_review_returns_401(case: &Case<'_>) -> TestResult {
         ("empty status", json!({})),
     ] {
         let faults = case.faults().await?;
-        let deny = Alteration::by(move |review| review["status"] = status.clone());
-        let denial = faults.inject(Fault::Alter(deny), token_reviews(), Times::Always);
+        let deny = ResponseRewrite::new(move |review| review["status"] = status.clone());
+        let denial = faults.inject(Fault::RewriteResponse(deny), token_reviews(), Times::Always);
         let proxy = case.proxy().api_server(faults.url())?.start().await?;
         case.check(name, 401, proxy.status(&RawRequest::get("/ok").token(token)).await);
         case.check(&format!("{name}: token reviews"), 1, denial.fired());
@@ -155,12 +155,12 @@ pub async fn unauthenticated_review_returns_401(case: &Case<'_>) -> TestResult {
 pub async fn failed_token_review_is_retried(case: &Case<'_>) -> TestResult {
     let token = case.fixture.caller_token().await?;
     for (name, refusal) in [
-        ("500", Refusal::of(StatusCode::INTERNAL_SERVER_ERROR)),
-        ("504", Refusal::of(StatusCode::GATEWAY_TIMEOUT)),
-        ("429", Refusal::of(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_secs(1))),
+        ("500", ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR)),
+        ("504", ErrorResponse::new(StatusCode::GATEWAY_TIMEOUT)),
+        ("429", ErrorResponse::new(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_secs(1))),
     ] {
         let faults = case.faults().await?;
-        let failure = faults.inject(Fault::Answer(refusal), token_reviews(), Times::ONCE);
+        let failure = faults.inject(Fault::Respond(refusal), token_reviews(), Times::ONCE);
         let proxy = case.proxy().api_server(faults.url())?.start().await?;
         case.check(name, 200, proxy.status(&RawRequest::get("/ok").token(token)).await);
         case.check(&format!("{name}: faults fired"), 1, failure.fired());
@@ -177,8 +177,8 @@ pub async fn failed_token_review_is_retried(case: &Case<'_>) -> TestResult {
 pub async fn forbidden_token_review_is_not_retried(case: &Case<'_>) -> TestResult {
     let token = case.fixture.caller_token().await?;
     let faults = case.faults().await?;
-    let refusal = Refusal::of(StatusCode::FORBIDDEN);
-    let refused = faults.inject(Fault::Answer(refusal), token_reviews(), Times::Always);
+    let refusal = ErrorResponse::new(StatusCode::FORBIDDEN);
+    let refused = faults.inject(Fault::Respond(refusal), token_reviews(), Times::Always);
     let proxy = case.proxy().api_server(faults.url())?.start().await?;
     case.check("the answer", 401, proxy.status(&RawRequest::get("/ok").token(token)).await);
     case.check("token reviews", 1, refused.fired());
@@ -192,12 +192,12 @@ pub async fn unresponsive_api_server_returns_401(case: &Case<'_>) -> TestResult 
     faults.inject(Fault::Delay(Duration::from_secs(300)), token_reviews(), Times::Always);
     let proxy = case.proxy().api_server(faults.url())?.start().await?;
     let start = Instant::now();
-    let mut connection = testbed::harness::wire::Wire::connect(proxy.plain()).await?;
+    let mut connection = testbed::harness::raw_http::RawConnection::connect(proxy.plain()).await?;
     connection.send(RawRequest::get("/ok").token(token).bytes()).await?;
     // Longer than one read timeout of the connection: kube-rbac-proxy waits for 30 seconds.
     let mut received = String::new();
     while start.elapsed() < Duration::from_secs(50) && received.is_empty() {
-        let (bytes, _) = connection.rest(Duration::from_secs(2)).await;
+        let (bytes, _) = connection.read_to_end(Duration::from_secs(2)).await;
         received = String::from_utf8_lossy(&bytes).chars().take(12).collect();
     }
     case.check("the answer", "HTTP/1.1 401", received);
@@ -228,7 +228,8 @@ pub async fn token_is_neither_forwarded_nor_logged(case: &Case<'_>) -> TestResul
         proxy.status(&RawRequest::get("/ok").token(token).header("Cookie", "a=b")).await,
     );
     let received = case.upstream.take();
-    let header = |name: &str| received.first().map_or("nothing came".into(), |request| request.shown(name));
+    let header =
+        |name: &str| received.first().map_or("nothing came".into(), |request| request.joined_header(name));
     case.check("Authorization", "-", header("authorization"));
     case.check("other headers", "a=b", header("cookie"));
     proxy.status(&RawRequest::get("/open").token(token)).await;

@@ -5,14 +5,14 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::json;
 use testbed::TestResult;
-use testbed::faults::fault_proxy::{Alteration, Fault, Matching, Refusal, Resource, Times};
+use testbed::faults::fault_proxy::{ErrorResponse, Fault, RequestMatcher, Resource, ResponseRewrite, Times};
 
 use crate::case::Case;
 use crate::raw_request::RawRequest;
 
 /// Matches SubjectAccessReviews.
-pub fn access_reviews() -> Matching {
-    Matching::any().resource(Resource::new("authorization.k8s.io", "subjectaccessreviews"))
+pub fn access_reviews() -> RequestMatcher {
+    RequestMatcher::any().resource(Resource::new("authorization.k8s.io", "subjectaccessreviews"))
 }
 
 /// AUTHZ-01: an allowed request is forwarded.
@@ -51,8 +51,8 @@ async fn check_with_review_status(
 ) -> TestResult {
     let token = case.fixture.caller_token().await?;
     let faults = case.faults().await?;
-    let alteration = Alteration::by(move |review| review["status"] = status.clone());
-    faults.inject(Fault::Alter(alteration), access_reviews(), Times::Always);
+    let alteration = ResponseRewrite::new(move |review| review["status"] = status.clone());
+    faults.inject(Fault::RewriteResponse(alteration), access_reviews(), Times::Always);
     let proxy = case.proxy().api_server(faults.url())?.start().await?;
     case.check(name, expected, proxy.status(&RawRequest::get("/ok").token(token)).await);
     Ok(())
@@ -87,8 +87,8 @@ pub async fn contradictory_review_returns_500(case: &Case<'_>) -> TestResult {
 pub async fn failed_access_review_returns_500(case: &Case<'_>) -> TestResult {
     let token = case.fixture.caller_token().await?;
     let faults = case.faults().await?;
-    let refusal = Refusal::of(StatusCode::INTERNAL_SERVER_ERROR);
-    let failure = faults.inject(Fault::Answer(refusal), access_reviews(), Times::Always);
+    let refusal = ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR);
+    let failure = faults.inject(Fault::Respond(refusal), access_reviews(), Times::Always);
     let proxy = case.proxy().api_server(faults.url())?.start().await?;
     let response = proxy.send(&RawRequest::get("/ok").token(token)).await?;
     let user = case.fixture.username("caller");
@@ -99,10 +99,10 @@ pub async fn failed_access_review_returns_500(case: &Case<'_>) -> TestResult {
         response.text(),
     );
     case.check("retried", "yes", if failure.fired() > 1 { "yes" } else { "no" });
-    failure.lift();
+    failure.remove();
     case.check("afterwards", 200, proxy.status(&RawRequest::get("/ok").token(token)).await);
     let faults = case.faults().await?;
-    faults.inject(Fault::Answer(Refusal::of(StatusCode::FORBIDDEN)), access_reviews(), Times::Always);
+    faults.inject(Fault::Respond(ErrorResponse::new(StatusCode::FORBIDDEN)), access_reviews(), Times::Always);
     let proxy = case.proxy().api_server(faults.url())?.start().await?;
     case.check("a forbidden review", 500, proxy.status(&RawRequest::get("/ok").token(token)).await);
     Ok(())
@@ -112,8 +112,8 @@ pub async fn failed_access_review_returns_500(case: &Case<'_>) -> TestResult {
 pub async fn retry_after_is_honored(case: &Case<'_>) -> TestResult {
     let token = case.fixture.caller_token().await?;
     let faults = case.faults().await?;
-    let refusal = Refusal::of(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_secs(1));
-    let busy = faults.inject(Fault::Answer(refusal), access_reviews(), Times::ONCE);
+    let refusal = ErrorResponse::new(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_secs(1));
+    let busy = faults.inject(Fault::Respond(refusal), access_reviews(), Times::ONCE);
     let proxy = case.proxy().api_server(faults.url())?.start().await?;
     case.check("the answer", 200, proxy.status(&RawRequest::get("/ok").token(token)).await);
     case.check("faults fired", 1, busy.fired());

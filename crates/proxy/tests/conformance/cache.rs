@@ -115,15 +115,15 @@ pub async fn rejected_tokens_are_cached_but_failures_are_not(case: &Case<'_>) ->
     );
 
     let faults = case.faults().await?;
-    let refusal = testbed::faults::fault_proxy::Refusal::of(http::StatusCode::FORBIDDEN);
-    let outage = faults.inject(Fault::Answer(refusal), token_reviews(), Times::Always);
+    let refusal = testbed::faults::fault_proxy::ErrorResponse::new(http::StatusCode::FORBIDDEN);
+    let outage = faults.inject(Fault::Respond(refusal), token_reviews(), Times::Always);
     let proxy = case.proxy().api_server(faults.url())?.start().await?;
     case.check(
         "while TokenReviews are forbidden",
         401,
         proxy.status(&RawRequest::get("/ok").token(token)).await,
     );
-    outage.lift();
+    outage.remove();
     case.check("afterwards", 200, proxy.status(&RawRequest::get("/ok").token(token)).await);
     Ok(())
 }

@@ -35,7 +35,7 @@ impl Case<'_> {
 
     /// Starts a fault proxy between the proxy and the API server.
     pub async fn faults(&self) -> Result<FaultProxy> {
-        FaultProxy::recorded_in(self.fixture.plane, self.fixture.logs.join("journal.jsonl")).await
+        FaultProxy::start_with_journal(self.fixture.plane, self.fixture.logs.join("journal.jsonl")).await
     }
 }
 

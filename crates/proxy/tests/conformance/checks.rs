@@ -1,8 +1,9 @@
 //! The checks of a scenario and their evaluation. Both implementations must pass the same checks, except those for which
 //! `differences.yaml` lists the result of the peer and the reason.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex};
 
+use runtime::sync::lock;
 use serde::Deserialize;
 
 /// One check that the peer does not pass.
@@ -50,11 +51,11 @@ pub struct Checks(Mutex<Vec<Check>>);
 impl Checks {
     pub fn add(&self, name: &str, expected: impl ToString, actual: impl ToString) {
         let check = Check { name: name.into(), expected: expected.to_string(), actual: actual.to_string() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(check);
+        lock(&self.0).push(check);
     }
 
     pub fn all(&self) -> Vec<Check> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 

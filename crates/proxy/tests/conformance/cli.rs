@@ -1,7 +1,7 @@
 //! CLI: the observable behavior of flags.
 
 use testbed::TestResult;
-use testbed::harness::wire::{Wire, frames};
+use testbed::harness::raw_http::{RawConnection, frames};
 
 use crate::case::Case;
 use crate::fixture::SOON;
@@ -18,12 +18,12 @@ pub async fn defaults_apply_without_flags(case: &Case<'_>) -> TestResult {
     case.check(
         "identity headers",
         "-",
-        received.first().map_or("nothing came".into(), |request| request.shown("x-remote-user")),
+        received.first().map_or("nothing came".into(), |request| request.joined_header("x-remote-user")),
     );
     case.check("a path without permission", 403, proxy.status(&RawRequest::get("/other").token(token)).await);
     case.check("no path is ignored by default", 401, proxy.status(&RawRequest::get("/healthz")).await);
 
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     let authorization = format!("Bearer {token}");
     let headers = [
         (":method", "GET"),
@@ -32,17 +32,17 @@ pub async fn defaults_apply_without_flags(case: &Case<'_>) -> TestResult {
         (":path", "/ok"),
         ("authorization", authorization.as_str()),
     ];
-    connection.send([frames::begin(), frames::request(1, &headers)].concat()).await?;
+    connection.send([frames::preface(), frames::request(1, &headers)].concat()).await?;
     let server_frames =
-        frames::listen(&mut connection, SOON, |server_frames| !server_frames.answers.is_empty()).await?;
-    case.check("HTTP/2 with prior knowledge", "[(1, 200)]", format!("{:?}", server_frames.answers));
+        frames::read_until(&mut connection, SOON, |server_frames| !server_frames.statuses.is_empty()).await?;
+    case.check("HTTP/2 with prior knowledge", "[(1, 200)]", format!("{:?}", server_frames.statuses));
 
     let disabled = case.proxy().flag("--http2-disable").start().await?;
-    let mut connection = Wire::connect(disabled.plain()).await?;
-    connection.send([frames::begin(), frames::request(1, &headers)].concat()).await?;
+    let mut connection = RawConnection::connect(disabled.plain()).await?;
+    connection.send([frames::preface(), frames::request(1, &headers)].concat()).await?;
     let server_frames =
-        frames::listen(&mut connection, SOON, |server_frames| !server_frames.answers.is_empty()).await?;
-    case.check("HTTP/2 with --http2-disable", "[]", format!("{:?}", server_frames.answers));
+        frames::read_until(&mut connection, SOON, |server_frames| !server_frames.statuses.is_empty()).await?;
+    case.check("HTTP/2 with --http2-disable", "[]", format!("{:?}", server_frames.statuses));
 
     let (outcome, _) = case.proxy().without_flags().flag("--version").start_outcome().await?;
     case.check("--version", "exit 0", outcome);
@@ -71,7 +71,8 @@ pub async fn flag_spellings_are_accepted(case: &Case<'_>) -> TestResult {
     crate::wait_for_listener(address, PLAIN).await?;
     case.check("a permitted request", 200, proxy.status(&RawRequest::get("/ok").token(token)).await);
     let received = case.upstream.take();
-    let user = received.first().map_or("nothing came".into(), |request| request.shown("x-remote-user"));
+    let user =
+        received.first().map_or("nothing came".into(), |request| request.joined_header("x-remote-user"));
     case.check("a boolean without a value", case.fixture.username("caller"), user);
     Ok(())
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use testbed::harness::raw_http::{ClientTls, RawConnection, frames};
 use testbed::harness::wait;
-use testbed::harness::wire::{Trust, Wire, frames};
 use testbed::{Error, Result, TestResult};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio::task::JoinSet;
@@ -37,14 +37,14 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// Returns the 99th percentile of the latency of sequential requests on one connection.
 async fn p99_latency(proxy: &Proxy, request: &RawRequest) -> Result<Duration> {
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     let (bytes, start, mut times) = (request.bytes(), Instant::now(), Vec::new());
     while start.elapsed() < PHASE {
         let sent = Instant::now();
         connection.send(&bytes).await?;
-        let response = connection.answer(&request.method).await?;
+        let response = connection.read_response(&request.method).await?;
         if response.status != 200 {
-            return Err(Error::Refused(format!("the well-behaved client got status {}", response.status)));
+            return Err(Error::Other(format!("the well-behaved client got status {}", response.status)));
         }
         times.push(sent.elapsed());
     }
@@ -85,7 +85,7 @@ impl Attack {
 
     /// Waits for running iterations and prevents new ones.
     async fn pause(&mut self) -> Result<()> {
-        let stuck = |_| Error::Refused("an attacker did not finish its iteration".into());
+        let stuck = |_| Error::Other("an attacker did not finish its iteration".into());
         self.paused =
             Some(timeout(ITERATION_TIMEOUT, self.running.clone().write_owned()).await.map_err(stuck)?);
         Ok(())
@@ -140,8 +140,8 @@ fn idle_connection_count() -> usize {
 }
 
 /// Whether the proxy closes a connection in time.
-async fn is_closed_in_time(connection: &mut Wire) -> bool {
-    connection.rest(STALL_TIMEOUT).await.1
+async fn is_closed_in_time(connection: &mut RawConnection) -> bool {
+    connection.read_to_end(STALL_TIMEOUT).await.1
 }
 
 /// DOS-01: hundreds of request heads that never end.
@@ -150,7 +150,7 @@ pub async fn slow_request_heads_do_not_delay_others(case: &Case<'_>) -> TestResu
     let proxy = case.proxy().start().await?;
     let mut connections = Vec::new();
     for _ in 0..300 {
-        let mut connection = Wire::connect_from(ATTACKER, proxy.plain()).await?;
+        let mut connection = RawConnection::connect_from(ATTACKER, proxy.plain()).await?;
         connection.send("GET /ok HTTP/1.1\r\nHost: proxy.test\r\nX-A: ").await?;
         connections.push(connection);
     }
@@ -175,10 +175,10 @@ pub async fn stalled_handshakes_do_not_delay_others(case: &Case<'_>) -> TestResu
     let proxy = case.proxy().secure().start().await?;
     let mut connections = Vec::new();
     for _ in 0..300 {
-        connections.push(Wire::connect_from(ATTACKER, proxy.secure()).await?);
+        connections.push(RawConnection::connect_from(ATTACKER, proxy.secure()).await?);
     }
     let start = Instant::now();
-    let response = proxy.send_tls(&RawRequest::get("/ok").token(token), &Trust::anybody()).await;
+    let response = proxy.send_tls(&RawRequest::get("/ok").token(token), &ClientTls::trusting_any()).await;
     case.check("others are served", 200, status_text(&response));
     case.check("within 5 s", true, start.elapsed() < Duration::from_secs(5));
     Ok(())
@@ -193,7 +193,7 @@ pub async fn idle_connections_use_bounded_memory(case: &Case<'_>) -> TestResult 
     let before = proxy.memory_kib()?;
     let mut connections = Vec::new();
     for _ in 0..idle_connection_count() {
-        connections.push(Wire::connect_from(ATTACKER, proxy.plain()).await?);
+        connections.push(RawConnection::connect_from(ATTACKER, proxy.plain()).await?);
     }
     let code = proxy.status(&request).await;
     let growth = proxy.memory_kib()? - before;
@@ -223,18 +223,18 @@ pub async fn rapid_reset_does_not_delay_others(case: &Case<'_>) -> TestResult {
     let request = RawRequest::get("/ok").token(token);
     assert_eq!(proxy.status(&request).await, "200");
     let authorization = format!("Bearer {token}");
-    let mut flood = frames::begin();
+    let mut flood = frames::preface();
     for number in 0..1_000 {
         flood.extend(frames::request(2 * number + 1, &h2_headers(&authorization)));
-        flood.extend(frames::reset(2 * number + 1));
+        flood.extend(frames::rst_stream(2 * number + 1));
     }
     let (address, flood) = (proxy.plain(), Arc::new(flood));
     let mut attack = Attack::start(2, move || {
         let flood = flood.clone();
         async move {
-            if let Ok(mut connection) = Wire::connect_from(ATTACKER, address).await {
+            if let Ok(mut connection) = RawConnection::connect_from(ATTACKER, address).await {
                 let _ = connection.send(&*flood).await;
-                connection.rest(Duration::from_millis(100)).await;
+                connection.read_to_end(Duration::from_millis(100)).await;
             }
         }
     });
@@ -250,14 +250,17 @@ pub async fn endless_h2_head_closes_connection(case: &Case<'_>) -> TestResult {
     assert_eq!(proxy.status(&RawRequest::get("/ok").token(token)).await, "200");
     let before = proxy.memory_kib()?;
     let authorization = format!("Bearer {token}");
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection
         .send(
-            [frames::begin(), frames::frame(0x1, 0x1, 1, &frames::block(&h2_headers(&authorization)))]
-                .concat(),
+            [
+                frames::preface(),
+                frames::frame(0x1, 0x1, 1, &frames::header_block(&h2_headers(&authorization))),
+            ]
+            .concat(),
         )
         .await?;
-    let piece = frames::frame(0x9, 0, 1, &frames::block(&[("x-a", "b".repeat(8_000))]));
+    let piece = frames::frame(0x9, 0, 1, &frames::header_block(&[("x-a", "b".repeat(8_000))]));
     let mut sent = 0;
     while sent < 64 << 20 && connection.send(&piece).await.is_ok() {
         sent += piece.len();
@@ -284,9 +287,9 @@ pub async fn random_tokens_do_not_delay_others(case: &Case<'_>) -> TestResult {
         // A well-formed token, which cannot be rejected without a TokenReview.
         let invalid = format!("{body}.{:086x}", number.fetch_add(1, Ordering::SeqCst));
         async move {
-            if let Ok(mut connection) = Wire::connect_from(ATTACKER, address).await {
+            if let Ok(mut connection) = RawConnection::connect_from(ATTACKER, address).await {
                 let _ = connection.send(RawRequest::get("/ok").token(&invalid).bytes()).await;
-                let _ = connection.answer("GET").await;
+                let _ = connection.read_response("GET").await;
             }
         }
     });
@@ -332,10 +335,10 @@ pub async fn oversized_heads_are_rejected(case: &Case<'_>) -> TestResult {
     let request = RawRequest::get("/ok").token(token);
     let check_rejected = async |name: &str, bytes: Vec<u8>| -> TestResult {
         let _ = case.upstream.take();
-        let mut connection = Wire::connect(proxy.plain()).await?;
+        let mut connection = RawConnection::connect(proxy.plain()).await?;
         // The proxy may close the connection before it has read everything.
         let _ = connection.send(bytes).await;
-        let received = status_text(&connection.answer("GET").await);
+        let received = status_text(&connection.read_response("GET").await);
         case.check(
             name,
             "refused",
@@ -357,24 +360,24 @@ pub async fn oversized_heads_are_rejected(case: &Case<'_>) -> TestResult {
     check_rejected("an endless line", vec![b'a'; 2 << 20]).await?;
 
     let authorization = format!("Bearer {token}");
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     // An HPACK bomb: one header is added to the dynamic table and then referenced many times.
-    let mut block = frames::block(&h2_headers(&authorization));
+    let mut block = frames::header_block(&h2_headers(&authorization));
     block.extend([0x40, 3, b'x', b'-', b'a', 0x7f, 0x81, 0x1e]);
     block.extend([b'a'; 3_968]);
     block.extend([0xbe; 8_000]);
     let (first, continuation) = block.split_at(12_000.min(block.len()));
-    let mut bytes = [frames::begin(), frames::frame(0x1, 0x1, 1, first)].concat();
+    let mut bytes = [frames::preface(), frames::frame(0x1, 0x1, 1, first)].concat();
     bytes.extend(frames::frame(0x9, 0x4, 1, continuation));
     let _ = case.upstream.take();
     let _ = connection.send(bytes).await;
-    let server_frames = frames::listen(&mut connection, Duration::from_secs(5), |server_frames| {
-        !server_frames.answers.is_empty()
+    let server_frames = frames::read_until(&mut connection, Duration::from_secs(5), |server_frames| {
+        !server_frames.statuses.is_empty()
             || !server_frames.resets.is_empty()
             || server_frames.goaway.is_some()
     })
     .await?;
-    let is_served = server_frames.answers.iter().any(|(_, code)| *code < 400);
+    let is_served = server_frames.statuses.iter().any(|(_, code)| *code < 400);
     case.check("32 MiB out of 12 KiB", "refused", if is_served { "served" } else { "refused" });
     case.check("32 MiB out of 12 KiB: came through", 0, case.upstream.take().len());
     case.check("others are served", 200, proxy.status(&request).await);
@@ -394,10 +397,10 @@ pub async fn header_floods_do_not_delay_others(case: &Case<'_>) -> TestResult {
             })
             .bytes()
     };
-    let mut endless = frames::begin();
-    endless.extend(frames::frame(0x1, 0x1, 1, &frames::block(&h2_headers("Bearer none"))));
+    let mut endless = frames::preface();
+    endless.extend(frames::frame(0x1, 0x1, 1, &frames::header_block(&h2_headers("Bearer none"))));
     for _ in 0..30 {
-        endless.extend(frames::frame(0x9, 0, 1, &frames::block(&[("x-a", "b".repeat(1_000))])));
+        endless.extend(frames::frame(0x9, 0, 1, &frames::header_block(&[("x-a", "b".repeat(1_000))])));
     }
     let (address, floods) = (proxy.plain(), Arc::new([head(90), head(2_000), endless]));
     let number = Arc::new(AtomicU64::new(0));
@@ -405,10 +408,10 @@ pub async fn header_floods_do_not_delay_others(case: &Case<'_>) -> TestResult {
         let floods = floods.clone();
         let which = number.fetch_add(1, Ordering::SeqCst) as usize % floods.len();
         async move {
-            if let Ok(mut connection) = Wire::connect_from(ATTACKER, address).await {
+            if let Ok(mut connection) = RawConnection::connect_from(ATTACKER, address).await {
                 // The proxy may close the connection before it has read everything.
                 let _ = connection.send(&floods[which]).await;
-                connection.rest(Duration::from_millis(20)).await;
+                connection.read_to_end(Duration::from_millis(20)).await;
             }
         }
     });
@@ -420,10 +423,10 @@ pub async fn header_floods_do_not_delay_others(case: &Case<'_>) -> TestResult {
 /// DOS-09: an incomplete head, handshake or HTTP/2 preface times out.
 pub async fn stalled_clients_time_out(case: &Case<'_>) -> TestResult {
     let proxy = case.proxy().secure().start().await?;
-    let mut head = Wire::connect(proxy.plain()).await?;
+    let mut head = RawConnection::connect(proxy.plain()).await?;
     head.send("GET /ok HTTP/1.1\r\nHost: proxy.test\r\nX-A: ").await?;
-    let mut handshake = Wire::connect(proxy.secure()).await?;
-    let mut preface = Wire::connect(proxy.plain()).await?;
+    let mut handshake = RawConnection::connect(proxy.secure()).await?;
+    let mut preface = RawConnection::connect(proxy.plain()).await?;
     preface.send("PRI * HTTP/2.0\r\n").await?;
     let closed = tokio::join!(
         is_closed_in_time(&mut head),

@@ -86,7 +86,7 @@ async fn wait_until_allowed(client: &Client, attributes: &Value) -> Result<()> {
         if response.status.is_some_and(|status| status.allowed) {
             Ok(())
         } else {
-            Err(Error::Refused(format!("{attributes} is not allowed yet")))
+            Err(Error::Other(format!("{attributes} is not allowed yet")))
         }
     })
     .await
@@ -133,10 +133,10 @@ impl<'a> Fixture<'a> {
         let request = http::Request::post(address)
             .header("content-type", "application/json")
             .body(request.to_string().into_bytes())
-            .map_err(|error| Error::Refused(error.to_string()))?;
+            .map_err(|error| Error::Other(error.to_string()))?;
         let response: Value = self.client.request(request).await?;
         let token = response["status"]["token"].as_str();
-        token.map(Into::into).ok_or_else(|| Error::Refused(format!("no token in {response}")))
+        token.map(Into::into).ok_or_else(|| Error::Other(format!("no token in {response}")))
     }
 
     /// Returns a token of an account that may use `/ok` and everything below it with the five mapped verbs.
@@ -207,7 +207,7 @@ impl<'a> Fixture<'a> {
             let calls = self.read_audit_log().await?;
             let is_complete =
                 calls.token_reviews >= token_reviews && calls.access_reviews.len() >= access_reviews;
-            if is_complete { Ok(calls) } else { Err(Error::Refused(format!("{calls:?}"))) }
+            if is_complete { Ok(calls) } else { Err(Error::Other(format!("{calls:?}"))) }
         });
         // Too few calls are a result for the caller to check, not an error.
         match complete.await {
@@ -219,7 +219,7 @@ impl<'a> Fixture<'a> {
     /// Reads the new entries of the audit log.
     async fn read_audit_log(&self) -> Result<ApiCalls> {
         let (reader, calls) = &mut *self.audit.lock().await;
-        for entry in reader.news()?.into_iter().filter(|entry| entry.user == self.user.name()) {
+        for entry in reader.read_new()?.into_iter().filter(|entry| entry.user == self.user.name()) {
             match entry.resource.as_str() {
                 "tokenreviews" => calls.token_reviews += 1,
                 "subjectaccessreviews" => calls.access_reviews.extend(entry.body),

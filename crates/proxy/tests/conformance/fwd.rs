@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testbed::TestResult;
-use testbed::fakes::recorder::{After, Reply, Step};
-use testbed::harness::wire::Wire;
+use testbed::fakes::recorder::{ConnectionAction, Reply, Step};
+use testbed::harness::raw_http::RawConnection;
 use tokio::sync::Notify;
 
 use crate::case::Case;
@@ -76,7 +76,7 @@ pub async fn large_bodies_are_streamed(case: &Case<'_>) -> TestResult {
     assert_eq!(proxy.status(&RawRequest::post("/ok", b"x").token(token)).await, "200");
     let idle = proxy.memory_kib()?;
 
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(RawRequest::get("/ok").token(token).bytes()).await?;
     let (mut read, mut peak) = (0_u64, 0);
     while read < length {
@@ -92,7 +92,7 @@ pub async fn large_bodies_are_streamed(case: &Case<'_>) -> TestResult {
     }
     case.check("down: complete", true, read >= length);
 
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection
         .send(
             RawRequest::new("POST", "/ok").header("Content-Length", &length.to_string()).token(token).bytes(),
@@ -103,7 +103,7 @@ pub async fn large_bodies_are_streamed(case: &Case<'_>) -> TestResult {
         connection.send(&zeros).await?;
         peak = peak.max(proxy.memory_kib()?);
     }
-    case.check("up: the answer", 200, status_text(&connection.answer("POST").await));
+    case.check("up: the answer", 200, status_text(&connection.read_response("POST").await));
     let received = case.upstream.seen();
     case.check("up: complete", length, received.last().map_or(0, |request| request.length));
     println!("{length} bytes each way: {idle} KiB idle, {peak} KiB peak");
@@ -133,10 +133,10 @@ pub async fn response_chunks_are_flushed_immediately(case: &Case<'_>) -> TestRes
                 Step::Until(resumed.clone()),
                 Step::Write(second.clone().into()),
             ])
-            .then(After::Close)
+            .then(ConnectionAction::Close)
         });
         let proxy = case.proxy().start().await?;
-        let mut connection = Wire::connect(proxy.plain()).await?;
+        let mut connection = RawConnection::connect(proxy.plain()).await?;
         connection.send(RawRequest::get("/ok").token(token).bytes()).await?;
         let mut received = String::new();
         // The upstream sends the second event only after the first was received: a proxy that buffers it would wait forever.
@@ -148,7 +148,7 @@ pub async fn response_chunks_are_flushed_immediately(case: &Case<'_>) -> TestRes
         }
         case.check(&format!("{name}: the first event arrives"), true, received.contains("data: 1"));
         resume.notify_one();
-        let (remaining, _) = connection.rest(Duration::from_secs(3)).await;
+        let (remaining, _) = connection.read_to_end(Duration::from_secs(3)).await;
         case.check(
             &format!("{name}: the second event arrives"),
             true,
@@ -182,12 +182,12 @@ pub async fn expect_continue_is_forwarded(case: &Case<'_>) -> TestResult {
             .header("Expect", "100-continue")
             .token(token)
     };
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(request(token).bytes()).await?;
     let first = String::from_utf8_lossy(&connection.read().await?).into_owned();
     case.check("100 Continue", "HTTP/1.1 100 Continue", first.lines().next().unwrap_or_default());
     connection.send("hello").await?;
-    case.check("the final status", 200, status_text(&connection.answer("POST").await));
+    case.check("the final status", 200, status_text(&connection.read_response("POST").await));
     let received = case.upstream.take();
     case.check(
         "the body",
@@ -198,9 +198,9 @@ pub async fn expect_continue_is_forwarded(case: &Case<'_>) -> TestResult {
     );
 
     let stranger = case.fixture.unauthorized_token().await?;
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(request(&stranger).bytes()).await?;
-    let response = connection.answer("POST").await;
+    let response = connection.read_response("POST").await;
     case.check(
         "without permission",
         "403, []",

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use testbed::TestResult;
-use testbed::faults::fault_proxy::{Alteration, Fault, Times};
+use testbed::faults::fault_proxy::{Fault, ResponseRewrite, Times};
 
 use crate::authn::token_reviews;
 use crate::case::Case;
@@ -39,7 +39,10 @@ fn forwarded_spoofed_headers(case: &Case<'_>) -> String {
 async fn forwarded_header(case: &Case<'_>, proxy: &Proxy, request: &RawRequest, name: &str) -> String {
     let _ = case.upstream.take();
     let code = proxy.status(request).await;
-    case.upstream.take().first().map_or(format!("nothing came, {code}"), |request| request.shown(name))
+    case.upstream
+        .take()
+        .first()
+        .map_or(format!("nothing came, {code}"), |request| request.joined_header(name))
 }
 
 /// HDR-01: identity headers sent by the client are replaced by those of the proxy, one value each.
@@ -49,7 +52,8 @@ pub async fn spoofed_identity_headers_are_replaced(case: &Case<'_>) -> TestResul
     let status = proxy.status(&with_spoofed_identity(RawRequest::get("/ok")).token(token)).await;
     case.check("the answer", 200, status);
     let received = case.upstream.seen();
-    let header = |name: &str| received.first().map_or("nothing came".into(), |request| request.shown(name));
+    let header =
+        |name: &str| received.first().map_or("nothing came".into(), |request| request.joined_header(name));
     case.check("the user", case.fixture.username("caller"), header("x-remote-user"));
     let namespace = &case.fixture.namespace;
     let groups = format!("system:serviceaccounts|system:serviceaccounts:{namespace}|system:authenticated");
@@ -84,7 +88,7 @@ pub async fn spoofed_headers_are_stripped_when_disabled(case: &Case<'_>) -> Test
         .token(token);
     case.check("other names: the answer", 200, proxy.status(&request).await);
     let forwarded =
-        case.upstream.seen().first().map_or("nothing came".into(), |request| request.shown("x-who"));
+        case.upstream.seen().first().map_or("nothing came".into(), |request| request.joined_header("x-who"));
     case.check("other names: the user", case.fixture.username("caller"), forwarded);
     case.check("other names: what was spoofed", "none", forwarded_spoofed_headers(case));
     Ok(())
@@ -106,7 +110,7 @@ pub async fn spoofed_headers_are_stripped_on_ignored_paths(case: &Case<'_>) -> T
             .upstream
             .seen()
             .first()
-            .map_or("nothing came".into(), |request| request.shown("x-remote-user"));
+            .map_or("nothing came".into(), |request| request.joined_header("x-remote-user"));
         case.check(&format!("{name}: the user"), "-", forwarded);
         case.check(&format!("{name}: what was spoofed"), "none", forwarded_spoofed_headers(case));
     }
@@ -147,12 +151,16 @@ pub async fn hop_by_hop_headers_are_not_forwarded(case: &Case<'_>) -> TestResult
     for name in
         ["x-first", "x-second", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate"]
     {
-        case.check(name, "-", received.first().map_or("nothing came".into(), |request| request.shown(name)));
+        case.check(
+            name,
+            "-",
+            received.first().map_or("nothing came".into(), |request| request.joined_header(name)),
+        );
     }
     case.check(
         "x-third",
         "3",
-        received.first().map_or("nothing came".into(), |request| request.shown("x-third")),
+        received.first().map_or("nothing came".into(), |request| request.joined_header("x-third")),
     );
 
     case.upstream.answer(|_| {
@@ -243,12 +251,12 @@ async fn start_with_user(
     flags: &[&str],
 ) -> testbed::Result<(testbed::faults::fault_proxy::FaultProxy, Proxy)> {
     let faults = case.faults().await?;
-    let alteration = Alteration::by(move |review| {
+    let alteration = ResponseRewrite::new(move |review| {
         for (key, value) in user.as_object().into_iter().flatten() {
             review["status"]["user"][key] = value.clone();
         }
     });
-    faults.inject(Fault::Alter(alteration), token_reviews(), Times::Always);
+    faults.inject(Fault::RewriteResponse(alteration), token_reviews(), Times::Always);
     let proxy = case
         .proxy()
         .api_server(faults.url())?
@@ -292,8 +300,8 @@ pub async fn group_with_separator_is_not_split(case: &Case<'_>) -> TestResult {
     let is_split = forwarded.split('|').any(|group| group == "admins");
     case.check(
         "a group that would be two",
-        "not told as two",
-        if is_split { "told as two" } else { "not told as two" },
+        "not split into two",
+        if is_split { "split into two" } else { "not split into two" },
     );
     Ok(())
 }
@@ -301,20 +309,20 @@ pub async fn group_with_separator_is_not_split(case: &Case<'_>) -> TestResult {
 /// HDR-11: a user or group that cannot be a header value returns 502.
 pub async fn unencodable_identity_returns_502(case: &Case<'_>) -> TestResult {
     let token = case.fixture.caller_token().await?;
-    let allow = Alteration::by(|review| review["status"]["allowed"] = json!(true));
+    let allow = ResponseRewrite::new(|review| review["status"]["allowed"] = json!(true));
     for (name, user) in [
         ("a line break in the user", json!({ "username": "a\r\nX-Admin: yes" })),
         ("a NUL in the user", json!({ "username": "a\u{0}b" })),
         ("a line break in a group", json!({ "groups": ["a\nb"] })),
     ] {
         let (faults, proxy) = start_with_user(case, user, &[]).await?;
-        faults.inject(Fault::Alter(allow.clone()), crate::authz::access_reviews(), Times::Always);
+        faults.inject(Fault::RewriteResponse(allow.clone()), crate::authz::access_reviews(), Times::Always);
         let _ = case.upstream.take();
         case.check(name, 502, proxy.status(&RawRequest::get("/ok").token(token)).await);
         case.check(&format!("{name}: came through"), 0, case.upstream.take().len());
     }
     let (faults, proxy) = start_with_user(case, json!({ "username": "jos\u{e9}" }), &[]).await?;
-    faults.inject(Fault::Alter(allow), crate::authz::access_reviews(), Times::Always);
+    faults.inject(Fault::RewriteResponse(allow), crate::authz::access_reviews(), Times::Always);
     let forwarded =
         forwarded_header(case, &proxy, &RawRequest::get("/ok").token(token), "x-remote-user").await;
     case.check("a non-ASCII letter", "jos\u{e9}", forwarded);
@@ -333,7 +341,9 @@ pub async fn request_trailers_are_forwarded_without_identity(case: &Case<'_>) ->
     case.check("the answer", 200, proxy.status(&request).await);
     let received = case
         .upstream
-        .until("the body", crate::fixture::SOON, |received| received.iter().any(|request| request.complete))
+        .wait_for("the body", crate::fixture::SOON, |received| {
+            received.iter().any(|request| request.complete)
+        })
         .await?;
     let trailer = |name: &str| {
         let found = received[0].trailers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));

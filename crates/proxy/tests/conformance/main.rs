@@ -43,8 +43,8 @@ use std::process::ExitCode;
 
 use testbed::TestResult;
 use testbed::harness::Suite;
+use testbed::harness::raw_http::RawConnection;
 use testbed::harness::wait;
-use testbed::harness::wire::Wire;
 
 use crate::case::{Case, Schedule};
 use crate::checks::Implementation;
@@ -57,7 +57,9 @@ pub fn is_full_run() -> bool {
 /// Waits for a listener.
 pub async fn wait_for_listener(address: Ipv4Addr, port: u16) -> testbed::Result<()> {
     let address = SocketAddr::from((address, port));
-    wait::until(format!("a listener on {address}"), fixture::SOON, || Wire::connect(address)).await.map(drop)
+    wait::until(format!("a listener on {address}"), fixture::SOON, || RawConnection::connect(address))
+        .await
+        .map(drop)
 }
 
 /// Adds each scenario to the suite, once per implementation.
@@ -264,5 +266,5 @@ fn main() -> ExitCode {
     ];
     let _ = IDS.set(ids);
     // Scenarios mostly wait: for processes to start, for RBAC to propagate, for responses that must not arrive.
-    suite.at_once(8).run()
+    suite.concurrency(8).run()
 }

@@ -35,7 +35,7 @@ fn claims(issuer: &Issuer, email: &str, changes: &Value) -> Value {
 
 fn proxy_with_issuer<'g>(case: &'g Case<'_>, issuer: &Issuer) -> Result<ProxyBuilder<'g>> {
     let file = case.fixture.dir.path().join("issuer.crt");
-    std::fs::write(&file, issuer.authority().pem())
+    std::fs::write(&file, issuer.ca().pem())
         .map_err(|source| testbed::Error::Io { what: format!("writing {}", file.display()), source })?;
     Ok(case
         .proxy()
@@ -66,7 +66,8 @@ pub async fn valid_id_token_authenticates_user(case: &Case<'_>) -> TestResult {
     let _ = case.upstream.take();
     case.check("a permitted request", 200, proxy.status(&RawRequest::get("/ok").token(&token)).await);
     let received = case.upstream.take();
-    let header = |name: &str| received.first().map_or("nothing came".into(), |request| request.shown(name));
+    let header =
+        |name: &str| received.first().map_or("nothing came".into(), |request| request.joined_header(name));
     case.check("the user", &email, header("x-remote-user"));
     case.check("the groups", "team|others", header("x-remote-groups"));
     case.check("the token", "-", header("authorization"));
@@ -80,11 +81,10 @@ pub async fn valid_id_token_authenticates_user(case: &Case<'_>) -> TestResult {
 
     let token = issuer.token(&claims(&issuer, &email, &json!({ "groups": null })))?;
     proxy.status(&RawRequest::get("/ok").token(&token)).await;
-    let forwarded = case
-        .upstream
-        .take()
-        .first()
-        .map_or("nothing came".into(), |request| format!("{:?}", request.all("x-remote-groups")));
+    let forwarded =
+        case.upstream.take().first().map_or("nothing came".into(), |request| {
+            format!("{:?}", request.header_values("x-remote-groups"))
+        });
     case.check("no groups", "[\"\"]", forwarded);
     let token = issuer.token(&claims(&issuer, &email, &json!({ "groups": "one" })))?;
     proxy.status(&RawRequest::get("/ok").token(&token)).await;
@@ -92,7 +92,7 @@ pub async fn valid_id_token_authenticates_user(case: &Case<'_>) -> TestResult {
         .upstream
         .take()
         .first()
-        .map_or("nothing came".into(), |request| request.shown("x-remote-groups"));
+        .map_or("nothing came".into(), |request| request.joined_header("x-remote-groups"));
     case.check("one group, not in a list", "one", forwarded);
     Ok(())
 }
@@ -157,7 +157,8 @@ pub async fn claims_and_prefixes_are_configurable(case: &Case<'_>) -> TestResult
     let _ = case.upstream.take();
     case.check("a permitted request", 200, proxy.status(&RawRequest::get("/ok").token(&token)).await);
     let received = case.upstream.take();
-    let header = |name: &str| received.first().map_or("nothing came".into(), |request| request.shown(name));
+    let header =
+        |name: &str| received.first().map_or("nothing came".into(), |request| request.joined_header(name));
     case.check("the user", &user, header("x-remote-user"));
     case.check("the groups", "g:a", header("x-remote-groups"));
     let unreachable = ["--oidc-issuer=https://127.0.0.1:1", "--oidc-clientID=x", "--ignore-paths=/open"];

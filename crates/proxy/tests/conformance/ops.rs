@@ -7,8 +7,8 @@ use rustix::process::Signal;
 use serde_json::json;
 use testbed::TestResult;
 use testbed::fakes::recorder::{Reply, Step};
+use testbed::harness::raw_http::{ClientTls, RawConnection};
 use testbed::harness::wait;
-use testbed::harness::wire::{Trust, Wire};
 
 use crate::case::Case;
 use crate::fixture::SOON;
@@ -29,9 +29,9 @@ pub async fn endpoints_port_serves_healthz_only(case: &Case<'_>) -> TestResult {
     for (path, expected) in
         [("/healthz", "200 ok"), ("/ok", "404 404 page not found"), ("/", "404 404 page not found")]
     {
-        let mut connection = Wire::encrypted(address, Trust::anybody().config()?).await?;
+        let mut connection = RawConnection::connect_tls(address, ClientTls::trusting_any().config()?).await?;
         connection.send(request(path)).await?;
-        let response = connection.answer("GET").await?;
+        let response = connection.read_response("GET").await?;
         case.check(path, expected, format!("{} {}", response.status, response.text().trim_end()));
     }
     case.check("forwarded requests", 0, case.upstream.take().len());
@@ -48,11 +48,11 @@ pub async fn sigterm_drains_requests_in_flight(case: &Case<'_>) -> TestResult {
         ])
     });
     let proxy = case.proxy().start().await?;
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(RawRequest::get("/ok").token(token).bytes()).await?;
-    case.upstream.until("the request", SOON, |received| !received.is_empty()).await?;
+    case.upstream.wait_for("the request", SOON, |received| !received.is_empty()).await?;
     proxy.process.signal(Signal::TERM)?;
-    let response = connection.answer("GET").await;
+    let response = connection.read_response("GET").await;
     case.check(
         "the answer",
         "200 done",
@@ -60,7 +60,7 @@ pub async fn sigterm_drains_requests_in_flight(case: &Case<'_>) -> TestResult {
     );
     case.check("the exit status", "exit 0", wait_for_exit(&proxy, SOON).await);
     let idle = case.proxy().start().await?;
-    let open = Wire::connect(idle.plain()).await?;
+    let open = RawConnection::connect(idle.plain()).await?;
     idle.process.signal(Signal::INT)?;
     case.check("the exit status with an idle connection", "exit 0", wait_for_exit(&idle, SOON).await);
     drop(open);
@@ -79,13 +79,13 @@ pub async fn second_signal_stops_immediately(case: &Case<'_>) -> TestResult {
     let token = case.fixture.caller_token().await?;
     serve_endless_stream(case);
     let proxy = case.proxy().start().await?;
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(RawRequest::get("/ok").token(token).bytes()).await?;
     connection.read().await?;
     proxy.process.signal(Signal::TERM)?;
     // The first signal has been handled when the proxy no longer accepts connections.
     wait::until("the drain", SOON, || async {
-        if Wire::connect(proxy.plain()).await.is_err() { Ok(()) } else { Err("it still listens") }
+        if RawConnection::connect(proxy.plain()).await.is_err() { Ok(()) } else { Err("it still listens") }
     })
     .await?;
     proxy.process.signal(Signal::TERM)?;
@@ -99,7 +99,7 @@ pub async fn open_stream_does_not_block_shutdown(case: &Case<'_>) -> TestResult 
     let token = case.fixture.caller_token().await?;
     serve_endless_stream(case);
     let proxy = case.proxy().start().await?;
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(RawRequest::get("/ok").token(token).bytes()).await?;
     connection.read().await?;
     proxy.process.signal(Signal::TERM)?;
@@ -148,9 +148,9 @@ async fn check_reload(case: &Case<'_>, replaces_token: bool) -> TestResult {
     let attributes = json!({ "resourceAttributes": { "group": "authentication.k8s.io", "resource": "tokenreviews", "verb": "create" } });
     case.fixture.grant(&proxy_account, &rule, &attributes).await?;
     let good = case.fixture.issue_token("proxy", &[]).await?;
-    let other = testbed::cluster::pki::Authority::new("another cluster")?;
+    let other = testbed::cluster::pki::CertificateAuthority::new("another cluster")?;
     let (first_token, first_ca) = if replaces_token {
-        ("expired", case.fixture.plane.authority().pem())
+        ("expired", case.fixture.plane.ca().pem())
     } else {
         (good.as_str(), other.pem())
     };
@@ -173,7 +173,7 @@ async fn check_reload(case: &Case<'_>, replaces_token: bool) -> TestResult {
     case.check("before", 401, proxy.status(&RawRequest::get("/ok").token(token)).await);
     std::fs::write(
         volume.join("new"),
-        if replaces_token { good.as_str() } else { case.fixture.plane.authority().pem() },
+        if replaces_token { good.as_str() } else { case.fixture.plane.ca().pem() },
     )?;
     std::fs::rename(volume.join("new"), volume.join(if replaces_token { "token" } else { "ca.crt" }))?;
     let served = wait::until("status 200", Duration::from_secs(100), || async {
@@ -195,7 +195,7 @@ pub async fn descriptor_exhaustion_neither_exits_nor_spins(case: &Case<'_>) -> T
     case.check("before", 200, proxy.status(&RawRequest::get("/ok").token(token)).await);
     let mut connections = Vec::new();
     for _ in 0..150 {
-        connections.push(Wire::connect(proxy.plain()).await?);
+        connections.push(RawConnection::connect(proxy.plain()).await?);
     }
     let before = proxy.cpu_time()?;
     let runs = wait::throughout("it runs", MEASURED, || async { proxy.process.check_alive() });

@@ -138,7 +138,8 @@ pub async fn absolute_form_must_match_host(case: &Case<'_>) -> TestResult {
     let other = RawRequest::get("http://other.test/ok").token(token);
     let _ = case.upstream.take();
     let code = proxy.status(&other).await;
-    let host = case.upstream.take().first().map_or("nothing came".into(), |request| request.shown("host"));
+    let host =
+        case.upstream.take().first().map_or("nothing came".into(), |request| request.joined_header("host"));
     case.check("another name", "400, nothing came", format!("{code}, {host}"));
     case.check(
         "no path",

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use testbed::bench::usage;
 use testbed::harness::binaries;
+use testbed::harness::raw_http::{ClientTls, RawConnection, RawResponse};
 use testbed::harness::wait;
-use testbed::harness::wire::{Answer, Trust, Wire};
 use testbed::process::{Process, Program};
 use testbed::{Error, Result};
 
@@ -136,7 +136,7 @@ impl<'g> ProxyBuilder<'g> {
         let (binary, subcommand) = match self.implementation {
             Implementation::Ours => (binaries::path("outrigger")?, Some("proxy")),
             Implementation::Peer => {
-                let path = std::env::var(PEER).map_err(|_| Error::Refused(format!("{PEER} is not set")))?;
+                let path = std::env::var(PEER).map_err(|_| Error::Other(format!("{PEER} is not set")))?;
                 (PathBuf::from(path), None)
             }
         };
@@ -166,7 +166,7 @@ impl<'g> ProxyBuilder<'g> {
             let address = SocketAddr::from((self.address, *port));
             wait::until(format!("a listener on {address}"), SOON, || async {
                 proxy.process.check_alive()?;
-                Wire::connect(address).await.map(drop)
+                RawConnection::connect(address).await.map(drop)
             })
             .await?;
         }
@@ -181,10 +181,10 @@ impl<'g> ProxyBuilder<'g> {
                 return Ok(status);
             }
             if self.listens.is_empty() {
-                return Err(Error::Refused("no listener is configured".into()));
+                return Err(Error::Other("no listener is configured".into()));
             }
             for port in &self.listens {
-                Wire::connect((self.address, *port).into()).await?;
+                RawConnection::connect((self.address, *port).into()).await?;
             }
             Ok("serves".into())
         });
@@ -211,10 +211,10 @@ impl Proxy {
     }
 
     /// Sends a request on a new connection in clear text.
-    pub async fn send(&self, request: &RawRequest) -> Result<Answer> {
-        let mut connection = Wire::connect(self.plain()).await?;
+    pub async fn send(&self, request: &RawRequest) -> Result<RawResponse> {
+        let mut connection = RawConnection::connect(self.plain()).await?;
         connection.send(request.bytes()).await?;
-        connection.answer(&request.method).await
+        connection.read_response(&request.method).await
     }
 
     /// Sends a request and returns its status, or `no answer`.
@@ -223,20 +223,20 @@ impl Proxy {
     }
 
     /// Sends a request on a new TLS connection.
-    pub async fn send_tls(&self, request: &RawRequest, trust: &Trust) -> Result<Answer> {
-        let mut connection = Wire::encrypted(self.secure(), trust.config()?).await?;
+    pub async fn send_tls(&self, request: &RawRequest, trust: &ClientTls) -> Result<RawResponse> {
+        let mut connection = RawConnection::connect_tls(self.secure(), trust.config()?).await?;
         connection.send(request.bytes()).await?;
-        connection.answer(&request.method).await
+        connection.read_response(&request.method).await
     }
 
     /// Returns the memory of the process in KiB.
     pub fn memory_kib(&self) -> Result<u64> {
-        usage::kibibytes(self.process.pid()?)
+        usage::rss_kib(self.process.pid()?)
     }
 
     /// Returns the CPU time of the process.
     pub fn cpu_time(&self) -> Result<Duration> {
-        usage::cpu(self.process.pid()?)
+        usage::cpu_time(self.process.pid()?)
     }
 
     /// Returns its log so far.
@@ -247,7 +247,7 @@ impl Proxy {
     /// Returns its exit status such as `exit 1`, if it has exited.
     pub fn exit_status(&self) -> Option<String> {
         match self.process.check_alive() {
-            Err(Error::Died { status, .. }) => {
+            Err(Error::ProcessExited { status, .. }) => {
                 Some(status.code().map_or_else(|| "killed".into(), |code| format!("exit {code}")))
             }
             _ => None,
@@ -261,6 +261,6 @@ impl Proxy {
 }
 
 /// Returns the status of a response, or `no answer`.
-pub fn status_text(response: &Result<Answer>) -> String {
+pub fn status_text(response: &Result<RawResponse>) -> String {
     response.as_ref().map_or_else(|_| "no answer".into(), |response| response.status.to_string())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testbed::TestResult;
-use testbed::harness::wire::{Wire, frames};
+use testbed::harness::raw_http::{RawConnection, frames};
 
 use crate::case::Case;
 use crate::fixture::SOON;
@@ -81,9 +81,9 @@ pub async fn ambiguous_framing_is_rejected(case: &Case<'_>, id: &str) -> TestRes
         let hidden = HIDDEN.replacen("\r\n\r\n", &format!("\r\n{authorization}\r\n"), 1);
         let bytes = request.replacen("/ok", path, 1).replace("TOKEN", &token_line).replace("HIDDEN", &hidden);
         let _ = case.upstream.take();
-        let mut connection = Wire::connect(proxy.plain()).await?;
+        let mut connection = RawConnection::connect(proxy.plain()).await?;
         connection.send(bytes).await?;
-        let (response, closed) = connection.rest(Duration::from_secs(2)).await;
+        let (response, closed) = connection.read_to_end(Duration::from_secs(2)).await;
         let text = String::from_utf8_lossy(&response).into_owned();
         let codes: Vec<&str> =
             text.split("HTTP/1.").skip(1).filter_map(|response| response.split(' ').nth(1)).collect();
@@ -116,19 +116,19 @@ async fn check_h2_rejected(case: &Case<'_>, requests: &[(&str, Vec<(&str, &str)>
         headers.push(("authorization", &authorization));
         headers.extend(changes.iter().filter(|(key, _)| !key.starts_with(':')).copied());
         let _ = case.upstream.take();
-        let mut connection = Wire::connect(proxy.plain()).await?;
-        connection.send([frames::begin(), frames::request(1, &headers)].concat()).await?;
-        let server_frames = frames::listen(&mut connection, SOON, |server_frames| {
-            !server_frames.answers.is_empty()
+        let mut connection = RawConnection::connect(proxy.plain()).await?;
+        connection.send([frames::preface(), frames::request(1, &headers)].concat()).await?;
+        let server_frames = frames::read_until(&mut connection, SOON, |server_frames| {
+            !server_frames.statuses.is_empty()
                 || !server_frames.resets.is_empty()
                 || server_frames.goaway.is_some()
         })
         .await?;
-        let is_refused = server_frames.answers.iter().all(|(_, code)| (400..500).contains(code));
+        let is_refused = server_frames.statuses.iter().all(|(_, code)| (400..500).contains(code));
         case.check(
             &format!("{name}: refused"),
             "yes",
-            if is_refused { "yes".into() } else { format!("{:?}", server_frames.answers) },
+            if is_refused { "yes".into() } else { format!("{:?}", server_frames.statuses) },
         );
         case.check(&format!("{name}: came through"), 0, case.upstream.take().len());
     }
@@ -195,18 +195,18 @@ pub async fn h2_wrong_content_length_is_rejected(case: &Case<'_>) -> TestResult 
     ];
     for (name, body) in [("longer", "0123456789"), ("shorter", "0")] {
         let _ = case.upstream.take();
-        let mut connection = Wire::connect(proxy.plain()).await?;
-        let head = frames::frame(0x1, 0x4, 1, &frames::block(&headers));
+        let mut connection = RawConnection::connect(proxy.plain()).await?;
+        let head = frames::frame(0x1, 0x4, 1, &frames::header_block(&headers));
         connection
-            .send([frames::begin(), head, frames::frame(0x0, 0x1, 1, body.as_bytes())].concat())
+            .send([frames::preface(), head, frames::frame(0x0, 0x1, 1, body.as_bytes())].concat())
             .await?;
-        let server_frames = frames::listen(&mut connection, Duration::from_secs(5), |server_frames| {
-            !server_frames.answers.is_empty()
+        let server_frames = frames::read_until(&mut connection, Duration::from_secs(5), |server_frames| {
+            !server_frames.statuses.is_empty()
                 || !server_frames.resets.is_empty()
                 || server_frames.goaway.is_some()
         })
         .await?;
-        let is_served = server_frames.answers.iter().any(|(_, code)| *code == 200);
+        let is_served = server_frames.statuses.iter().any(|(_, code)| *code == 200);
         case.check(&format!("{name}: refused"), true, !is_served);
         case.check(
             &format!("{name}: came through whole"),
@@ -229,9 +229,9 @@ pub async fn upgrade_body_is_not_a_second_request(case: &Case<'_>) -> TestResult
         "POST /ok HTTP/1.1\r\nHost: proxy.test\r\n{authorization}Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: {}\r\n\r\n{hidden}",
         hidden.len()
     );
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(request).await?;
-    connection.rest(Duration::from_secs(2)).await;
+    connection.read_to_end(Duration::from_secs(2)).await;
     let paths: Vec<String> = case.upstream.take().iter().map(|request| request.target.clone()).collect();
     case.check("no second request", false, paths.iter().any(|path| path == "/secret"));
     Ok(())
@@ -245,9 +245,9 @@ pub async fn unread_body_is_not_a_second_request(case: &Case<'_>) -> TestResult 
         format!("GET /ok/hidden HTTP/1.1\r\nHost: proxy.test\r\nAuthorization: Bearer {token}\r\n\r\n");
     let mut request = RawRequest::new("POST", "/ok").header("Content-Length", &hidden.len().to_string());
     request.body = hidden.into_bytes();
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(request.bytes()).await?;
-    let (bytes, _) = connection.rest(Duration::from_secs(2)).await;
+    let (bytes, _) = connection.read_to_end(Duration::from_secs(2)).await;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     case.check("one answer", 1, text.matches("HTTP/1.1 ").count());
     case.check("came through", 0, case.upstream.take().len());
@@ -266,9 +266,9 @@ pub async fn ambiguous_framing_is_rejected_when_pipelined(case: &Case<'_>) -> Te
         let line = if id == "SMUG-12" { line.replace('\r', "") } else { line };
         let bad = bad.replace("TOKEN", &line).replace("HIDDEN", "");
         let _ = case.upstream.take();
-        let mut connection = Wire::connect(proxy.plain()).await?;
+        let mut connection = RawConnection::connect(proxy.plain()).await?;
         connection.send(format!("{good}{bad}")).await?;
-        let (_, closed) = connection.rest(Duration::from_secs(2)).await;
+        let (_, closed) = connection.read_to_end(Duration::from_secs(2)).await;
         let paths: Vec<String> = case
             .upstream
             .take()

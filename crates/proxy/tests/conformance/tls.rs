@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rustls::CipherSuite;
 use rustls::version::{TLS12, TLS13};
-use testbed::cluster::pki::{Authority, Identity};
+use testbed::cluster::pki::{CertificateAuthority, Identity};
+use testbed::harness::raw_http::{ClientTls, RawConnection, frames};
 use testbed::harness::wait;
-use testbed::harness::wire::{Trust, Wire, frames};
 use testbed::{Error, Result, TestResult};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
@@ -20,13 +20,13 @@ use crate::x509::serving_certificate;
 /// A proxy with a CA-issued serving certificate.
 struct TlsProxy {
     proxy: Proxy,
-    ca: Authority,
+    ca: CertificateAuthority,
     certificate: PathBuf,
     key: PathBuf,
 }
 
 async fn start_tls_proxy(case: &Case<'_>, flags: &[&str]) -> Result<TlsProxy> {
-    let ca = Authority::new("servers")?;
+    let ca = CertificateAuthority::new("servers")?;
     let builder = case.proxy().secure();
     let name = format!("serving-{}", builder.address());
     let (certificate, key) = serving_certificate(&ca, &builder)?.write(case.fixture.dir.path(), &name)?;
@@ -41,12 +41,12 @@ fn with_files<'g>(builder: ProxyBuilder<'g>, certificate: &Path, key: &Path) -> 
 }
 
 /// Returns `yes` if a handshake succeeds.
-async fn can_connect(proxy: &Proxy, trust: &Trust) -> Result<&'static str> {
-    Ok(match Wire::encrypted(proxy.secure(), trust.config()?).await {
+async fn can_connect(proxy: &Proxy, trust: &ClientTls) -> Result<&'static str> {
+    Ok(match RawConnection::connect_tls(proxy.secure(), trust.config()?).await {
         // With TLS 1.3 a rejection arrives after the handshake.
         Ok(mut connection) => {
             connection.send(RawRequest::get("/ok").bytes()).await.ok();
-            if connection.answer("GET").await.is_ok() { "yes" } else { "no" }
+            if connection.read_response("GET").await.is_ok() { "yes" } else { "no" }
         }
         Err(_) => "no",
     })
@@ -54,8 +54,8 @@ async fn can_connect(proxy: &Proxy, trust: &Trust) -> Result<&'static str> {
 
 /// TLS-01: --tls-min-version is enforced, with certificate files and with a self-signed certificate.
 pub async fn minimum_tls_version_is_enforced(case: &Case<'_>) -> TestResult {
-    let old = Trust::anybody().versions(&[&TLS12]);
-    let new = Trust::anybody().versions(&[&TLS13]);
+    let old = ClientTls::trusting_any().tls_versions(&[&TLS12]);
+    let new = ClientTls::trusting_any().tls_versions(&[&TLS13]);
     let served = start_tls_proxy(case, &["--tls-min-version=VersionTLS13"]).await?;
     case.check("1.3 from files: 1.2", "no", can_connect(&served.proxy, &old).await?);
     case.check("1.3 from files: 1.3", "yes", can_connect(&served.proxy, &new).await?);
@@ -72,7 +72,7 @@ pub async fn minimum_tls_version_is_enforced(case: &Case<'_>) -> TestResult {
 
 /// TLS-02: --tls-cipher-suites restricts TLS 1.2, and legacy names next to supported ones are accepted.
 pub async fn cipher_suites_are_restricted(case: &Case<'_>) -> TestResult {
-    let only = |suite| Trust::anybody().versions(&[&TLS12]).suites(&[suite]);
+    let only = |suite| ClientTls::trusting_any().tls_versions(&[&TLS12]).cipher_suites(&[suite]);
     let flags = [
         "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
     ];
@@ -84,7 +84,7 @@ pub async fn cipher_suites_are_restricted(case: &Case<'_>) -> TestResult {
     case.check(
         "TLS 1.3 is not restricted",
         "yes",
-        can_connect(&served.proxy, &Trust::anybody().versions(&[&TLS13])).await?,
+        can_connect(&served.proxy, &ClientTls::trusting_any().tls_versions(&[&TLS13])).await?,
     );
     let legacy = "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_RSA_WITH_AES_128_CBC_SHA,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305";
     let (outcome, _) = case.proxy().secure().flag(legacy).start_outcome().await?;
@@ -97,7 +97,7 @@ fn protocol_name(protocol: Option<Vec<u8>>) -> String {
 }
 
 async fn negotiated_protocol(proxy: &Proxy, offered: &[&str]) -> Result<String> {
-    let config = Trust::anybody().protocols(offered).config()?;
+    let config = ClientTls::trusting_any().alpn(offered).config()?;
     let stream = tokio::net::TcpStream::connect(proxy.secure()).await;
     let stream = stream.map_err(|source| testbed::Error::Io { what: "connecting".into(), source })?;
     let connected =
@@ -114,8 +114,8 @@ pub async fn alpn_prefers_h2(case: &Case<'_>) -> TestResult {
     case.check("both offered", "h2", negotiated_protocol(&served.proxy, &["http/1.1", "h2"]).await?);
     case.check("one offered", "http/1.1", negotiated_protocol(&served.proxy, &["http/1.1"]).await?);
     case.check("none offered", "none", negotiated_protocol(&served.proxy, &[]).await?);
-    let trust = Trust::authority(served.ca.pem()).protocols(&["h2"]);
-    let mut connection = Wire::encrypted(served.proxy.secure(), trust.config()?).await?;
+    let trust = ClientTls::trusting_ca(served.ca.pem()).alpn(&["h2"]);
+    let mut connection = RawConnection::connect_tls(served.proxy.secure(), trust.config()?).await?;
     let authorization = format!("Bearer {token}");
     let headers = [
         (":method", "GET"),
@@ -124,10 +124,10 @@ pub async fn alpn_prefers_h2(case: &Case<'_>) -> TestResult {
         (":path", "/ok"),
         ("authorization", &authorization),
     ];
-    connection.send([frames::begin(), frames::request(1, &headers)].concat()).await?;
+    connection.send([frames::preface(), frames::request(1, &headers)].concat()).await?;
     let server_frames =
-        frames::listen(&mut connection, SOON, |server_frames| !server_frames.answers.is_empty()).await?;
-    case.check("a request over HTTP/2", "[(1, 200)]", format!("{:?}", server_frames.answers));
+        frames::read_until(&mut connection, SOON, |server_frames| !server_frames.statuses.is_empty()).await?;
+    case.check("a request over HTTP/2", "[(1, 200)]", format!("{:?}", server_frames.statuses));
     let disabled = case.proxy().secure().flag("--http2-disable").start().await?;
     case.check("without HTTP/2", "http/1.1", negotiated_protocol(&disabled, &["h2", "http/1.1"]).await?);
     Ok(())
@@ -135,9 +135,9 @@ pub async fn alpn_prefers_h2(case: &Case<'_>) -> TestResult {
 
 /// Returns the certificate that the proxy serves.
 async fn served_certificate(proxy: &Proxy) -> Result<Option<Vec<u8>>> {
-    let trust = Trust::anybody();
-    let _ = Wire::encrypted(proxy.secure(), trust.config()?).await;
-    Ok(trust.presented().certificate())
+    let trust = ClientTls::trusting_any();
+    let _ = RawConnection::connect_tls(proxy.secure(), trust.config()?).await;
+    Ok(trust.presented_certificate().certificate())
 }
 
 async fn has_changed(proxy: &Proxy, before: &Option<Vec<u8>>, within: Duration) -> bool {
@@ -146,7 +146,7 @@ async fn has_changed(proxy: &Proxy, before: &Option<Vec<u8>>, within: Duration) 
         if now.is_some() && now != *before {
             Ok(())
         } else {
-            Err(testbed::Error::Refused("the certificate is unchanged".into()))
+            Err(testbed::Error::Other("the certificate is unchanged".into()))
         }
     })
     .await
@@ -175,14 +175,14 @@ fn issue_certificate(served: &TlsProxy) -> Result<Identity> {
         addresses: vec![served.proxy.address.into()],
         ..Default::default()
     };
-    served.ca.server("proxy.test", &names)
+    served.ca.issue_server("proxy.test", &names)
 }
 
 /// TLS-05: a certificate replaced by the symlink swap of a Secret volume is reloaded.
 pub async fn swapped_secret_volume_is_reloaded(case: &Case<'_>) -> TestResult {
     let dir = case.fixture.dir.path().join("volume");
     std::fs::create_dir_all(&dir)?;
-    let ca = Authority::new("servers")?;
+    let ca = CertificateAuthority::new("servers")?;
     let builder = case.proxy().secure();
     let swap = |number: usize, identity: &Identity| -> TestResult {
         let data = dir.join(format!("..{number}"));
@@ -222,7 +222,7 @@ pub async fn mismatched_key_keeps_previous_certificate(case: &Case<'_>) -> TestR
             if served_certificate(&served.proxy).await? == before {
                 Ok(())
             } else {
-                Err(Error::Refused("another certificate is served".into()))
+                Err(Error::Other("another certificate is served".into()))
             }
         })
         .await
@@ -244,10 +244,10 @@ pub async fn mismatched_key_keeps_previous_certificate(case: &Case<'_>) -> TestR
 pub async fn self_signed_certificate_names_the_host(case: &Case<'_>) -> TestResult {
     let token = case.fixture.caller_token().await?;
     let proxy = case.proxy().secure().start().await?;
-    let trust = Trust::anybody();
+    let trust = ClientTls::trusting_any();
     let response = proxy.send_tls(&RawRequest::get("/ok").token(token), &trust).await;
     case.check("a permitted request", 200, status_text(&response));
-    let der = trust.presented().certificate().unwrap_or_default();
+    let der = trust.presented_certificate().certificate().unwrap_or_default();
     let (_, certificate) = X509Certificate::from_der(&der).map_err(|error| error.to_string())?;
     let names = certificate.subject_alternative_name().map_err(|error| error.to_string())?;
     let names: Vec<String> = names.map_or_else(Vec::new, |names| {
@@ -267,20 +267,20 @@ pub async fn self_signed_certificate_names_the_host(case: &Case<'_>) -> TestResu
 /// TLS-08: client certificates are optional even with --client-ca-file.
 pub async fn client_certificate_is_optional(case: &Case<'_>) -> TestResult {
     let token = case.fixture.caller_token().await?;
-    let clients = Authority::new("clients")?;
+    let clients = CertificateAuthority::new("clients")?;
     let file = case.fixture.dir.path().join("clients.crt");
     std::fs::write(&file, clients.pem())?;
     let served = start_tls_proxy(case, &[&format!("--client-ca-file={}", file.display())]).await?;
-    let trust = Trust::authority(served.ca.pem());
+    let trust = ClientTls::trusting_ca(served.ca.pem());
     let request = RawRequest::get("/ok").token(token);
     case.check("no certificate", 200, status_text(&served.proxy.send_tls(&request, &trust).await));
-    let known = trust.clone().show(&clients.client("jane", None)?);
+    let known = trust.clone().client_certificate(&clients.issue_client("jane", None)?);
     case.check(
         "a certificate without permission",
         403,
         status_text(&served.proxy.send_tls(&RawRequest::get("/ok"), &known).await),
     );
-    let unknown = trust.show(&Authority::new("others")?.client("jane", None)?);
+    let unknown = trust.client_certificate(&CertificateAuthority::new("others")?.issue_client("jane", None)?);
     case.check(
         "a certificate of another CA",
         200,

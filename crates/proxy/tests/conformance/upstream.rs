@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use testbed::cluster::pki::{Authority, ServerNames};
-use testbed::fakes::recorder::{After, Recorder, Reply, Step};
-use testbed::harness::wire::{Wire, frames};
+use testbed::cluster::pki::{CertificateAuthority, ServerNames};
+use testbed::fakes::recorder::{ConnectionAction, Recorder, Reply, Step};
+use testbed::harness::raw_http::{RawConnection, frames};
 use testbed::{Result, TestResult};
 
 use crate::case::Case;
@@ -20,7 +20,7 @@ pub async fn truncated_response_is_not_completed(case: &Case<'_>) -> TestResult 
         ("chunks", "Transfer-Encoding: chunked\r\n", "4\r\nhalf\r\n"),
     ] {
         let truncated = format!("HTTP/1.1 200 OK\r\n{head}\r\n{body}");
-        case.upstream.answer(move |_| Reply::raw(truncated.clone()).then(After::Close));
+        case.upstream.answer(move |_| Reply::raw(truncated.clone()).then(ConnectionAction::Close));
         let proxy = case.proxy().start().await?;
         let response = proxy.send(&RawRequest::get("/ok").token(token)).await;
         // Whether the head arrives depends on timing.
@@ -29,7 +29,7 @@ pub async fn truncated_response_is_not_completed(case: &Case<'_>) -> TestResult 
             "broken off",
             response.map_or("broken off", |response| if response.complete { "ended" } else { "broken off" }),
         );
-        let mut connection = Wire::connect(proxy.plain()).await?;
+        let mut connection = RawConnection::connect(proxy.plain()).await?;
         let authorization = format!("Bearer {token}");
         let headers = [
             (":method", "GET"),
@@ -38,9 +38,10 @@ pub async fn truncated_response_is_not_completed(case: &Case<'_>) -> TestResult 
             (":path", "/ok"),
             ("authorization", &authorization),
         ];
-        connection.send([frames::begin(), frames::request(1, &headers)].concat()).await?;
+        connection.send([frames::preface(), frames::request(1, &headers)].concat()).await?;
         let server_frames =
-            frames::listen(&mut connection, SOON, |server_frames| !server_frames.resets.is_empty()).await?;
+            frames::read_until(&mut connection, SOON, |server_frames| !server_frames.resets.is_empty())
+                .await?;
         case.check(
             &format!("{name}, over HTTP/2"),
             "reset",
@@ -55,13 +56,13 @@ pub async fn client_disconnect_cancels_upstream_request(case: &Case<'_>) -> Test
     let token = case.fixture.caller_token().await?;
     case.upstream.answer(|_| Reply::steps([Step::Pause(Duration::from_secs(60))]));
     let proxy = case.proxy().start().await?;
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(RawRequest::get("/ok").token(token).bytes()).await?;
-    case.upstream.until("the request", SOON, |received| !received.is_empty()).await?;
+    case.upstream.wait_for("the request", SOON, |received| !received.is_empty()).await?;
     drop(connection);
     let disconnected = case
         .upstream
-        .until("the disconnect", Duration::from_secs(10), |received| received[0].abandoned)
+        .wait_for("the disconnect", Duration::from_secs(10), |received| received[0].abandoned)
         .await;
     case.check("before the response", true, disconnected.is_ok());
     let _ = case.upstream.take();
@@ -71,13 +72,13 @@ pub async fn client_disconnect_cancels_upstream_request(case: &Case<'_>) -> Test
             Step::Flood(9_999_999_999),
         ])
     });
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(RawRequest::get("/ok").token(token).bytes()).await?;
     connection.read().await?;
     drop(connection);
     let disconnected = case
         .upstream
-        .until("the disconnect", Duration::from_secs(10), |received| received[0].abandoned)
+        .wait_for("the disconnect", Duration::from_secs(10), |received| received[0].abandoned)
         .await;
     case.check("during the response", true, disconnected.is_ok());
     Ok(())
@@ -96,15 +97,15 @@ pub async fn unreachable_upstream_returns_502(case: &Case<'_>) -> TestResult {
     case.check("its content type", "-", response.header("content-type").unwrap_or("-"));
     case.check("on an ignored path", 502, proxy.status(&RawRequest::get("/open")).await);
     case.check("without credentials", 401, proxy.status(&RawRequest::get("/ok")).await);
-    let restarted = Recorder::at(address).await?;
+    let restarted = Recorder::start_at(address).await?;
     case.check("after a restart", 200, proxy.status(&RawRequest::get("/ok").token(token)).await);
-    restarted.answer(|_| Reply::raw("not HTTP\r\n\r\n").then(After::Close));
+    restarted.answer(|_| Reply::raw("not HTTP\r\n\r\n").then(ConnectionAction::Close));
     case.check(
         "an upstream that does not speak HTTP",
         502,
         proxy.status(&RawRequest::get("/ok").token(token)).await,
     );
-    restarted.answer(|_| Reply::steps([]).then(After::Close));
+    restarted.answer(|_| Reply::steps([]).then(ConnectionAction::Close));
     case.check(
         "an upstream that closes the connection",
         502,
@@ -131,11 +132,11 @@ pub async fn upstream_connections_are_reused(case: &Case<'_>) -> TestResult {
     }
     // Each thread may keep a connection of its own.
     let threads = std::thread::available_parallelism()?.get() as u64;
-    case.check("twenty requests share connections", true, case.upstream.connections() <= threads);
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    case.check("twenty requests share connections", true, case.upstream.accepted_connections() <= threads);
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     for _ in 0..5 {
         connection.send(RawRequest::get("/ok").token(token).bytes()).await?;
-        assert_eq!(connection.answer("GET").await?.status, 200);
+        assert_eq!(connection.read_response("GET").await?.status, 200);
     }
     connection
         .send(
@@ -143,7 +144,10 @@ pub async fn upstream_connections_are_reused(case: &Case<'_>) -> TestResult {
                 .concat(),
         )
         .await?;
-    let two = (status_text(&connection.answer("GET").await), status_text(&connection.answer("GET").await));
+    let two = (
+        status_text(&connection.read_response("GET").await),
+        status_text(&connection.read_response("GET").await),
+    );
     case.check("two pipelined requests", "(\"200\", \"200\")", format!("{two:?}"));
     case.upstream.answer(|_| {
         Reply::steps([
@@ -160,18 +164,18 @@ pub async fn upstream_connections_are_reused(case: &Case<'_>) -> TestResult {
 /// FWD-12: HTTP/1.0 clients, such as some probes, get a response without chunks.
 pub async fn http_1_0_clients_are_served(case: &Case<'_>) -> TestResult {
     let proxy = case.proxy().flag("--ignore-paths=/v0/healthz").start().await?;
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send("GET /v0/healthz HTTP/1.0\r\n\r\n").await?;
-    let (bytes, ended) = connection.rest(Duration::from_secs(5)).await;
+    let (bytes, ended) = connection.read_to_end(Duration::from_secs(5)).await;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     case.check("the answer", "200", text.split(' ').nth(1).unwrap_or("no answer"));
     case.check("the body", "upstream", text.lines().last().unwrap_or_default());
     case.check("the connection closes", true, ended);
     case.upstream
         .answer(|_| Reply::raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"));
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send("GET /v0/healthz HTTP/1.0\r\n\r\n").await?;
-    let (bytes, _) = connection.rest(Duration::from_secs(5)).await;
+    let (bytes, _) = connection.read_to_end(Duration::from_secs(5)).await;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     case.check("no chunked encoding", "abc", text.rsplit("\r\n\r\n").next().unwrap_or_default());
     Ok(())
@@ -186,7 +190,7 @@ pub async fn h2c_upstream_is_supported(case: &Case<'_>) -> TestResult {
     case.check("the answer", "200 upstream\n", format!("{} {}", response.status, response.text()));
     let received = case
         .upstream
-        .until("the body", SOON, |received| received.iter().any(|request| request.complete))
+        .wait_for("the body", SOON, |received| received.iter().any(|request| request.complete))
         .await?;
     case.check(
         "the forwarded request",
@@ -199,17 +203,21 @@ pub async fn h2c_upstream_is_supported(case: &Case<'_>) -> TestResult {
             String::from_utf8_lossy(&received[0].body)
         ),
     );
-    case.check("the user", case.fixture.username("caller"), received[0].shown("x-remote-user"));
-    case.check("a header", "1", received[0].shown("x-kept"));
-    case.check("the token", "-", received[0].shown("authorization"));
+    case.check("the user", case.fixture.username("caller"), received[0].joined_header("x-remote-user"));
+    case.check("a header", "1", received[0].joined_header("x-kept"));
+    case.check("the token", "-", received[0].joined_header("authorization"));
     Ok(())
 }
 
 /// Starts an upstream with TLS.
-async fn start_tls_upstream(clients: Option<&Authority>) -> Result<(Authority, Recorder)> {
-    let ca = Authority::new("upstream")?;
+async fn start_tls_upstream(
+    clients: Option<&CertificateAuthority>,
+) -> Result<(CertificateAuthority, Recorder)> {
+    let ca = CertificateAuthority::new("upstream")?;
     let names = ServerNames { addresses: vec![[127, 0, 0, 1].into()], ..ServerNames::default() };
-    let recorder = Recorder::encrypted(&ca.server("upstream", &names)?, clients.map(Authority::pem)).await?;
+    let recorder =
+        Recorder::start_tls(&ca.issue_server("upstream", &names)?, clients.map(CertificateAuthority::pem))
+            .await?;
     Ok((ca, recorder))
 }
 
@@ -225,10 +233,10 @@ pub async fn tls_upstream_is_verified(case: &Case<'_>) -> TestResult {
     case.check("a trusted CA", 200, builder().flag(&ca_flag).start().await?.status(&request).await);
     case.check("an unknown CA", 502, builder().start().await?.status(&request).await);
 
-    let clients = Authority::new("proxies")?;
+    let clients = CertificateAuthority::new("proxies")?;
     let (ca, upstream) = start_tls_upstream(Some(&clients)).await?;
     std::fs::write(&file, ca.pem())?;
-    let (certificate, key) = clients.client("proxy", None)?.write(case.fixture.dir.path(), "client")?;
+    let (certificate, key) = clients.issue_client("proxy", None)?.write(case.fixture.dir.path(), "client")?;
     let client_flags = [
         format!("--upstream-client-cert-file={}", certificate.display()),
         format!("--upstream-client-key-file={}", key.display()),
@@ -239,7 +247,7 @@ pub async fn tls_upstream_is_verified(case: &Case<'_>) -> TestResult {
     case.check(
         "the upstream received it",
         true,
-        upstream.take().first().is_some_and(|request| request.certificate),
+        upstream.take().first().is_some_and(|request| request.has_client_certificate),
     );
     case.check("without a client certificate", 502, builder().start().await?.status(&request).await);
     Ok(())
@@ -252,7 +260,7 @@ pub async fn idle_upstream_connections_close_within_58s(case: &Case<'_>) -> Test
     assert_eq!(proxy.status(&RawRequest::get("/ok").token(token)).await, "200");
     let start = Instant::now();
     let closed = testbed::harness::wait::until("a closed connection", Duration::from_secs(58), || async {
-        if case.upstream.open() == 0 { Ok(()) } else { Err("the connection is open") }
+        if case.upstream.open_connections() == 0 { Ok(()) } else { Err("the connection is open") }
     })
     .await;
     println!("open for {:?}", start.elapsed());

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
-use testbed::fakes::recorder::{After, Reply};
-use testbed::harness::wire::Wire;
+use testbed::fakes::recorder::{ConnectionAction, Reply};
+use testbed::harness::raw_http::RawConnection;
 use testbed::{Result, TestResult};
 
 use crate::case::Case;
@@ -30,9 +30,9 @@ fn token_subprotocol(token: &str) -> String {
 
 /// Upgrades, sends bytes and returns the status and whether the upstream echoed them.
 async fn echo(proxy: &Proxy, request: &RawRequest, bytes: &[u8]) -> Result<(String, bool)> {
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(request.bytes()).await?;
-    let response = connection.answer("GET").await;
+    let response = connection.read_response("GET").await;
     if response.as_ref().is_ok_and(|response| response.status == 101) {
         connection.send(bytes).await?;
         let back = connection.read_exactly(bytes.len()).await?;
@@ -51,7 +51,8 @@ pub async fn subprotocol_token_is_accepted_and_stripped(case: &Case<'_>) -> Test
     case.check("the answer", 101, code);
     case.check("echoed", true, echoed);
     let received = case.upstream.take();
-    let header = |name: &str| received.first().map_or("nothing came".into(), |request| request.shown(name));
+    let header =
+        |name: &str| received.first().map_or("nothing came".into(), |request| request.joined_header(name));
     case.check("the remaining subprotocols", "chat,other", header("sec-websocket-protocol").replace(' ', ""));
     case.check(
         "the upgrade headers",
@@ -67,7 +68,7 @@ pub async fn subprotocol_token_is_accepted_and_stripped(case: &Case<'_>) -> Test
         .upstream
         .take()
         .first()
-        .map_or("nothing came".into(), |request| request.shown("sec-websocket-protocol"));
+        .map_or("nothing came".into(), |request| request.joined_header("sec-websocket-protocol"));
     case.check("in two headers: the remaining subprotocols", "chat", remaining);
     let plain = RawRequest::get("/ok")
         .header("Sec-WebSocket-Protocol", &format!("chat, {}", token_subprotocol(token)));
@@ -103,9 +104,9 @@ pub async fn tunnel_forwards_bytes_both_ways(case: &Case<'_>) -> TestResult {
     let token = case.fixture.caller_token().await?;
     case.upstream.answer(|_| Reply::upgrade("websocket", ""));
     let proxy = case.proxy().start().await?;
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(upgrade(&["chat"]).token(token).bytes()).await?;
-    case.check("the answer", 101, status_text(&connection.answer("GET").await));
+    case.check("the answer", 101, status_text(&connection.read_response("GET").await));
     let bytes: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
     let mut back = Vec::new();
     for piece in bytes.chunks(30_000) {
@@ -114,11 +115,11 @@ pub async fn tunnel_forwards_bytes_both_ways(case: &Case<'_>) -> TestResult {
     }
     case.check("300,000 bytes came back", true, back == bytes);
 
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     let mut early = upgrade(&["chat"]).token(token).bytes();
     early.extend(b"early bird");
     connection.send(early).await?;
-    let status = status_text(&connection.answer("GET").await);
+    let status = status_text(&connection.read_response("GET").await);
     case.check("early bytes: the answer", 101, &status);
     let back = tokio::time::timeout(Duration::from_secs(3), connection.read_exactly(10)).await;
     let back = back.map_or("nothing".into(), |back| {
@@ -133,18 +134,18 @@ pub async fn half_close_keeps_the_other_direction_open(case: &Case<'_>) -> TestR
     let token = case.fixture.caller_token().await?;
     case.upstream.answer(|_| Reply::upgrade("websocket", ""));
     let proxy = case.proxy().start().await?;
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(upgrade(&["chat"]).token(token).bytes()).await?;
-    connection.answer("GET").await?;
+    connection.read_response("GET").await?;
     connection.send("x").await?;
     connection.read_exactly(1).await?;
-    connection.finish().await?;
-    let (bytes, ended) = connection.rest(Duration::from_secs(10)).await;
+    connection.close_write().await?;
+    let (bytes, ended) = connection.read_to_end(Duration::from_secs(10)).await;
     case.check(
         "the upstream sees the half-close",
         true,
         case.upstream
-            .until("the disconnect", Duration::from_secs(10), |received| {
+            .wait_for("the disconnect", Duration::from_secs(10), |received| {
                 received.iter().any(|request| request.abandoned)
             })
             .await
@@ -154,13 +155,13 @@ pub async fn half_close_keeps_the_other_direction_open(case: &Case<'_>) -> TestR
     case.check("then the connection closes", true, ended);
 
     let _ = case.upstream.take();
-    let mut connection = Wire::connect(proxy.plain()).await?;
+    let mut connection = RawConnection::connect(proxy.plain()).await?;
     connection.send(upgrade(&["chat"]).token(token).bytes()).await?;
-    connection.answer("GET").await?;
+    connection.read_response("GET").await?;
     drop(connection);
     let disconnected = case
         .upstream
-        .until("the disconnect", Duration::from_secs(10), |received| {
+        .wait_for("the disconnect", Duration::from_secs(10), |received| {
             received.iter().any(|request| request.abandoned)
         })
         .await;
@@ -179,7 +180,8 @@ pub async fn unexpected_protocol_switch_returns_502(case: &Case<'_>) -> TestResu
     case.upstream.answer(|_| Reply::raw("HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno"));
     let response = proxy.send(&upgrade(&["chat"]).token(token)).await;
     case.check("a rejection is forwarded", 400, status_text(&response));
-    case.upstream.answer(|_| Reply::raw("HTTP/1.1 101 Switching Protocols\r\n\r\n").then(After::Close));
+    case.upstream
+        .answer(|_| Reply::raw("HTTP/1.1 101 Switching Protocols\r\n\r\n").then(ConnectionAction::Close));
     case.check("without an Upgrade header", 502, proxy.status(&upgrade(&["chat"]).token(token)).await);
     Ok(())
 }
@@ -188,7 +190,7 @@ pub async fn unexpected_protocol_switch_returns_502(case: &Case<'_>) -> TestResu
 pub async fn only_authorized_websocket_upgrades(case: &Case<'_>) -> TestResult {
     let token = case.fixture.caller_token().await?;
     case.upstream.answer(|received| {
-        let requested = received.all("upgrade").join(" ");
+        let requested = received.header_values("upgrade").join(" ");
         if requested.is_empty() { Reply::default() } else { Reply::upgrade(&requested, "") }
     });
     let proxy = case.proxy().flag("--ignore-paths=/open").start().await?;
@@ -210,7 +212,7 @@ pub async fn only_authorized_websocket_upgrades(case: &Case<'_>) -> TestResult {
         let received = case.upstream.take();
         let forwarded = received
             .iter()
-            .map(|request| request.shown("upgrade") + &request.shown("http2-settings"))
+            .map(|request| request.joined_header("upgrade") + &request.joined_header("http2-settings"))
             .find(|headers| headers != "--");
         case.check(
             &format!("{name}: what the upstream hears"),

@@ -71,7 +71,7 @@ impl<'a> Fixture<'a> {
         issued
             .status
             .map(|status| status.token)
-            .ok_or_else(|| Error::Refused("TokenRequest has no status".into()))
+            .ok_or_else(|| Error::Other("TokenRequest has no status".into()))
     }
 
     /// Returns `HOST:PORT` of the API server.

@@ -13,7 +13,7 @@ mod upstream;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::cluster::pki::{Authority, ServerNames};
+use testbed::cluster::pki::{CertificateAuthority, ServerNames};
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
@@ -189,7 +189,7 @@ async fn dead_upstream_returns_502(cx: Context) -> TestResult {
 async fn client_certificate_authenticates_user(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let upstream = Upstream::start().await?;
-    let ca = Authority::new("clients")?;
+    let ca = CertificateAuthority::new("clients")?;
     std::fs::write(fixture.logs.join("clients.crt"), ca.pem())?;
     let user = format!("certified-{}", fixture.namespace);
     fixture.allow_user(&user, "/metrics").await?;
@@ -201,12 +201,13 @@ async fn client_certificate_authenticates_user(cx: Context) -> TestResult {
         .flag("auth-header-fields-enabled", "true")
         .start()?;
     let address = proxy.address("secure-listen-address").await?;
-    let good = Call::get("/metrics").certificate(ca.client(&user, Some("team"))?).send_to(&address).await?;
+    let good =
+        Call::get("/metrics").certificate(ca.issue_client(&user, Some("team"))?).send_to(&address).await?;
     assert_eq!(good.status, 200, "{good:?}");
     let received: Value = serde_json::from_str(&good.body)?;
     assert_eq!(received["x-remote-user"], Value::from(user.clone()));
     assert_eq!(received["x-remote-groups"], "team|system:authenticated");
-    let stranger = Authority::new("strangers")?.client(&user, None)?;
+    let stranger = CertificateAuthority::new("strangers")?.issue_client(&user, None)?;
     assert_eq!(Call::get("/metrics").certificate(stranger).send_to(&address).await?.status, 401);
     assert_eq!(Call::get("/metrics").tls().send_to(&address).await?.status, 401);
     Ok(())
@@ -215,10 +216,10 @@ async fn client_certificate_authenticates_user(cx: Context) -> TestResult {
 async fn certificate_reload_skips_invalid_files(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let upstream = Upstream::start().await?;
-    let ca = Authority::new("servers")?;
+    let ca = CertificateAuthority::new("servers")?;
     let write = |name: &str| -> Result<(), testbed::Error> {
         let names = ServerNames { dns: vec!["proxy".into()], addresses: Vec::new() };
-        ca.server(name, &names)?.write(&fixture.logs, "serving").map(drop)
+        ca.issue_server(name, &names)?.write(&fixture.logs, "serving").map(drop)
     };
     write("first")?;
     let proxy = fixture

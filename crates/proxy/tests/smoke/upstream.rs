@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -10,6 +10,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use runtime::sync::lock;
 use serde_json::Value;
 use testbed::Error;
 use testbed::harness::wait;
@@ -61,7 +62,7 @@ impl Upstream {
     /// Waits until a path was requested `times` times.
     pub async fn wait_for_requests(&self, path: &str, times: usize) -> Result<(), Error> {
         wait::until(format!("{times} requests for {path}"), SOON, || async {
-            let requested = self.requested.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let requested = lock(&self.requested).clone();
             if requested.iter().filter(|one| *one == path).count() == times {
                 Ok(())
             } else {
@@ -95,7 +96,7 @@ async fn serve(
                 let (requested, slow) = (requested.clone(), slow.clone());
                 async move {
                     let path = request.uri().path().to_owned();
-                    requested.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+                    lock(&requested).push(path.clone());
                     if path == "/slow" {
                         drop(slow.acquire().await);
                     }

@@ -23,7 +23,7 @@ pub struct Claim {
 impl Claim {
     /// Returns a claim that never expires, for processes that run without leader election.
     #[must_use]
-    pub fn alone() -> Self {
+    pub fn permanent() -> Self {
         Self { expiry: Arc::new(Mutex::new(None)), lost: CancellationToken::new() }
     }
 
@@ -69,6 +69,6 @@ mod tests {
         claim.extend(Instant::now() + Duration::from_secs(60));
         claim.release();
         assert_eq!(claim.check(), Err(NotLeading), "a released claim cannot be extended");
-        assert_eq!(Claim::alone().check(), Ok(()));
+        assert_eq!(Claim::permanent().check(), Ok(()));
     }
 }

@@ -9,7 +9,7 @@ use super::{Claim, Leadership};
 
 /// Runs `work` each time this process becomes the leader and aborts it when the claim is lost. Returns once `stop` is
 /// cancelled: `work` gets the same token and is awaited, not aborted.
-pub async fn while_leading<F, Fut>(
+pub async fn run_while_leading<F, Fut>(
     mut leadership: watch::Receiver<Leadership>,
     stop: CancellationToken,
     work: F,

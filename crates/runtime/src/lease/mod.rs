@@ -15,10 +15,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::claim::{Claim, NotLeading};
-pub use self::leading::while_leading;
+pub(crate) use self::leading::run_while_leading;
 use self::record::RenewalObserver;
+use crate::liveness::Liveness;
 use crate::metrics::{Metrics, NameLabels};
-use crate::progress::Progress;
 
 /// The Lease to hold, and its timing.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct Config {
     /// How long after our last renewal we still write. The rest of `duration` covers writes in flight and clock drift.
     pub renew_deadline: Duration,
     /// Time between two attempts to acquire or renew the Lease.
-    pub every: Duration,
+    pub retry_period: Duration,
 }
 
 impl Config {
@@ -47,16 +47,19 @@ impl Config {
             identity: identity.into(),
             duration: Duration::from_secs(60),
             renew_deadline: Duration::from_secs(45),
-            every: Duration::from_secs(5),
+            retry_period: Duration::from_secs(5),
         }
     }
 
     /// Rejects timing with which two processes could lead at once.
     pub fn check(&self) -> Result<(), String> {
-        if self.every.is_zero() || self.every >= self.renew_deadline || self.renew_deadline >= self.duration {
+        if self.retry_period.is_zero()
+            || self.retry_period >= self.renew_deadline
+            || self.renew_deadline >= self.duration
+        {
             return Err(format!(
                 "invalid lease timing: expected retry period ({:?}) < renew deadline ({:?}) < lease duration ({:?})",
-                self.every, self.renew_deadline, self.duration
+                self.retry_period, self.renew_deadline, self.duration
             ));
         }
         Ok(())
@@ -76,28 +79,28 @@ pub enum Leadership {
 
 /// Acquires and renews a Lease until it is stopped.
 #[derive(Debug)]
-pub struct Campaign {
+pub struct LeaderElector {
     api: Api<LeaseObject>,
     config: Config,
     leadership: watch::Sender<Leadership>,
     metrics: Metrics,
-    progress: Progress,
+    progress: Liveness,
 }
 
-impl Campaign {
+impl LeaderElector {
     /// Creates an elector and a receiver for its leadership.
     #[must_use]
     pub fn new(client: Client, config: Config, metrics: &Metrics) -> (Self, watch::Receiver<Leadership>) {
         let (leadership, receiver) = watch::channel(Leadership::Unknown);
         let api = Api::namespaced(client, &config.namespace);
         let progress =
-            Progress::new(format!("lease {}/{}", config.namespace, config.name), config.duration * 5);
+            Liveness::new(format!("lease {}/{}", config.namespace, config.name), config.duration * 5);
         (Self { api, config, leadership, metrics: metrics.clone(), progress }, receiver)
     }
 
     /// Returns its liveness, for the admin server.
     #[must_use]
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> Liveness {
         self.progress.clone()
     }
 
@@ -113,7 +116,7 @@ impl Campaign {
             }
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = tokio::time::sleep(self.config.every) => {}
+                () = tokio::time::sleep(self.config.retry_period) => {}
             }
         }
     }
@@ -129,7 +132,7 @@ impl Campaign {
             Some(lease) => {
                 let holder = record::holder(&lease).map(str::to_owned);
                 let is_free = holder.as_deref().is_none_or(|holder| holder == self.config.identity)
-                    || observer.has_expired(&lease, self.config.duration, Instant::now());
+                    || observer.observe_expiry(&lease, self.config.duration, Instant::now());
                 if !is_free {
                     self.progress.record_success();
                     self.publish(Leadership::Waiting(holder));
@@ -153,7 +156,7 @@ impl Campaign {
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = tokio::time::sleep(self.config.every) => {}
+                () = tokio::time::sleep(self.config.retry_period) => {}
             }
             if claim.check().is_err() {
                 tracing::warn!(lease = self.config.name, "lost lease: renew deadline exceeded");
@@ -210,9 +213,9 @@ impl Campaign {
 
     /// Sends a request with the retry period as its timeout: a slow response must not use up the time that the claim has left.
     async fn send<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
-        match tokio::time::timeout(self.config.every, request).await {
+        match tokio::time::timeout(self.config.retry_period, request).await {
             Ok(response) => response.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("no response within {:?}", self.config.every)),
+            Err(_) => Err(format!("no response within {:?}", self.config.retry_period)),
         }
     }
 
@@ -248,8 +251,8 @@ mod tests {
         assert_eq!(good.check(), Ok(()));
         for bad in [
             Config { renew_deadline: Duration::from_secs(60), ..good.clone() },
-            Config { every: Duration::from_secs(45), ..good.clone() },
-            Config { every: Duration::ZERO, ..good },
+            Config { retry_period: Duration::from_secs(45), ..good.clone() },
+            Config { retry_period: Duration::ZERO, ..good },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }

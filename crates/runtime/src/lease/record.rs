@@ -16,7 +16,7 @@ pub(super) struct RenewalObserver {
 impl RenewalObserver {
     /// Records an observation of the Lease and returns whether it has expired. `default_duration` applies to a Lease that
     /// does not state its own.
-    pub(super) fn has_expired(&mut self, lease: &Lease, default_duration: Duration, now: Instant) -> bool {
+    pub(super) fn observe_expiry(&mut self, lease: &Lease, default_duration: Duration, now: Instant) -> bool {
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         if self.last_change.as_ref().is_none_or(|(known, _)| *known != version) {
             self.last_change = Some((version, now));
@@ -76,14 +76,14 @@ mod tests {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let default = Duration::from_secs(5);
-        assert!(!observer.has_expired(&lease("1", "a"), default, start), "its timestamps are from 1970");
+        assert!(!observer.observe_expiry(&lease("1", "a"), default, start), "its timestamps are from 1970");
         assert!(
-            !observer.has_expired(&lease("1", "a"), default, after(59)),
+            !observer.observe_expiry(&lease("1", "a"), default, after(59)),
             "the duration in the Lease applies, not the default"
         );
-        assert!(!observer.has_expired(&lease("2", "a"), default, after(59)), "renewed");
-        assert!(!observer.has_expired(&lease("2", "a"), default, after(118)));
-        assert!(observer.has_expired(&lease("2", "a"), default, after(119)));
+        assert!(!observer.observe_expiry(&lease("2", "a"), default, after(59)), "renewed");
+        assert!(!observer.observe_expiry(&lease("2", "a"), default, after(118)));
+        assert!(observer.observe_expiry(&lease("2", "a"), default, after(119)));
     }
 
     #[test]

@@ -7,9 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::catalogue::{
-    Description, PROCESS_CPU, PROCESS_FDS, PROCESS_MEMORY, PROCESS_START, PROCESS_VIRTUAL,
-};
+use super::catalog::{Description, PROCESS_CPU, PROCESS_FDS, PROCESS_MEMORY, PROCESS_START, PROCESS_VIRTUAL};
 
 /// `USER_HZ`: Linux reports CPU time to user space in hundredths of a second on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;

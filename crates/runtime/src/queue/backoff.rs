@@ -7,14 +7,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// Delay after the first failure.
-    pub first: Duration,
+    pub initial: Duration,
     /// Maximum delay.
-    pub most: Duration,
+    pub max: Duration,
 }
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { first: Duration::from_secs(1), most: Duration::from_secs(600) }
+        Self { initial: Duration::from_secs(1), max: Duration::from_secs(600) }
     }
 }
 
@@ -24,7 +24,7 @@ impl Backoff {
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: f64) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
-        let full = self.first.saturating_mul(1 << doublings).min(self.most);
+        let full = self.initial.saturating_mul(1 << doublings).min(self.max);
         full.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::given;
+use super::non_empty;
 
 /// Holds the namespace of the pod's service account.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -14,7 +14,7 @@ const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
 /// second process on the same host would take the other's Lease for its own.
 #[must_use]
 pub fn identity(pod: Option<&str>) -> String {
-    let name = given(pod).map(str::to_owned);
+    let name = non_empty(pod).map(str::to_owned);
     let name = name.or_else(|| first_line(Path::new(HOST_NAME_FILE))).unwrap_or_else(|| "outrigger".into());
     format!("{name}_{:016x}", fastrand::u64(..))
 }
@@ -27,7 +27,7 @@ pub fn own_namespace() -> Option<String> {
 
 fn first_line(file: &Path) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
-    given(text.lines().next()).map(str::to_owned)
+    non_empty(text.lines().next()).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Settings of leader election.
 
-use super::{Check, text};
+use super::{Validator, parse};
 use crate::lease;
 use crate::setting;
 
@@ -43,26 +43,26 @@ pub struct LeaseArgs {
 impl LeaseArgs {
     /// Returns the configuration of the Lease `name`; `None` if leader election is disabled. The timing is validated either way.
     /// `namespace` is called only if leader election is enabled, and must report a problem if it returns `None`.
-    pub fn read(
+    pub fn resolve(
         &self,
-        check: &mut Check,
-        namespace: impl FnOnce(&mut Check) -> Option<String>,
+        check: &mut Validator,
+        namespace: impl FnOnce(&mut Validator) -> Option<String>,
         name: &str,
         identity: &str,
     ) -> Option<lease::Config> {
-        let elect = check.read(setting!(self.leader_elect), text::boolean);
-        let duration = check.read(setting!(self.leader_elect_lease_duration), text::duration);
-        let renew_deadline = check.read(setting!(self.leader_elect_renew_deadline), text::duration);
-        let every = check.read(setting!(self.leader_elect_retry_period), text::duration);
+        let elect = check.read(setting!(self.leader_elect), parse::boolean);
+        let duration = check.read(setting!(self.leader_elect_lease_duration), parse::duration);
+        let renew_deadline = check.read(setting!(self.leader_elect_renew_deadline), parse::duration);
+        let retry_period = check.read(setting!(self.leader_elect_retry_period), parse::duration);
         let namespace = if elect == Some(false) { None } else { namespace(check) };
         let config = lease::Config {
             duration: duration?,
             renew_deadline: renew_deadline?,
-            every: every?,
+            retry_period: retry_period?,
             ..lease::Config::new(namespace.as_deref().unwrap_or_default(), name, identity)
         };
         if let Err(error) = config.check() {
-            check.say("leader_elect_lease_duration", error);
+            check.add_problem("leader_elect_lease_duration", error);
         }
         namespace.map(|_| config)
     }

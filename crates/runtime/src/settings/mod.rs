@@ -3,12 +3,12 @@
 
 mod identity;
 mod lease;
-pub mod text;
+pub mod parse;
 mod validator;
 
 pub use self::identity::{identity, own_namespace};
 pub use self::lease::LeaseArgs;
-pub use self::validator::{Check, Problems};
+pub use self::validator::{InvalidSettings, Validator};
 
 /// Names a setting and borrows its value: `setting!(args.log_level)`.
 #[macro_export]
@@ -20,6 +20,6 @@ macro_rules! setting {
 
 /// Trims `text`; `None` if nothing is left.
 #[must_use]
-pub fn given(text: Option<&str>) -> Option<&str> {
+pub fn non_empty(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }

@@ -4,16 +4,16 @@ use std::fmt;
 
 use clap::Command;
 
-use super::given;
+use super::non_empty;
 
 /// All invalid settings: one line each, with the flag, the environment variable and the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problems {
+pub struct InvalidSettings {
     component: &'static str,
     lines: Vec<String>,
 }
 
-impl Problems {
+impl InvalidSettings {
     /// Returns one line per invalid setting.
     #[must_use]
     pub fn lines(&self) -> &[String] {
@@ -21,28 +21,28 @@ impl Problems {
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for InvalidSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "invalid settings of the {}:", self.component)?;
         self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
 
-impl std::error::Error for Problems {}
+impl std::error::Error for InvalidSettings {}
 
 /// Validates settings. Flag names and help texts in messages come from the clap definitions.
 #[derive(Debug)]
-pub struct Check {
+pub struct Validator {
     command: Command,
-    problems: Problems,
+    problems: InvalidSettings,
 }
 
-impl Check {
+impl Validator {
     /// Creates a validator for the flags `A` of a component, which is named in the error.
     #[must_use]
-    pub fn of<A: clap::Args>(component: &'static str) -> Self {
+    pub fn new<A: clap::Args>(component: &'static str) -> Self {
         let command = A::augment_args(Command::new(component));
-        Self { command, problems: Problems { component, lines: Vec::new() } }
+        Self { command, problems: InvalidSettings { component, lines: Vec::new() } }
     }
 
     /// Parses a required setting. If it is missing or invalid, reports a problem and returns a placeholder.
@@ -51,9 +51,9 @@ impl Check {
         (id, value): (&str, &Option<String>),
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> T {
-        let Some(text) = given(value.as_deref()) else {
+        let Some(text) = non_empty(value.as_deref()) else {
             let help = self.help(id);
-            self.say(id, format!("required: {help}"));
+            self.add_problem(id, format!("required: {help}"));
             return T::default();
         };
         self.accept(id, parse(text)).unwrap_or_default()
@@ -65,7 +65,7 @@ impl Check {
         (id, value): (&str, &Option<String>),
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        let text = given(value.as_deref())?;
+        let text = non_empty(value.as_deref())?;
         self.accept(id, parse(text))
     }
 
@@ -75,36 +75,36 @@ impl Check {
         (id, value): (&str, &String),
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        let Some(text) = given(Some(value)) else {
-            self.say(id, "must not be empty: omit it to use the default");
+        let Some(text) = non_empty(Some(value)) else {
+            self.add_problem(id, "must not be empty: omit it to use the default");
             return None;
         };
         self.accept(id, parse(text))
     }
 
     /// Parses a list, skipping empty elements.
-    pub fn each<T>(
+    pub fn list<T>(
         &mut self,
         (id, values): (&str, &Vec<String>),
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Vec<T> {
-        let texts = values.iter().filter_map(|value| given(Some(value)));
+        let texts = values.iter().filter_map(|value| non_empty(Some(value)));
         texts.filter_map(|text| self.accept(id, parse(text))).collect()
     }
 
     fn accept<T>(&mut self, id: &str, parsed: Result<T, String>) -> Option<T> {
-        parsed.map_err(|error| self.say(id, error)).ok()
+        parsed.map_err(|error| self.add_problem(id, error)).ok()
     }
 
     /// Reports a problem with a setting.
-    pub fn say(&mut self, id: &str, problem: impl fmt::Display) {
-        let line = format!("{}: {problem}", self.name(id));
+    pub fn add_problem(&mut self, id: &str, problem: impl fmt::Display) {
+        let line = format!("{}: {problem}", self.flag_name(id));
         self.problems.lines.push(line);
     }
 
     /// Returns the flag and the environment variable of a setting: `--log-level (OUTRIGGER_LOG_LEVEL)`.
     #[must_use]
-    pub fn name(&self, id: &str) -> String {
+    pub fn flag_name(&self, id: &str) -> String {
         let arg = self.command.get_arguments().find(|arg| arg.get_id() == id);
         let flag = arg.and_then(|arg| arg.get_long()).unwrap_or(id);
         match arg.and_then(|arg| arg.get_env()) {
@@ -121,7 +121,7 @@ impl Check {
     }
 
     /// Fails with all reported problems, if there are any.
-    pub fn end(self) -> Result<(), Problems> {
+    pub fn finish(self) -> Result<(), InvalidSettings> {
         if self.problems.lines.is_empty() { Ok(()) } else { Err(self.problems) }
     }
 }
@@ -149,14 +149,14 @@ mod tests {
             count: String::new(),
             sizes: ["1", "", "x"].map(str::to_owned).to_vec(),
         };
-        let mut check = Check::of::<Args>("walker");
+        let mut check = Validator::new::<Args>("walker");
         let number = |text: &str| text.parse::<u8>().map_err(|_| format!("invalid number {text:?}"));
         assert_eq!(check.required(setting!(args.distance), number), 0);
         assert_eq!(check.optional(setting!(args.distance), number), None);
         assert_eq!(check.read(setting!(args.count), number), None);
-        assert_eq!(check.each(setting!(args.sizes), number), [1]);
+        assert_eq!(check.list(setting!(args.sizes), number), [1]);
         assert_eq!(
-            check.end().unwrap_err().to_string(),
+            check.finish().unwrap_err().to_string(),
             "invalid settings of the walker:\n  --distance (DISTANCE): required: Distance in km\n  \
              --count: must not be empty: omit it to use the default\n  --sizes: invalid number \"x\""
         );

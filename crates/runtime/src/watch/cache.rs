@@ -51,9 +51,9 @@ pub enum Change<K> {
     /// The object was in the initial list.
     Listed(Arc<K>),
     /// The object was created or updated. The second field is the previous state, if it was cached.
-    Changed(Arc<K>, Option<Arc<K>>),
+    Applied(Arc<K>, Option<Arc<K>>),
     /// The object was deleted, or failed to deserialize. Holds its last known state.
-    Gone(Arc<K>),
+    Deleted(Arc<K>),
 }
 
 impl<K> Change<K> {
@@ -61,7 +61,7 @@ impl<K> Change<K> {
     #[must_use]
     pub fn object(&self) -> &Arc<K> {
         match self {
-            Self::Listed(object) | Self::Changed(object, _) | Self::Gone(object) => object,
+            Self::Listed(object) | Self::Applied(object, _) | Self::Deleted(object) => object,
         }
     }
 }
@@ -114,12 +114,12 @@ impl<K: Resource> Cache<K> {
     /// Returns all objects, unordered.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.all_of(|_| true)
+        self.all_matching(|_| true)
     }
 
     /// Returns all objects with matching keys, unordered.
     #[must_use]
-    pub fn all_of(&self, matches: impl Fn(&Key) -> bool) -> Vec<Arc<K>> {
+    pub fn all_matching(&self, matches: impl Fn(&Key) -> bool) -> Vec<Arc<K>> {
         self.read(|objects| {
             let matching = objects.valid.keys().filter(|key| matches(key));
             matching.filter_map(|key| objects.valid.peek(key)).collect()
@@ -127,7 +127,7 @@ impl<K: Resource> Cache<K> {
     }
 
     /// Visits all objects, unordered. Compressed objects are decompressed one at a time.
-    pub fn each(&self, mut visit: impl FnMut(&K)) {
+    pub fn for_each(&self, mut visit: impl FnMut(&K)) {
         let keys: Vec<Key> = self.read(|objects| objects.valid.keys().cloned().collect());
         for object in keys.iter().filter_map(|key| self.read(|objects| objects.valid.peek(key))) {
             visit(&object);
@@ -135,7 +135,7 @@ impl<K: Resource> Cache<K> {
     }
 
     /// Compresses an idle object until it is next read with [`get`](Self::get).
-    pub fn rest(&self, key: &Key)
+    pub fn compress(&self, key: &Key)
     where
         K: PartialEq + Serialize + DeserializeOwned,
     {
@@ -161,13 +161,13 @@ impl<K: Resource> Cache<K> {
     }
 
     /// Waits until the initial list is complete. A reconcile that runs earlier would take objects for missing.
-    pub async fn synced(&self) {
+    pub async fn wait_synced(&self) {
         // Cannot fail: `self` owns the sender.
         let _ = self.inner.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
     pub(super) fn apply(&self, object: K) -> Option<Change<K>> {
-        let key = Key::of(&object);
+        let key = Key::from_object(&object);
         let object = Arc::new(object);
         let previous = self.write(|objects| {
             objects.invalid.remove(&key);
@@ -175,7 +175,7 @@ impl<K: Resource> Cache<K> {
         });
         // A resumed watch may repeat known versions.
         let is_new = previous.as_ref().is_none_or(|previous| version(&**previous) != version(&*object));
-        is_new.then_some(Change::Changed(object, previous))
+        is_new.then_some(Change::Applied(object, previous))
     }
 
     pub(super) fn delete(&self, key: &Key) -> Option<Change<K>> {
@@ -183,14 +183,14 @@ impl<K: Resource> Cache<K> {
             objects.invalid.remove(key);
             objects.valid.remove(key)
         })
-        .map(Change::Gone)
+        .map(Change::Deleted)
     }
 
     /// Marks an object as invalid. Returns whether the error is new, and a deletion if the object was cached: its last valid
     /// state is dropped, because acting on it could revert the edit that made the object invalid.
     pub(super) fn mark_invalid(&self, key: Key, error: String) -> (bool, Option<Change<K>>) {
         self.write(|objects| {
-            let deleted = objects.valid.remove(&key).map(Change::Gone);
+            let deleted = objects.valid.remove(&key).map(Change::Deleted);
             (objects.invalid.insert(key, error.clone()).as_ref() != Some(&error), deleted)
         })
     }
@@ -209,13 +209,13 @@ impl<K: Resource> Cache<K> {
             match previous.peek(&key) {
                 None if is_initial => changes.push(Change::Listed(object)),
                 Some(known) if version(&*known) == version(&*object) => {}
-                known => changes.push(Change::Changed(object, known)),
+                known => changes.push(Change::Applied(object, known)),
             }
         }
         let listed =
             self.read(|objects| objects.valid.keys().cloned().collect::<std::collections::HashSet<_>>());
         let deleted = previous.keys().filter(|key| !listed.contains(*key));
-        changes.extend(deleted.filter_map(|key| previous.peek(key)).map(Change::Gone));
+        changes.extend(deleted.filter_map(|key| previous.peek(key)).map(Change::Deleted));
         self.inner.synced.send_replace(true);
         changes
     }
@@ -231,7 +231,7 @@ impl<K: Resource> Cache<K> {
 
 impl<K: Resource> Listing<K> {
     pub(super) fn insert(&mut self, object: K) {
-        self.valid.insert(Key::of(&object), Arc::new(object));
+        self.valid.insert(Key::from_object(&object), Arc::new(object));
     }
 
     pub(super) fn insert_invalid(&mut self, key: Key, error: String) {
@@ -275,11 +275,11 @@ mod tests {
             .map(|change| {
                 let what = match change {
                     Change::Listed(_) => "listed",
-                    Change::Changed(_, None) => "created",
-                    Change::Changed(_, Some(_)) => "changed",
-                    Change::Gone(_) => "deleted",
+                    Change::Applied(_, None) => "created",
+                    Change::Applied(_, Some(_)) => "changed",
+                    Change::Deleted(_) => "deleted",
                 };
-                format!("{what} {}", Key::of(&**change.object()))
+                format!("{what} {}", Key::from_object(&**change.object()))
             })
             .collect();
         described.sort();
@@ -324,16 +324,16 @@ mod tests {
         cache.replace(listing(&[("a", "1"), ("b", "2")]));
         let key = |name: &str| Key { namespace: String::new(), name: name.into() };
         for name in ["a", "b"] {
-            cache.rest(&key(name));
+            cache.compress(&key(name));
         }
-        assert_eq!(cache.all_of(|key| key.name == "a"), [Arc::new(map("a", "1"))]);
+        assert_eq!(cache.all_matching(|key| key.name == "a"), [Arc::new(map("a", "1"))]);
         assert!(cache.apply(map("a", "1")).is_none(), "a known version is not a change");
-        cache.rest(&key("a"));
-        let Some(Change::Changed(_, previous)) = cache.apply(map("a", "3")) else {
+        cache.compress(&key("a"));
+        let Some(Change::Applied(_, previous)) = cache.apply(map("a", "3")) else {
             panic!("expected a change")
         };
         assert_eq!(previous, Some(Arc::new(map("a", "1"))));
-        cache.rest(&key("a"));
+        cache.compress(&key("a"));
         assert_eq!(describe(&cache.replace(listing(&[("a", "3")]))), ["deleted b"]);
         assert_eq!(cache.get(&key("a")), Some(Arc::new(map("a", "3"))));
     }

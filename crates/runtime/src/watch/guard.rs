@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 /// It parses the raw JSON text. `kube::core::DeserializeGuard` builds and copies a tree of every object for its error path, which
 /// is hardly ever taken.
 #[derive(Clone, Debug)]
-pub struct Guarded<K>(pub(super) Result<K, InvalidObject>);
+pub struct DeserializeGuard<K>(pub(super) Result<K, InvalidObject>);
 
 /// An object that failed to deserialize.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct InvalidObject {
     pub(super) metadata: ObjectMeta,
 }
 
-impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guarded<K> {
+impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for DeserializeGuard<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let text = without_managed_fields(text.get());
@@ -35,7 +35,7 @@ impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guarded<K> {
     }
 }
 
-impl<K> Guarded<K> {
+impl<K> DeserializeGuard<K> {
     /// Returns the object, or why it failed to deserialize.
     pub(crate) fn into_result(self) -> Result<K, String> {
         self.0.map_err(|invalid| invalid.error)
@@ -81,7 +81,7 @@ fn list_length(text: &str) -> Option<usize> {
     None
 }
 
-impl<K: Resource> Resource for Guarded<K> {
+impl<K: Resource> Resource for DeserializeGuard<K> {
     type DynamicType = K::DynamicType;
     type Scope = K::Scope;
 
@@ -124,7 +124,7 @@ mod tests {
     fn invalid_object_in_list_keeps_its_name_and_spares_the_others() {
         let list =
             format!(r#"{{"apiVersion":"v1","kind":"ConfigMapList","metadata":{{}},"items":[{BAD},{GOOD}]}}"#);
-        let list: ObjectList<Guarded<ConfigMap>> = serde_json::from_str(&list).unwrap();
+        let list: ObjectList<DeserializeGuard<ConfigMap>> = serde_json::from_str(&list).unwrap();
         let [bad, good] = &list.items[..] else { panic!("{list:?}") };
         assert_eq!(bad.meta().name.as_deref(), Some("bad"));
         assert!(bad.0.as_ref().is_err_and(|bad| bad.error.contains("invalid type")), "{bad:?}");
@@ -135,7 +135,7 @@ mod tests {
     fn invalid_object_in_event_does_not_fail_the_event() {
         for (object, is_valid) in [(GOOD, true), (BAD, false)] {
             let event = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
-            let event: WatchEvent<Guarded<ConfigMap>> = serde_json::from_str(&event).unwrap();
+            let event: WatchEvent<DeserializeGuard<ConfigMap>> = serde_json::from_str(&event).unwrap();
             let WatchEvent::Modified(object) = event else { panic!("{event:?}") };
             assert_eq!(object.0.is_ok(), is_valid, "{object:?}");
         }
@@ -157,12 +157,12 @@ mod tests {
             assert_eq!(without_managed_fields(&text), format!(r#"{{"metadata":{rest},"data":{{"a":"b"}}}}"#));
         }
         let text = format!(r#"{{"metadata":{{"name":"a",{managed}}},"data":{{"a":"b"}}}}"#);
-        let map = serde_json::from_str::<Guarded<ConfigMap>>(&text).unwrap().into_result().unwrap();
+        let map = serde_json::from_str::<DeserializeGuard<ConfigMap>>(&text).unwrap().into_result().unwrap();
         assert_eq!((map.metadata.managed_fields, map.data.map(|data| data.len())), (None, Some(1)));
     }
 
     #[test]
     fn value_without_metadata_is_an_error() {
-        assert!(serde_json::from_str::<Guarded<ConfigMap>>("7").is_err());
+        assert!(serde_json::from_str::<DeserializeGuard<ConfigMap>>("7").is_err());
     }
 }

@@ -19,10 +19,10 @@ use serde::de::DeserializeOwned;
 
 use self::cache::Listing;
 pub use self::cache::{Cache, Change, SyncGroup};
-pub use self::guard::Guarded;
+pub use self::guard::DeserializeGuard;
 use crate::key::Key;
+use crate::liveness::Liveness;
 use crate::metrics::{CauseLabels, KindLabels, Metrics};
-use crate::progress::Progress;
 use crate::queue::Backoff;
 
 /// After this time the API server closes a watch. Short, because a lost connection can go unnoticed for as long.
@@ -30,7 +30,7 @@ pub const WATCH_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Backoff of a failing watch. The maximum is short, so that the first edit after an outage is noticed soon; a process has only
 /// some ten watches.
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(3) };
+const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(200), max: Duration::from_secs(3) };
 
 /// A watch that fails for longer than this makes the liveness probe fail.
 const FAILURE_TOLERANCE: Duration = Duration::from_secs(300);
@@ -38,14 +38,14 @@ const FAILURE_TOLERANCE: Duration = Duration::from_secs(300);
 /// Written by `kubectl apply`: a second copy of the object, which is never read here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-type Events<K> = BoxStream<'static, watcher::Result<Event<Guarded<K>>>>;
+type Events<K> = BoxStream<'static, watcher::Result<Event<DeserializeGuard<K>>>>;
 
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 
 /// A watch of all Secrets was requested. It would keep every key and token of the cluster in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("refusing to cache Secrets cluster-wide: watch their metadata, or the Secrets of one namespace")]
-pub struct SecretsOfAll;
+pub struct ClusterWideSecrets;
 
 /// A watch that has not started yet.
 pub struct Watch<K: Resource> {
@@ -55,7 +55,7 @@ pub struct Watch<K: Resource> {
     listeners: Vec<Listener<K>>,
     modify: fn(&mut K),
     metrics: Metrics,
-    progress: Progress,
+    progress: Liveness,
 }
 
 impl<K> Watch<K>
@@ -63,13 +63,13 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     /// Creates a watch of full objects. An object that fails to deserialize is skipped and does not fail the watch.
-    pub fn of(
-        api: Api<Guarded<K>>,
+    pub fn new(
+        api: Api<DeserializeGuard<K>>,
         config: watcher::Config,
         metrics: &Metrics,
-    ) -> Result<Self, SecretsOfAll> {
+    ) -> Result<Self, ClusterWideSecrets> {
         if K::kind(&()) == "Secret" && api.namespace().is_none() {
-            return Err(SecretsOfAll);
+            return Err(ClusterWideSecrets);
         }
         let config = with_timeout(config);
         Ok(Self::from_events(metrics, move || watcher::watcher(api.clone(), config.clone()).boxed()))
@@ -78,7 +78,7 @@ where
     fn from_events(metrics: &Metrics, events: impl Fn() -> Events<K> + Send + Sync + 'static) -> Self {
         let kind = K::plural(&()).into_owned();
         Self {
-            progress: Progress::new(format!("watch {kind}"), FAILURE_TOLERANCE),
+            progress: Liveness::new(format!("watch {kind}"), FAILURE_TOLERANCE),
             kind,
             events: Box::new(events),
             cache: Cache::new(),
@@ -102,20 +102,20 @@ where
 
     /// Returns its liveness, for the admin server.
     #[must_use]
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> Liveness {
         self.progress.clone()
     }
 
     /// Modifies every object before it is cached, to drop fields that are never read.
     #[must_use]
-    pub fn keeping(mut self, modify: fn(&mut K)) -> Self {
+    pub fn modify(mut self, modify: fn(&mut K)) -> Self {
         self.modify = modify;
         self
     }
 
     /// Calls `listener` for every change, after the cache was updated. It must not block.
     #[must_use]
-    pub fn tell(mut self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) -> Self {
+    pub fn on_change(mut self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) -> Self {
         self.listeners.push(Box::new(listener));
         self
     }
@@ -137,11 +137,11 @@ where
         }
     }
 
-    fn handle_event(&self, event: Event<Guarded<K>>, listing: &mut Listing<K>) {
+    fn handle_event(&self, event: Event<DeserializeGuard<K>>, listing: &mut Listing<K>) {
         match event {
             Event::Init => *listing = Listing::default(),
-            Event::InitApply(Guarded(Ok(object))) => listing.insert(self.prune(object)),
-            Event::InitApply(Guarded(Err(invalid))) => {
+            Event::InitApply(DeserializeGuard(Ok(object))) => listing.insert(self.prune(object)),
+            Event::InitApply(DeserializeGuard(Err(invalid))) => {
                 let key = Key::from(&invalid.metadata);
                 self.log_invalid(&key, &invalid.error);
                 listing.insert_invalid(key, invalid.error);
@@ -151,10 +151,10 @@ where
                 tracing::debug!(kind = self.kind, changes = changes.len(), "watch listed");
                 changes.iter().for_each(|change| self.notify(change));
             }
-            Event::Apply(Guarded(Ok(object))) => {
+            Event::Apply(DeserializeGuard(Ok(object))) => {
                 self.cache.apply(self.prune(object)).iter().for_each(|change| self.notify(change));
             }
-            Event::Apply(Guarded(Err(invalid))) => {
+            Event::Apply(DeserializeGuard(Err(invalid))) => {
                 let key = Key::from(&invalid.metadata);
                 let (is_new, deleted) = self.cache.mark_invalid(key.clone(), invalid.error.clone());
                 if is_new {
@@ -220,7 +220,7 @@ where
 {
     /// Creates a watch of metadata only: for kinds whose content is large or, like that of Secrets, must not be cached.
     #[must_use]
-    pub fn of_metadata(api: Api<PartialObjectMeta<K>>, config: watcher::Config, metrics: &Metrics) -> Self {
+    pub fn for_metadata(api: Api<PartialObjectMeta<K>>, config: watcher::Config, metrics: &Metrics) -> Self {
         let config = with_timeout(config);
         Self::from_events(metrics, move || {
             let events = watcher::watcher(api.clone(), config.clone());
@@ -230,8 +230,8 @@ where
 }
 
 /// Wraps an event of metadata, which always deserializes.
-fn guard<K>(event: Event<K>) -> Event<Guarded<K>> {
-    let valid = |object| Guarded(Ok(object));
+fn guard<K>(event: Event<K>) -> Event<DeserializeGuard<K>> {
+    let valid = |object| DeserializeGuard(Ok(object));
     match event {
         Event::Apply(object) => Event::Apply(valid(object)),
         Event::Delete(object) => Event::Delete(valid(object)),
@@ -271,11 +271,11 @@ mod tests {
         let client =
             kube::Client::try_from(kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"))).unwrap();
         let (config, metrics) = (watcher::Config::default(), Metrics::new());
-        let all = Watch::<Secret>::of(Api::all(client.clone()), config.clone(), &metrics);
-        assert_eq!(all.err(), Some(SecretsOfAll));
-        assert!(Watch::<Secret>::of(Api::namespaced(client.clone(), "a"), config.clone(), &metrics).is_ok());
-        assert!(Watch::<ConfigMap>::of(Api::all(client.clone()), config.clone(), &metrics).is_ok());
-        let metadata = Watch::<PartialObjectMeta<Secret>>::of_metadata(Api::all(client), config, &metrics);
+        let all = Watch::<Secret>::new(Api::all(client.clone()), config.clone(), &metrics);
+        assert_eq!(all.err(), Some(ClusterWideSecrets));
+        assert!(Watch::<Secret>::new(Api::namespaced(client.clone(), "a"), config.clone(), &metrics).is_ok());
+        assert!(Watch::<ConfigMap>::new(Api::all(client.clone()), config.clone(), &metrics).is_ok());
+        let metadata = Watch::<PartialObjectMeta<Secret>>::for_metadata(Api::all(client), config, &metrics);
         assert_eq!(metadata.kind, "secrets");
     }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Error, Outcome, Writer};
+use super::{Error, WriteOutcome, Writer};
 
 /// A cluster-scoped kind that can be written.
 pub trait ClusterObject:
@@ -29,11 +29,11 @@ impl<K> ClusterObject for K where
 impl Writer {
     /// Applies our fields of an object's status, taking over conflicting ones (server-side apply). The write is not guarded by a
     /// resource version: others write the same status all the time, and their fields are not touched.
-    pub async fn apply_status_of_cluster<K: ClusterObject>(
+    pub async fn apply_cluster_status<K: ClusterObject>(
         &self,
         name: &str,
         body: &Value,
-    ) -> Result<Outcome<K>, Error> {
+    ) -> Result<WriteOutcome<K>, Error> {
         let api: Api<K> = Api::all(self.client.clone());
         let params = PatchParams::apply(self.manager).force();
         let sent = self.send(api.patch_status(name, &params, &Patch::Apply(body))).await?;
@@ -41,12 +41,12 @@ impl Writer {
     }
 
     /// Changes an object's status with a JSON patch. If one of its `test` operations fails, nothing is written and the outcome is
-    /// [`Outcome::Rejected`].
-    pub async fn patch_status_of_cluster<K: ClusterObject>(
+    /// [`WriteOutcome::Rejected`].
+    pub async fn patch_cluster_status<K: ClusterObject>(
         &self,
         name: &str,
         operations: &[Value],
-    ) -> Result<Outcome<K>, Error> {
+    ) -> Result<WriteOutcome<K>, Error> {
         let url = format!("{}/{name}/status?fieldManager={}", K::url_path(&(), None), self.manager);
         let body = serde_json::to_vec(operations)?;
         let request = http::Request::patch(url)
@@ -57,8 +57,11 @@ impl Writer {
         Ok(self.count(sent))
     }
 
-    /// Creates an object. If it exists already, the outcome is [`Outcome::Stale`].
-    pub async fn create_of_cluster<K: ClusterObject>(&self, object: &K) -> Result<Outcome<K>, Error> {
+    /// Creates an object. If it exists already, the outcome is [`WriteOutcome::Stale`].
+    pub async fn create_cluster_object<K: ClusterObject>(
+        &self,
+        object: &K,
+    ) -> Result<WriteOutcome<K>, Error> {
         let api: Api<K> = Api::all(self.client.clone());
         let params = PostParams { field_manager: Some(self.manager.into()), ..PostParams::default() };
         let sent = self.send(api.create(&params, object)).await?;
@@ -66,7 +69,10 @@ impl Writer {
     }
 
     /// Deletes an object, unless it was recreated under the same name.
-    pub async fn delete_of_cluster<K: ClusterObject>(&self, object: &K) -> Result<Outcome<K>, Error> {
+    pub async fn delete_cluster_object<K: ClusterObject>(
+        &self,
+        object: &K,
+    ) -> Result<WriteOutcome<K>, Error> {
         let uid = object.uid().ok_or(Error::MissingField("uid"))?;
         let api: Api<K> = Api::all(self.client.clone());
         let preconditions = Preconditions { uid: Some(uid), resource_version: None };

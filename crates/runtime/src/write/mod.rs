@@ -8,7 +8,7 @@ mod status;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use api::applied::{self, Standing};
+use api::drift::{self, Drift};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -17,11 +17,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use self::cluster::ClusterObject;
-pub use self::outcome::Outcome;
-pub use self::status::Pass;
+pub use self::outcome::WriteOutcome;
+pub use self::status::StatusUpdate;
 use crate::lease::{Claim, NotLeading};
 use crate::metrics::{Metrics, WriteLabels};
-use crate::watch::Guarded;
+use crate::watch::DeserializeGuard;
 
 /// Timeout of a write. The outcome of a write that takes longer is unknown.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,12 +42,12 @@ pub enum Error {
 }
 
 /// A namespaced kind that can be written.
-pub trait Written:
+pub trait NamespacedObject:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned
 {
 }
 
-impl<K> Written for K where
+impl<K> NamespacedObject for K where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + Debug
@@ -75,10 +75,10 @@ impl Writer {
     /// Applies the fields of `desired` (server-side apply). `live` is the cached object: if it is in sync, nothing is sent, and
     /// if it was changed in the meantime, the write is rejected.
     ///
-    /// Fields of other managers are not overwritten: that is an [`Outcome::Conflict`], to be surfaced to the user.
-    pub async fn apply<K, L>(&self, desired: &K, live: Option<&L>) -> Result<Outcome<K>, Error>
+    /// Fields of other managers are not overwritten: that is an [`WriteOutcome::Conflict`], to be surfaced to the user.
+    pub async fn apply<K, L>(&self, desired: &K, live: Option<&L>) -> Result<WriteOutcome<K>, Error>
     where
-        K: Written,
+        K: NamespacedObject,
         L: Resource + Serialize,
     {
         self.apply_as(desired, live, PatchParams::apply(self.manager)).await
@@ -86,9 +86,9 @@ impl Writer {
 
     /// Like [`apply`](Self::apply), but takes over fields of other managers. For objects that belong to us alone: a manual edit
     /// owns the fields it changed, and without force it could never be reverted.
-    pub async fn take_back<K, L>(&self, desired: &K, live: &L) -> Result<Outcome<K>, Error>
+    pub async fn force_apply<K, L>(&self, desired: &K, live: &L) -> Result<WriteOutcome<K>, Error>
     where
-        K: Written,
+        K: NamespacedObject,
         L: Resource + Serialize,
     {
         self.apply_as(desired, Some(live), PatchParams::apply(self.manager).force()).await
@@ -99,41 +99,41 @@ impl Writer {
         desired: &K,
         live: Option<&L>,
         params: PatchParams,
-    ) -> Result<Outcome<K>, Error>
+    ) -> Result<WriteOutcome<K>, Error>
     where
-        K: Written,
+        K: NamespacedObject,
         L: Resource + Serialize,
     {
         let namespace = desired.namespace().ok_or(Error::MissingField("namespace"))?;
-        let hash = applied::hash(desired)?;
+        let hash = drift::hash(desired)?;
         let mut body = desired.clone();
-        applied::sign(&mut body, &hash);
+        drift::annotate(&mut body, &hash);
         if let Some(live) = live {
-            if applied::standing(live, desired, &hash)? == Standing::AsWished {
-                return Ok(self.count(Outcome::Unchanged));
+            if drift::detect(live, desired, &hash)? == Drift::InSync {
+                return Ok(self.count(WriteOutcome::Unchanged));
             }
             let meta = body.meta_mut();
             meta.resource_version =
                 Some(live.resource_version().ok_or(Error::MissingField("resourceVersion"))?);
             meta.uid = live.uid();
         }
-        let api: Api<Guarded<K>> = Api::namespaced(self.client.clone(), &namespace);
+        let api: Api<DeserializeGuard<K>> = Api::namespaced(self.client.clone(), &namespace);
         let live_version = live.and_then(ResourceExt::resource_version);
         let name = desired.name_any();
         let sent = self.send(api.patch(&name, &params, &Patch::Apply(&body))).await?.and_then(decode);
         Ok(self.count(match sent {
             // A no-op that we could not detect, because the API server normalizes values such as quantities.
-            Outcome::Applied(object)
+            WriteOutcome::Applied(object)
                 if live_version.is_some() && live_version == object.resource_version() =>
             {
-                Outcome::Unchanged
+                WriteOutcome::Unchanged
             }
             other => other,
         }))
     }
 
-    /// Creates an object. If it exists already, the outcome is [`Outcome::Stale`]: the caller must check who owns it.
-    pub async fn create<K: Written>(&self, object: &K) -> Result<Outcome<K>, Error> {
+    /// Creates an object. If it exists already, the outcome is [`WriteOutcome::Stale`]: the caller must check who owns it.
+    pub async fn create<K: NamespacedObject>(&self, object: &K) -> Result<WriteOutcome<K>, Error> {
         let namespace = object.namespace().ok_or(Error::MissingField("namespace"))?;
         let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
         let params = PostParams { field_manager: Some(self.manager.into()), ..PostParams::default() };
@@ -142,7 +142,7 @@ impl Writer {
     }
 
     /// Deletes an object, unless it was recreated under the same name.
-    pub async fn delete<K: Written>(&self, object: &K) -> Result<Outcome<K>, Error> {
+    pub async fn delete<K: NamespacedObject>(&self, object: &K) -> Result<WriteOutcome<K>, Error> {
         let namespace = object.namespace().ok_or(Error::MissingField("namespace"))?;
         let uid = object.uid().ok_or(Error::MissingField("uid"))?;
         let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
@@ -151,13 +151,17 @@ impl Writer {
         let name = object.name_any();
         let sent = self.send(async { api.delete(&name, &params).await.map(|_| object.clone()) }).await?;
         Ok(self.count(match sent {
-            Outcome::Missing => Outcome::Unchanged,
+            WriteOutcome::Missing => WriteOutcome::Unchanged,
             other => other,
         }))
     }
 
     /// Removes a finalizer from an object that is being deleted.
-    pub async fn drop_finalizer<K: Written>(&self, object: &K, name: &str) -> Result<Outcome<K>, Error> {
+    pub async fn remove_finalizer<K: NamespacedObject>(
+        &self,
+        object: &K,
+        name: &str,
+    ) -> Result<WriteOutcome<K>, Error> {
         let namespace = object.namespace().ok_or(Error::MissingField("namespace"))?;
         let version = object.resource_version().ok_or(Error::MissingField("resourceVersion"))?;
         let rest: Vec<&String> = object.finalizers().iter().filter(|finalizer| *finalizer != name).collect();
@@ -171,13 +175,17 @@ impl Writer {
     }
 
     /// Returns the right to write the status of `object` once in this reconcile.
-    pub fn pass<'a, K: Written>(&'a self, object: &'a K) -> Pass<'a, K> {
-        Pass::new(self, object)
+    pub fn status_update<'a, K: NamespacedObject>(&'a self, object: &'a K) -> StatusUpdate<'a, K> {
+        StatusUpdate::new(self, object)
     }
 
-    async fn patch_status<K: Written>(&self, object: &K, patch: &Value) -> Result<Outcome<K>, Error> {
+    async fn patch_status<K: NamespacedObject>(
+        &self,
+        object: &K,
+        patch: &Value,
+    ) -> Result<WriteOutcome<K>, Error> {
         let namespace = object.namespace().ok_or(Error::MissingField("namespace"))?;
-        let api: Api<Guarded<K>> = Api::namespaced(self.client.clone(), &namespace);
+        let api: Api<DeserializeGuard<K>> = Api::namespaced(self.client.clone(), &namespace);
         let params = PatchParams { field_manager: Some(self.manager.into()), ..PatchParams::default() };
         let name = object.name_any();
         let sent = self.send(api.patch_status(&name, &params, &Patch::Merge(patch))).await?.and_then(decode);
@@ -185,16 +193,16 @@ impl Writer {
     }
 
     /// Sends a write. The claim is checked right before, because the process may have been suspended until now.
-    async fn send<K>(&self, write: impl Future<Output = kube::Result<K>>) -> Result<Outcome<K>, Error> {
+    async fn send<K>(&self, write: impl Future<Output = kube::Result<K>>) -> Result<WriteOutcome<K>, Error> {
         self.claim.check()?;
         Ok(match tokio::time::timeout(WRITE_TIMEOUT, write).await {
-            Ok(Ok(object)) => Outcome::Applied(object),
-            Ok(Err(error)) => Outcome::from_error(error),
-            Err(_) => Outcome::Unknown(format!("no response within {} s", WRITE_TIMEOUT.as_secs())),
+            Ok(Ok(object)) => WriteOutcome::Applied(object),
+            Ok(Err(error)) => WriteOutcome::from_error(error),
+            Err(_) => WriteOutcome::Unknown(format!("no response within {} s", WRITE_TIMEOUT.as_secs())),
         })
     }
 
-    fn count<K: Resource<DynamicType = ()>>(&self, outcome: Outcome<K>) -> Outcome<K> {
+    fn count<K: Resource<DynamicType = ()>>(&self, outcome: WriteOutcome<K>) -> WriteOutcome<K> {
         let labels = WriteLabels { kind: K::kind(&()).into_owned(), outcome: outcome.name().to_owned() };
         self.metrics.writes.get_or_create(&labels).inc();
         outcome
@@ -202,9 +210,11 @@ impl Writer {
 }
 
 /// A response that fails to deserialize proves the write, but the state of the object is unknown.
-fn decode<K>(response: Guarded<K>) -> Outcome<K> {
+fn decode<K>(response: DeserializeGuard<K>) -> WriteOutcome<K> {
     match response.into_result() {
-        Ok(object) => Outcome::Applied(object),
-        Err(error) => Outcome::Unknown(format!("failed to deserialize the API server's response: {error}")),
+        Ok(object) => WriteOutcome::Applied(object),
+        Err(error) => {
+            WriteOutcome::Unknown(format!("failed to deserialize the API server's response: {error}"))
+        }
     }
 }

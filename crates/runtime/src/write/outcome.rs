@@ -5,7 +5,7 @@ use kube::core::Status;
 /// The outcome of a write.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
-pub enum Outcome<K> {
+pub enum WriteOutcome<K> {
     /// The object is in sync; nothing was written.
     Unchanged,
     /// Written. Holds the resulting object.
@@ -26,19 +26,19 @@ pub enum Outcome<K> {
     Unknown(String),
 }
 
-impl<K> Outcome<K> {
-    /// Maps [`Outcome::Applied`].
-    pub(super) fn and_then<T>(self, applied: impl FnOnce(K) -> Outcome<T>) -> Outcome<T> {
+impl<K> WriteOutcome<K> {
+    /// Maps [`WriteOutcome::Applied`].
+    pub(super) fn and_then<T>(self, applied: impl FnOnce(K) -> WriteOutcome<T>) -> WriteOutcome<T> {
         match self {
             Self::Applied(object) => applied(object),
-            Self::Unchanged => Outcome::Unchanged,
-            Self::Stale(why) => Outcome::Stale(why),
-            Self::Missing => Outcome::Missing,
-            Self::Conflict(why) => Outcome::Conflict(why),
-            Self::Rejected(why) => Outcome::Rejected(why),
-            Self::Forbidden(why) => Outcome::Forbidden(why),
-            Self::Unavailable(why) => Outcome::Unavailable(why),
-            Self::Unknown(why) => Outcome::Unknown(why),
+            Self::Unchanged => WriteOutcome::Unchanged,
+            Self::Stale(why) => WriteOutcome::Stale(why),
+            Self::Missing => WriteOutcome::Missing,
+            Self::Conflict(why) => WriteOutcome::Conflict(why),
+            Self::Rejected(why) => WriteOutcome::Rejected(why),
+            Self::Forbidden(why) => WriteOutcome::Forbidden(why),
+            Self::Unavailable(why) => WriteOutcome::Unavailable(why),
+            Self::Unknown(why) => WriteOutcome::Unknown(why),
         }
     }
 
@@ -69,6 +69,21 @@ impl<K> Outcome<K> {
         }
     }
 
+    /// Returns the written object, `None` if it was in sync already, or why the write failed.
+    pub fn into_result(self) -> Result<Option<K>, String> {
+        match self {
+            Self::Applied(object) => Ok(Some(object)),
+            Self::Unchanged => Ok(None),
+            Self::Missing => Err("object or namespace not found".into()),
+            Self::Stale(why)
+            | Self::Conflict(why)
+            | Self::Rejected(why)
+            | Self::Forbidden(why)
+            | Self::Unavailable(why)
+            | Self::Unknown(why) => Err(why),
+        }
+    }
+
     /// Returns the value of the metric label `outcome`.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -82,6 +97,28 @@ impl<K> Outcome<K> {
             Self::Forbidden(_) => "forbidden",
             Self::Unavailable(_) => "unavailable",
             Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_applied_and_unchanged_are_successes() {
+        assert_eq!(WriteOutcome::Applied(1).into_result(), Ok(Some(1)));
+        assert_eq!(WriteOutcome::<u8>::Unchanged.into_result(), Ok(None));
+        assert_eq!(WriteOutcome::<u8>::Missing.into_result(), Err("object or namespace not found".into()));
+        for failure in [
+            WriteOutcome::<u8>::Stale,
+            WriteOutcome::Conflict,
+            WriteOutcome::Rejected,
+            WriteOutcome::Forbidden,
+            WriteOutcome::Unavailable,
+            WriteOutcome::Unknown,
+        ] {
+            assert_eq!(failure("why".into()).into_result(), Err("why".into()));
         }
     }
 }

@@ -5,33 +5,33 @@ use kube::core::object::HasStatus;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Error, Outcome, Writer, Written};
+use super::{Error, NamespacedObject, WriteOutcome, Writer};
 
 /// The right to write an object's status once. Writing consumes it, so that a reconcile that writes twice does not compile.
 #[must_use]
-pub struct Pass<'a, K> {
+pub struct StatusUpdate<'a, K> {
     writer: &'a Writer,
     object: &'a K,
 }
 
-impl<'a, K: Written> Pass<'a, K> {
+impl<'a, K: NamespacedObject> StatusUpdate<'a, K> {
     pub(super) fn new(writer: &'a Writer, object: &'a K) -> Self {
         Self { writer, object }
     }
 
-    /// Writes the status if it differs from the one that was read. Fails with [`Outcome::Stale`] if the object has changed since.
-    pub async fn record(self, status: &K::Status) -> Result<Outcome<K>, Error>
+    /// Writes the status if it differs from the one that was read. Fails with [`WriteOutcome::Stale`] if the object has changed since.
+    pub async fn write(self, status: &K::Status) -> Result<WriteOutcome<K>, Error>
     where
         K: HasStatus,
         K::Status: PartialEq + Serialize,
     {
         let current = self.object.status();
         if current == Some(status) {
-            return Ok(self.writer.count(Outcome::Unchanged));
+            return Ok(self.writer.count(WriteOutcome::Unchanged));
         }
         // Different values may serialize to the same JSON: an absent and an empty list.
         let Some(diff) = diff(&serde_json::to_value(current)?, &serde_json::to_value(status)?) else {
-            return Ok(self.writer.count(Outcome::Unchanged));
+            return Ok(self.writer.count(WriteOutcome::Unchanged));
         };
         let version = self.object.resource_version().ok_or(Error::MissingField("resourceVersion"))?;
         let patch =

@@ -1,6 +1,6 @@
 //! The admin server of a running process.
 
-use runtime::metrics::catalogue::ALL;
+use runtime::metrics::catalog::ALL;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
@@ -17,11 +17,8 @@ pub async fn admin_server_exposes_probes_metrics_and_state(cx: Context) -> TestR
         assert_eq!(process.request("GET", path, "").await?, (200, "ok\n".to_owned()), "{path}");
     }
     wait::until("metrics of an idle controller", SOON, || async {
-        let text = process
-            .request("GET", "/metrics", "")
-            .await
-            .map_err(|error| Error::Refused(error.to_string()))?
-            .1;
+        let text =
+            process.request("GET", "/metrics", "").await.map_err(|error| Error::Other(error.to_string()))?.1;
         for sample in [
             "controller_runtime_reconcile_total{controller=\"toy\",result=\"success\"}",
             "controller_runtime_reconcile_time_seconds_count{controller=\"toy\"}",
@@ -34,7 +31,7 @@ pub async fn admin_server_exposes_probes_metrics_and_state(cx: Context) -> TestR
             "process_resident_memory_bytes",
         ] {
             if !text.contains(sample) {
-                return Err(Error::Refused(format!("{sample} is missing in\n{text}")));
+                return Err(Error::Other(format!("{sample} is missing in\n{text}")));
             }
         }
         Ok(())

@@ -5,7 +5,9 @@ use std::time::Duration;
 use http::StatusCode;
 use kube::api::DeleteParams;
 use serde_json::json;
-use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Refusal, Resource, Times, Verb, WatchEnd};
+use testbed::faults::fault_proxy::{
+    ErrorResponse, Fault, FaultProxy, RequestMatcher, Resource, Times, Verb, WatchEnd,
+};
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, Error, TestResult};
 
@@ -21,16 +23,16 @@ fn toys() -> Resource {
 pub async fn failing_watch_recovers_and_does_not_affect_others(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let fixture = Fixture::new(&cx, plane).await?;
-    let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
+    let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("journal.jsonl")).await?;
     let process =
         Process::start(&cx, &plane.admin().at(proxy.url()), &fixture.namespace, "dying-watches", LONG_LEASE)?;
     process.wait_leading().await?;
     fixture.set("a", 1).await?;
     fixture.wait_reconciled("a", 1, SOON).await?;
 
-    let watching = Matching::any().verb(Verb::Watch).verb(Verb::List).resource(toys());
-    let refused = Refusal::of(StatusCode::INTERNAL_SERVER_ERROR);
-    let outage = proxy.inject(Fault::Answer(refused), watching.clone(), Times::Always);
+    let watching = RequestMatcher::any().verb(Verb::Watch).verb(Verb::List).resource(toys());
+    let refused = ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR);
+    let outage = proxy.inject(Fault::Respond(refused), watching.clone(), Times::Always);
     assert_eq!(proxy.end_watches(&watching, &WatchEnd::Reset), 1, "there is one watch of toys");
     // Long enough for the backoff to reach its maximum.
     outage.wait_fired(8, SOON).await?;
@@ -42,7 +44,7 @@ pub async fn failing_watch_recovers_and_does_not_affect_others(cx: Context) -> T
     assert_eq!(process.metric("outrigger_watch_restarts_total", "kind=\"configmaps\"").await, 0.0);
     assert_eq!(process.request("GET", "/livez", "").await?.0, 200, "an outage of seconds is tolerated");
 
-    outage.lift();
+    outage.remove();
     fixture.set("a", 2).await?;
     let took = fixture.wait_reconciled("a", 2, AFTER_RECOVERY).await?;
     println!("first edit after recovery: {:.1} s", took.as_secs_f64());
@@ -52,7 +54,7 @@ pub async fn failing_watch_recovers_and_does_not_affect_others(cx: Context) -> T
 pub async fn black_holed_watch_recovers(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let fixture = Fixture::new(&cx, plane).await?;
-    let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
+    let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("journal.jsonl")).await?;
     let user = plane.admin().at(proxy.url());
     // A watch timeout of five seconds instead of two minutes: that is how long a lost connection goes unnoticed.
     let process = Process::start_with(&cx, &user, &fixture.namespace, "black-hole", |config| {
@@ -62,14 +64,14 @@ pub async fn black_holed_watch_recovers(cx: Context) -> TestResult {
     fixture.set("a", 1).await?;
     fixture.wait_reconciled("a", 1, SOON).await?;
 
-    let hole = proxy.black_hole(Matching::any().verb(Verb::Watch).resource(toys()));
+    let hole = proxy.black_hole(RequestMatcher::any().verb(Verb::Watch).resource(toys()));
     hole.wait_fired(1, SOON).await?;
     fixture.set("a", 2).await?;
     // The lost watch times out, and its successor is black-holed as well.
     hole.wait_fired(2, SOON).await?;
     let seen = fixture.toys.get("a").await?.status.map(|status| status.seen_size);
     assert_eq!(seen, Some(1), "no event was delivered");
-    hole.lift();
+    hole.remove();
     fixture.wait_reconciled("a", 2, AFTER_RECOVERY).await?;
     Ok(())
 }
@@ -89,7 +91,7 @@ pub async fn invalid_object_does_not_affect_others(cx: Context) -> TestResult {
         if is_invalid("broken-before") && is_invalid("broken-after") {
             Ok(())
         } else {
-            Err(Error::Refused(state.to_string()))
+            Err(Error::Other(state.to_string()))
         }
     })
     .await?;
@@ -105,21 +107,21 @@ pub async fn invalid_object_does_not_affect_others(cx: Context) -> TestResult {
 pub async fn failing_api_server_is_not_flooded(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let fixture = Fixture::new(&cx, plane).await?;
-    let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
+    let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("journal.jsonl")).await?;
     let process =
         Process::start(&cx, &plane.admin().at(proxy.url()), &fixture.namespace, "refused", LONG_LEASE)?;
     process.wait_leading().await?;
     for code in [StatusCode::TOO_MANY_REQUESTS, StatusCode::INTERNAL_SERVER_ERROR] {
         let name = format!("toy-{}", code.as_u16());
         let writes =
-            Matching::writes().namespace(&fixture.namespace).resource(Resource::new("", "configmaps"));
-        let outage = proxy.inject(Fault::Answer(Refusal::of(code)), writes, Times::Always);
+            RequestMatcher::writes().namespace(&fixture.namespace).resource(Resource::new("", "configmaps"));
+        let outage = proxy.inject(Fault::Respond(ErrorResponse::new(code)), writes, Times::Always);
         fixture.set(&name, 1).await?;
         outage.wait_fired(5, SOON).await?;
         let state = process.state().await?;
         let failures = &state["queue"]["failing"][format!("{}/{name}", fixture.namespace)];
         assert!(failures.as_u64().is_some_and(|count| count >= 4), "not reported as failing: {state}");
-        outage.lift();
+        outage.remove();
         fixture.wait_reconciled(&name, 1, SOON).await?;
         // With a backoff of 200 ms, 400 ms, 800 ms ... there are a handful of attempts; without it, thousands.
         assert!(outage.fired() <= 8, "{} requests during the outage", outage.fired());
@@ -129,7 +131,7 @@ pub async fn failing_api_server_is_not_flooded(cx: Context) -> TestResult {
 
 pub async fn api_server_restart_is_survived(cx: Context) -> TestResult {
     let site = cx.site()?;
-    let plane = ControlPlane::on(&site).start().await?;
+    let plane = ControlPlane::builder(&site).start().await?;
     let fixture = Fixture::new(&cx, &plane).await?;
     let process = Process::start(&cx, plane.admin(), &fixture.namespace, "restarted", LONG_LEASE)?;
     process.wait_leading().await?;

@@ -94,7 +94,7 @@ impl Process {
         let admin = receiver.recv_timeout(SOON).unwrap_or_default();
         let started = Self { child, admin, log };
         if started.admin.is_empty() {
-            return Err(Error::Refused(format!(
+            return Err(Error::Other(format!(
                 "{identity} did not start: {}",
                 testbed::harness::logs::tail(&started.log, 5)
             )));
@@ -150,11 +150,7 @@ impl Process {
     pub async fn wait_leading(&self) -> Result<(), Error> {
         wait::until("the process to lead", SOON, || async {
             let state = self.state().await?;
-            if state["leading"] == true {
-                Ok(())
-            } else {
-                Err(Error::Refused(format!("its state is {state}")))
-            }
+            if state["leading"] == true { Ok(()) } else { Err(Error::Other(format!("its state is {state}"))) }
         })
         .await
     }
@@ -247,7 +243,7 @@ impl Fixture {
             {
                 return Ok(());
             }
-            Err(Error::Refused(format!("ConfigMap {map:?}, status {status:?}")))
+            Err(Error::Other(format!("ConfigMap {map:?}, status {status:?}")))
         })
         .await?;
         Ok(start.elapsed())

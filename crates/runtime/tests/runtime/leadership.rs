@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rustix::process::Signal;
 use testbed::cluster::control_plane::AuditedRequest;
-use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Refusal, Resource, Times};
+use testbed::faults::fault_proxy::{ErrorResponse, Fault, FaultProxy, RequestMatcher, Resource, Times};
 use testbed::harness::wait;
 use testbed::{Context, ControlPlane, Error, TestResult};
 
@@ -53,7 +53,7 @@ pub async fn suspended_leader_does_not_write_after_takeover(cx: Context) -> Test
     old.signal(Signal::CONT);
     wait::until("the old leader to notice that it lost the Lease", SOON, || async {
         let state = old.state().await?;
-        if state["leading"] == false { Ok(()) } else { Err(Error::Refused(state.to_string())) }
+        if state["leading"] == false { Ok(()) } else { Err(Error::Other(state.to_string())) }
     })
     .await?;
     for number in 0..20 {
@@ -73,17 +73,20 @@ pub async fn suspended_leader_does_not_write_after_takeover(cx: Context) -> Test
 pub async fn unrenewable_lease_is_lost_and_reacquired(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let fixture = Fixture::new(&cx, plane).await?;
-    let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
+    let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("journal.jsonl")).await?;
     let agent = "cannot-renew";
     let process =
         Process::start(&cx, &plane.admin().at(proxy.url()), &fixture.namespace, agent, SHORT_LEASE)?;
     process.wait_leading().await?;
-    let leases = Matching::any().resource(Resource::new("coordination.k8s.io", "leases"));
-    let outage =
-        proxy.inject(Fault::Answer(Refusal::of(StatusCode::SERVICE_UNAVAILABLE)), leases, Times::Always);
+    let leases = RequestMatcher::any().resource(Resource::new("coordination.k8s.io", "leases"));
+    let outage = proxy.inject(
+        Fault::Respond(ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE)),
+        leases,
+        Times::Always,
+    );
     wait::until("the Lease to be lost", SOON, || async {
         let state = process.state().await?;
-        if state["leading"] == false { Ok(()) } else { Err(Error::Refused(state.to_string())) }
+        if state["leading"] == false { Ok(()) } else { Err(Error::Other(state.to_string())) }
     })
     .await?;
     assert_eq!(process.metric("leader_election_master_status", "name=\"toys\"").await, 0.0);
@@ -93,7 +96,7 @@ pub async fn unrenewable_lease_is_lost_and_reacquired(cx: Context) -> TestResult
     let attempts = outage.fired();
     outage.wait_fired(attempts + 2, Duration::from_secs(10)).await?;
     assert_eq!(successful_writes(plane, agent)?, before);
-    outage.lift();
+    outage.remove();
     process.wait_leading().await?;
     fixture.wait_reconciled("a", 1, SOON).await?;
     Ok(())

@@ -16,19 +16,11 @@ mod writes;
 
 use std::process::ExitCode;
 
-use testbed::harness::Suite;
-
-macro_rules! suite {
-    ($($module:ident::$test:ident),* $(,)?) => {
-        Suite::new("runtime")$(.test(stringify!($test), |cx| Box::pin($module::$test(cx))))*
-    };
-}
-
 fn main() -> ExitCode {
     if std::env::var_os(fixture::TOY_CONFIG).is_some() {
         return toy::main();
     }
-    suite![
+    testbed::tests![
         faults::failing_watch_recovers_and_does_not_affect_others,
         faults::black_holed_watch_recovers,
         faults::invalid_object_does_not_affect_others,

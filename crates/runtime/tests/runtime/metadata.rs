@@ -20,14 +20,14 @@ pub async fn metadata_watch_reports_changes_of_secrets(cx: Context) -> TestResul
     let namespace = fixture.namespace.clone();
     let (sender, changes) = mpsc::channel();
     let watch: Watch<PartialObjectMeta<Secret>> =
-        Watch::of_metadata(Api::all(fixture.client.clone()), watcher::Config::default(), &Metrics::new())
-            .tell(move |change| {
-                let key = Key::of(&**change.object());
+        Watch::for_metadata(Api::all(fixture.client.clone()), watcher::Config::default(), &Metrics::new())
+            .on_change(move |change| {
+                let key = Key::from_object(&**change.object());
                 let what = match change {
                     Change::Listed(_) => "listed",
-                    Change::Changed(_, None) => "created",
-                    Change::Changed(_, Some(_)) => "changed",
-                    Change::Gone(_) => "deleted",
+                    Change::Applied(_, None) => "created",
+                    Change::Applied(_, Some(_)) => "changed",
+                    Change::Deleted(_) => "deleted",
                 };
                 if key.namespace == namespace {
                     // Fails only if the test is over.
@@ -36,7 +36,7 @@ pub async fn metadata_watch_reports_changes_of_secrets(cx: Context) -> TestResul
             });
     let cache = watch.cache();
     let watching = tokio::spawn(watch.run());
-    cache.synced().await;
+    cache.wait_synced().await;
 
     let secrets: Api<Secret> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     let set = async |label: &str| {

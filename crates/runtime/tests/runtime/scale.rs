@@ -34,14 +34,14 @@ async fn wait_converged(process: &Process) -> Result<(), Error> {
         if (toys, maps) == (OBJECTS, OBJECTS) && waiting == 0 && running == 0 {
             return Ok(());
         }
-        Err(Error::Refused(format!("{toys} toys, {maps} ConfigMaps, {waiting} waiting, {running} running")))
+        Err(Error::Other(format!("{toys} toys, {maps} ConfigMaps, {waiting} waiting, {running} running")))
     })
     .await
 }
 
 pub async fn five_thousand_idle_objects(cx: Context) -> TestResult {
     let site = cx.site()?;
-    let plane = ControlPlane::on(&site).start().await?;
+    let plane = ControlPlane::builder(&site).start().await?;
     let fixture = Fixture::new(&cx, &plane).await?;
     let start = || Process::start(&cx, plane.admin(), &fixture.namespace, AGENT, LONG_LEASE);
     let first = start()?;
@@ -89,7 +89,7 @@ pub async fn five_thousand_idle_objects(cx: Context) -> TestResult {
     wait::throughout("no write while idle", IDLE, || async {
         match sent_while_idle()?.iter().find(|request| request.is_write()) {
             None => Ok(()),
-            Some(write) => Err(Error::Refused(format!("{write:?}"))),
+            Some(write) => Err(Error::Other(format!("{write:?}"))),
         }
     })
     .await?;

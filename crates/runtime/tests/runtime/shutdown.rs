@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use rustix::process::Signal;
-use testbed::faults::fault_proxy::{Fault, FaultProxy, Matching, Resource, Times};
+use testbed::faults::fault_proxy::{Fault, FaultProxy, RequestMatcher, Resource, Times};
 use testbed::{Context, TestResult};
 
 use crate::fixture::{Fixture, LONG_LEASE, Process, SOON};
@@ -13,14 +13,14 @@ use crate::fixture::{Fixture, LONG_LEASE, Process, SOON};
 pub async fn sigterm_finishes_writes_and_releases_the_lease(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let fixture = Fixture::new(&cx, plane).await?;
-    let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
+    let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("journal.jsonl")).await?;
     let user = plane.admin().at(proxy.url());
     let mut leader = Process::start(&cx, &user, &fixture.namespace, "ending", LONG_LEASE)?;
     leader.wait_leading().await?;
     let standby = Process::start(&cx, plane.admin(), &fixture.namespace, "waiting", LONG_LEASE)?;
 
     // A write is in flight when the signal arrives.
-    let maps = Matching::writes().resource(Resource::new("", "configmaps"));
+    let maps = RequestMatcher::writes().resource(Resource::new("", "configmaps"));
     let slow = proxy.inject(Fault::Delay(Duration::from_secs(2)), maps, Times::ONCE);
     fixture.set("a", 1).await?;
     slow.wait_fired(1, SOON).await?;

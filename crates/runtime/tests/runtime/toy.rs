@@ -12,16 +12,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::runtime::watcher;
 use kube::{Api, Client, CustomResource, Resource, ResourceExt};
 use runtime::Key;
-use runtime::client::Access;
+use runtime::client::ClientOptions;
 use runtime::controller::Controller;
 use runtime::lease;
 use runtime::metrics::Metrics;
-use runtime::own_writes::{OwnWrites, Sight};
+use runtime::own_writes::{Freshness, OwnWrites};
 use runtime::process::Process;
 use runtime::queue::{Backoff, Priority, Queue};
 use runtime::telemetry::{self, Format, Options};
 use runtime::watch::{Cache, Change, SyncGroup, Watch};
-use runtime::write::{Outcome, Writer};
+use runtime::write::{WriteOutcome, Writer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -107,40 +107,40 @@ async fn run(config: ToyConfig) -> Result<(), String> {
     let telemetry = telemetry::start(&Options {
         format: Format::Json,
         level: "info",
-        traces_to: config.otlp_endpoint.as_deref(),
+        otlp_endpoint: config.otlp_endpoint.as_deref(),
         service: "toy",
     })?;
     let metrics = Metrics::new();
-    let access = Access { kubeconfig: Some(config.kubeconfig.clone()), context: None };
+    let access = ClientOptions { kubeconfig: Some(config.kubeconfig.clone()), context: None };
     let client = access.connect(&config.identity, &metrics).await.map_err(|error| error.to_string())?;
     let mut process = Process::new(telemetry, client, metrics);
     start(&config, &mut process).map_err(|error| error.to_string())?;
     let address = process.serve_admin(SocketAddr::from(([127, 0, 0, 1], 0))).await;
     println!("{}", address.map_err(|error| error.to_string())?);
-    process.live([]).await.map_err(|error| error.to_string())
+    process.run([]).await.map_err(|error| error.to_string())
 }
 
 fn start(config: &ToyConfig, process: &mut Process) -> Result<(), String> {
     let (client, metrics) = (process.client.clone(), process.metrics.clone());
-    let backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(5) };
+    let backoff = Backoff { initial: Duration::from_millis(200), max: Duration::from_secs(5) };
     let queue = Queue::new(16, backoff, metrics.queue("toy"));
 
     let every = watcher::Config { timeout: config.watch_timeout, ..watcher::Config::default() };
-    let toys = Watch::<Toy>::of(Api::namespaced(client.clone(), &config.namespace), every.clone(), &metrics);
-    let toys = toys.map_err(|error| error.to_string())?.tell({
+    let toys = Watch::<Toy>::new(Api::namespaced(client.clone(), &config.namespace), every.clone(), &metrics);
+    let toys = toys.map_err(|error| error.to_string())?.on_change({
         let queue = queue.clone();
         move |change| {
             let priority = if matches!(change, Change::Listed(_)) { Priority::Low } else { Priority::High };
-            queue.add(Key::of(&**change.object()), priority);
+            queue.add(Key::from_object(&**change.object()), priority);
         }
     });
     let owned = every.labels("toy=yes");
-    let maps = Watch::<ConfigMap>::of(Api::namespaced(client.clone(), &config.namespace), owned, &metrics);
-    let maps = maps.map_err(|error| error.to_string())?.tell({
+    let maps = Watch::<ConfigMap>::new(Api::namespaced(client.clone(), &config.namespace), owned, &metrics);
+    let maps = maps.map_err(|error| error.to_string())?.on_change({
         let queue = queue.clone();
         move |change| {
             if !matches!(change, Change::Listed(_)) {
-                queue.add(Key::of(&**change.object()), Priority::High);
+                queue.add(Key::from_object(&**change.object()), Priority::High);
             }
         }
     });
@@ -153,11 +153,11 @@ fn start(config: &ToyConfig, process: &mut Process) -> Result<(), String> {
         let synced = synced.clone();
         move || synced.is_synced()
     });
-    process.admin.shows("queue", {
+    process.admin.add_debug_state("queue", {
         let queue = queue.clone();
         move || queue.state().to_json()
     });
-    process.admin.shows("invalid", {
+    process.admin.add_debug_state("invalid", {
         let toys = caches.toys.clone();
         move || {
             let invalid = toys.invalid().into_iter().map(|(key, error)| (key.to_string(), error));
@@ -165,11 +165,11 @@ fn start(config: &ToyConfig, process: &mut Process) -> Result<(), String> {
         }
     });
 
-    let [duration, renew_deadline, every] = config.lease.map(Duration::from_millis);
+    let [duration, renew_deadline, retry_period] = config.lease.map(Duration::from_millis);
     let lease = lease::Config {
         duration,
         renew_deadline,
-        every,
+        retry_period,
         ..lease::Config::new(&config.namespace, "toys", &config.identity)
     };
     lease.check()?;
@@ -195,22 +195,22 @@ struct Caches {
 async fn reconcile(caches: Caches, writer: Writer, key: Key) -> Result<Option<Duration>, String> {
     let Some(toy) = caches.toys.get(&key) else { return Ok(None) };
     let map = caches.maps.get(&key);
-    match caches.own_writes.sight(&key, map.as_deref()) {
-        Sight::Current => {}
-        Sight::Behind => return Ok(Some(Duration::from_millis(200))),
+    match caches.own_writes.freshness(&key, map.as_deref()) {
+        Freshness::Current => {}
+        Freshness::Behind => return Ok(Some(Duration::from_millis(200))),
         // Unlike a real controller this one does not read the object from the API server: it repeats the write.
-        Sight::Lost => caches.own_writes.forget(&key),
+        Freshness::TimedOut => caches.own_writes.forget(&key),
     }
     match writer.apply(&desired_map(&toy), map.as_deref()).await.map_err(|error| error.to_string())? {
-        Outcome::Unchanged => {}
-        Outcome::Applied(map) => caches.own_writes.wrote(&map),
-        Outcome::Stale(_) => return Ok(Some(Duration::from_millis(100))),
+        WriteOutcome::Unchanged => {}
+        WriteOutcome::Applied(map) => caches.own_writes.record(&map),
+        WriteOutcome::Stale(_) => return Ok(Some(Duration::from_millis(100))),
         other => return Err(format!("ConfigMap: {other:?}")),
     }
     let status = ToyStatus { seen_size: toy.spec.size };
-    match writer.pass(&*toy).record(&status).await.map_err(|error| error.to_string())? {
-        Outcome::Unchanged | Outcome::Applied(_) | Outcome::Missing => Ok(None),
-        Outcome::Stale(_) => Ok(Some(Duration::from_millis(100))),
+    match writer.status_update(&*toy).write(&status).await.map_err(|error| error.to_string())? {
+        WriteOutcome::Unchanged | WriteOutcome::Applied(_) | WriteOutcome::Missing => Ok(None),
+        WriteOutcome::Stale(_) => Ok(Some(Duration::from_millis(100))),
         other => Err(format!("status: {other:?}")),
     }
 }
@@ -240,6 +240,6 @@ pub fn desired_map(toy: &Toy) -> ConfigMap {
 
 /// Creates a client in the same way as the controller.
 pub async fn connect(kubeconfig: PathBuf, agent: &str) -> Client {
-    let access = Access { kubeconfig: Some(kubeconfig), context: None };
+    let access = ClientOptions { kubeconfig: Some(kubeconfig), context: None };
     access.connect(agent, &Metrics::new()).await.expect("the kubeconfig is valid")
 }

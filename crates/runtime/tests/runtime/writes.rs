@@ -8,9 +8,9 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use runtime::lease::Claim;
 use runtime::metrics::Metrics;
-use runtime::write::{Outcome, Writer};
+use runtime::write::{WriteOutcome, Writer};
 use serde_json::json;
-use testbed::faults::fault_proxy::{Fault, FaultProxy, Loss, Matching, Refusal, Times};
+use testbed::faults::fault_proxy::{ErrorResponse, Fault, FaultProxy, LostResponse, RequestMatcher, Times};
 use testbed::{Context, TestResult};
 
 use crate::fixture::Fixture;
@@ -21,16 +21,16 @@ async fn writer(cx: &Context, proxy: Option<&FaultProxy>) -> Result<Writer, test
     let plane = cx.control_plane().await?;
     let user = proxy.map_or_else(|| plane.admin().clone(), |proxy| plane.admin().at(proxy.url()));
     let client = toy::connect(user.write_kubeconfig(cx.logs())?, cx.name()).await;
-    Ok(Writer::new(client, MANAGER, Claim::alone(), &Metrics::new()))
+    Ok(Writer::new(client, MANAGER, Claim::permanent(), &Metrics::new()))
 }
 
 async fn count_requests(cx: &Context) -> Result<usize, testbed::Error> {
     Ok(cx.control_plane().await?.audit().requests(|request| request.user_agent == cx.name())?.len())
 }
 
-fn expect_applied<K: std::fmt::Debug>(outcome: Outcome<K>) -> K {
+fn expect_applied<K: std::fmt::Debug>(outcome: WriteOutcome<K>) -> K {
     match outcome {
-        Outcome::Applied(object) => object,
+        WriteOutcome::Applied(object) => object,
         other => unreachable!("not applied: {other:?}"),
     }
 }
@@ -41,11 +41,11 @@ pub async fn unchanged_object_causes_no_request(cx: Context) -> TestResult {
     let toy = fixture.set("a", 1).await?;
     let map = expect_applied(writer.apply(&toy::desired_map(&toy), None::<&ConfigMap>).await?);
     let status = ToyStatus { seen_size: 1 };
-    let toy = expect_applied(writer.pass(&toy).record(&status).await?);
+    let toy = expect_applied(writer.status_update(&toy).write(&status).await?);
     let before = count_requests(&cx).await?;
     for _ in 0..3 {
-        assert_eq!(writer.apply(&toy::desired_map(&toy), Some(&map)).await?, Outcome::Unchanged);
-        assert!(matches!(writer.pass(&toy).record(&status).await?, Outcome::Unchanged));
+        assert_eq!(writer.apply(&toy::desired_map(&toy), Some(&map)).await?, WriteOutcome::Unchanged);
+        assert!(matches!(writer.status_update(&toy).write(&status).await?, WriteOutcome::Unchanged));
     }
     assert_eq!(count_requests(&cx).await?, before, "the audit log has no new request");
     // Without a cached object the request is sent, and the API server treats it as a no-op.
@@ -74,7 +74,7 @@ pub async fn field_of_another_manager_is_a_conflict(cx: Context) -> TestResult {
     let foreign = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "size": "99" } });
     let live = fixture.maps.patch("a", &PatchParams::apply("other"), &Patch::Apply(&foreign)).await?;
     let outcome = writer.apply(&toy::desired_map(&toy), Some(&live)).await?;
-    let Outcome::Conflict(message) = outcome else { return Err(format!("{outcome:?}").into()) };
+    let WriteOutcome::Conflict(message) = outcome else { return Err(format!("{outcome:?}").into()) };
     assert!(message.contains("conflict with \"other\"") && message.contains(".data.size"), "{message}");
     assert_eq!(fixture.maps.get("a").await?.data.unwrap_or_default()["size"], "99");
     Ok(())
@@ -85,9 +85,9 @@ pub async fn stale_status_write_is_rejected(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx, plane).await?;
     let writer = writer(&cx, None).await?;
     let old = fixture.set("a", 1).await?;
-    let newer = expect_applied(writer.pass(&old).record(&ToyStatus { seen_size: 1 }).await?);
-    let outcome = writer.pass(&old).record(&ToyStatus { seen_size: 7 }).await?;
-    assert!(matches!(outcome, Outcome::Stale(_)), "{outcome:?}");
+    let newer = expect_applied(writer.status_update(&old).write(&ToyStatus { seen_size: 1 }).await?);
+    let outcome = writer.status_update(&old).write(&ToyStatus { seen_size: 7 }).await?;
+    assert!(matches!(outcome, WriteOutcome::Stale(_)), "{outcome:?}");
     let conflicts =
         plane.audit().requests(|request| request.user_agent == cx.name() && request.code == 409)?;
     assert_eq!(conflicts.into_iter().map(|request| request.subresource).collect::<Vec<_>>(), ["status"]);
@@ -102,13 +102,13 @@ pub async fn stale_status_write_is_rejected(cx: Context) -> TestResult {
 pub async fn lost_response_is_unknown_and_rejection_is_not(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let fixture = Fixture::new(&cx, plane).await?;
-    let proxy = FaultProxy::recorded_in(plane, cx.logs().join("journal.jsonl")).await?;
+    let proxy = FaultProxy::start_with_journal(plane, cx.logs().join("journal.jsonl")).await?;
     let writer = writer(&cx, Some(&proxy)).await?;
-    for (name, loss) in [("reset", Loss::Reset), ("timeout", Loss::GatewayTimeout)] {
+    for (name, loss) in [("reset", LostResponse::Reset), ("timeout", LostResponse::GatewayTimeout)] {
         let toy = fixture.set(name, 1).await?;
-        let lost = proxy.inject(Fault::LoseAnswer(loss), Matching::writes(), Times::ONCE);
+        let lost = proxy.inject(Fault::LoseResponse(loss), RequestMatcher::writes(), Times::ONCE);
         let outcome = writer.apply(&toy::desired_map(&toy), None::<&ConfigMap>).await?;
-        assert!(matches!(outcome, Outcome::Unknown(_)), "{name}: {outcome:?}");
+        assert!(matches!(outcome, WriteOutcome::Unknown(_)), "{name}: {outcome:?}");
         lost.wait_fired(1, Duration::from_secs(5)).await?;
         assert!(
             fixture.maps.get_opt(name).await?.is_some(),
@@ -123,8 +123,8 @@ pub async fn lost_response_is_unknown_and_rejection_is_not(cx: Context) -> TestR
         (500, "unavailable"),
         (503, "unavailable"),
     ] {
-        let refusal = Refusal::of(StatusCode::from_u16(code)?);
-        proxy.inject(Fault::Answer(refusal), Matching::writes(), Times::ONCE);
+        let refusal = ErrorResponse::new(StatusCode::from_u16(code)?);
+        proxy.inject(Fault::Respond(refusal), RequestMatcher::writes(), Times::ONCE);
         assert_eq!(
             writer.apply(&toy::desired_map(&toy), None::<&ConfigMap>).await?.name(),
             expected,
@@ -143,17 +143,20 @@ pub async fn delete_spares_recreated_object(cx: Context) -> TestResult {
     fixture.maps.delete("a", &DeleteParams::default()).await?;
     let second = fixture.maps.create(&PostParams::default(), &toy::desired_map(&toy)).await?;
     let outcome = writer.delete(&first).await?;
-    assert!(matches!(outcome, Outcome::Stale(_)), "{outcome:?}");
+    assert!(matches!(outcome, WriteOutcome::Stale(_)), "{outcome:?}");
     assert_eq!(fixture.maps.get("a").await?.uid(), second.uid(), "the recreated object is untouched");
-    assert!(matches!(writer.delete(&second).await?, Outcome::Applied(_)));
+    assert!(matches!(writer.delete(&second).await?, WriteOutcome::Applied(_)));
     assert!(
-        matches!(writer.delete(&second).await?, Outcome::Unchanged),
+        matches!(writer.delete(&second).await?, WriteOutcome::Unchanged),
         "deleting a missing object is a no-op"
     );
     let metadata = kube::api::ObjectMeta { resource_version: None, uid: None, ..first.metadata.clone() };
     let fresh = ConfigMap { metadata, ..ConfigMap::default() };
-    assert!(matches!(writer.create(&fresh).await?, Outcome::Applied(_)));
-    assert!(matches!(writer.create(&fresh).await?, Outcome::Stale(_)), "an existing object is not adopted");
+    assert!(matches!(writer.create(&fresh).await?, WriteOutcome::Applied(_)));
+    assert!(
+        matches!(writer.create(&fresh).await?, WriteOutcome::Stale(_)),
+        "an existing object is not adopted"
+    );
     Ok(())
 }
 
@@ -165,10 +168,11 @@ pub async fn released_claim_prevents_writes(cx: Context) -> TestResult {
     let config = runtime::lease::Config {
         duration: Duration::from_secs(3),
         renew_deadline: Duration::from_secs(2),
-        every: Duration::from_millis(200),
+        retry_period: Duration::from_millis(200),
         ..runtime::lease::Config::new(&fixture.namespace, "claim", "me")
     };
-    let (elector, mut leadership) = runtime::lease::Campaign::new(client.clone(), config, &Metrics::new());
+    let (elector, mut leadership) =
+        runtime::lease::LeaderElector::new(client.clone(), config, &Metrics::new());
     let stop = tokio_util::sync::CancellationToken::new();
     let electing = tokio::spawn(elector.run(stop.clone()));
     let leading =

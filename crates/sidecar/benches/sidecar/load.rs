@@ -21,7 +21,7 @@ const TASK: &str = r#""type":"await-condition","params":{"condition":"none"}"#;
 const FINISH_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn request_failed(error: impl std::fmt::Display) -> Error {
-    Error::Refused(format!("request to the sidecar failed: {error}"))
+    Error::Other(format!("request to the sidecar failed: {error}"))
 }
 
 async fn connect(port: u16) -> Result<SendRequest<Full<Bytes>>, Error> {
@@ -70,7 +70,7 @@ pub async fn submit(port: u16, tasks: usize, connections: usize) -> Result<Vec<D
                 let (code, response) = request(&mut sender, "POST", "/v0/tasks", body).await?;
                 times.push(start.elapsed());
                 if code != 201 {
-                    return Err(Error::Refused(format!("{code}: {}", String::from_utf8_lossy(&response))));
+                    return Err(Error::Other(format!("{code}: {}", String::from_utf8_lossy(&response))));
                 }
             }
             Ok(times)
@@ -106,6 +106,6 @@ pub async fn assert_nothing_lost(running: &Running) -> Result<(), Error> {
     if finished == 100 {
         Ok(())
     } else {
-        Err(Error::Refused(format!("{finished} of the newest 100 tasks are finished")))
+        Err(Error::Other(format!("{finished} of the newest 100 tasks are finished")))
     }
 }

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use testbed::Error;
-use testbed::bench::{self, Build, Circumstances, Figure, finish, float, number, quantile, usage};
+use testbed::bench::{
+    self, BenchEnvironment, Build, Figure, env_count, float, quantile, usage, write_report,
+};
 use testbed::cluster::site::Site;
 use testbed::harness::logs;
 
@@ -40,12 +42,12 @@ fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Error> {
-    let rounds = number("OUTRIGGER_BENCH_ROUNDS", 5)?;
-    let tasks = number("OUTRIGGER_BENCH_TASKS", 10_000)?;
+    let rounds = env_count("OUTRIGGER_BENCH_ROUNDS", 5)?;
+    let tasks = env_count("OUTRIGGER_BENCH_TASKS", 10_000)?;
     let ours = Build::ours()?;
     let peer = Build::peer("OUTRIGGER_PEER_SIDECAR", "a binary of seictl")?;
     let sizes = [("rounds", rounds), ("tasks", tasks), ("connections", CONNECTIONS)];
-    let under = Circumstances::of(&ours, peer.as_ref(), sizes)?;
+    let under = BenchEnvironment::new(&ours, peer.as_ref(), sizes)?;
     let (mut of_ours, mut of_peer) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
         println!("round {round} of {rounds}");
@@ -55,7 +57,7 @@ async fn run() -> Result<(), Error> {
         }
     }
     let figure = |name: &str, unit: &'static str, of: fn(&Measured) -> f64| {
-        Figure::of(name, unit, of_ours.iter().map(of), of_peer.iter().map(of))
+        Figure::new(name, unit, of_ours.iter().map(of), of_peer.iter().map(of))
     };
     let figures = [
         figure("submissions, durable before the response", "1/s", |one| one.per_second).higher(),
@@ -68,21 +70,21 @@ async fn run() -> Result<(), Error> {
         figure("idle memory (VmRSS)", "MB", |one| one.idle).goal(GOAL_IDLE),
         figure("memory after all tasks (VmRSS)", "MB", |one| one.after),
     ];
-    finish("sidecar", &format!("Median of {rounds} rounds (range)"), &figures, under)
+    write_report("sidecar", &format!("Median of {rounds} rounds (range)"), &figures, under)
 }
 
 async fn measure(contender: &Build, tasks: usize) -> Result<Measured, Error> {
-    let site = Site::claim(logs::folder("bench-sidecar", contender.name))?;
+    let site = Site::claim(logs::test_dir("bench-sidecar", contender.name))?;
     let running = contender::start(contender, &site).await?;
     tokio::time::sleep(IDLE_TIME).await;
-    let idle = usage::memory(running.pid()?)?;
-    let (start, cpu) = (Instant::now(), usage::cpu(running.pid()?)?);
+    let idle = usage::rss_mb(running.pid()?)?;
+    let (start, cpu) = (Instant::now(), usage::cpu_time(running.pid()?)?);
     let times = load::submit(running.port, tasks, CONNECTIONS).await?;
     let duration = start.elapsed();
     // Storing the results is part of the cost.
     load::wait_all_finished(&running).await?;
-    let cpu = usage::cpu(running.pid()?)? - cpu;
-    let after = usage::memory(running.pid()?)?;
+    let cpu = usage::cpu_time(running.pid()?)? - cpu;
+    let after = usage::rss_mb(running.pid()?)?;
     running.kill()?;
     let start = Instant::now();
     let again = contender::start(contender, &site).await?;

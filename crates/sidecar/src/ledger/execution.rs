@@ -2,9 +2,10 @@
 //! order.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use api::sidecar_wire::TaskState;
+use runtime::sync::lock;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -51,12 +52,12 @@ impl Progress {
     /// Replaces the progress.
     pub fn set(&self, progress: &impl Serialize) {
         if let Ok(json) = serde_json::value::to_raw_value(progress) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(json);
+            *lock(&self.0) = Some(json);
         }
     }
 
     fn get(&self) -> Option<RawJson> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use runtime::setting;
-use runtime::settings::{Check, Problems, text};
+use runtime::settings::{InvalidSettings, Validator, parse};
 use runtime::telemetry::Format;
 
 pub use self::args::Args;
@@ -91,10 +91,10 @@ impl Settings {
 }
 
 impl TryFrom<Args> for Settings {
-    type Error = Problems;
+    type Error = InvalidSettings;
 
-    fn try_from(args: Args) -> Result<Self, Problems> {
-        let mut check = Check::of::<Args>("sidecar");
+    fn try_from(args: Args) -> Result<Self, InvalidSettings> {
+        let mut check = Validator::new::<Args>("sidecar");
         let Args { node, api, tasks, process } = args;
         let any = |text: &str| Ok::<_, String>(text.to_owned());
         let settings = Self {
@@ -114,7 +114,7 @@ impl TryFrom<Args> for Settings {
             authn: match AuthnMode::parse(&api.authn_mode) {
                 Ok(authn) => authn,
                 Err(message) => {
-                    check.say("authn_mode", message);
+                    check.add_problem("authn_mode", message);
                     AuthnMode::TrustedHeader
                 }
             },
@@ -122,12 +122,14 @@ impl TryFrom<Args> for Settings {
                 .read(setting!(tasks.snapshot_upload_interval), parse_interval)
                 .unwrap_or(DEFAULT_UPLOAD_INTERVAL),
             snapshot_upload_timeout: check
-                .read(setting!(tasks.snapshot_upload_timeout), text::duration)
+                .read(setting!(tasks.snapshot_upload_timeout), parse::duration)
                 .unwrap_or_default(),
             snapshot_max_bytes: check.read(setting!(tasks.snapshot_max_gib), parse_gib).unwrap_or_default(),
-            max_tasks: check.read(setting!(tasks.max_tasks), text::count).unwrap_or_default() as u32,
-            max_working_tasks: check.read(setting!(tasks.max_working_tasks), text::count).unwrap_or_default(),
-            keep_tasks_for: check.read(setting!(tasks.keep_tasks_for), text::duration).unwrap_or_default(),
+            max_tasks: check.read(setting!(tasks.max_tasks), parse::count).unwrap_or_default() as u32,
+            max_working_tasks: check
+                .read(setting!(tasks.max_working_tasks), parse::count)
+                .unwrap_or_default(),
+            keep_tasks_for: check.read(setting!(tasks.keep_tasks_for), parse::duration).unwrap_or_default(),
             log_level: process.log_level.clone(),
             log_format: check.read(setting!(process.log_format), str::parse).unwrap_or_default(),
         };
@@ -135,7 +137,7 @@ impl TryFrom<Args> for Settings {
             "test" | "file" | "os" => Ok(()),
             _ => Err(format!("invalid keyring backend {text:?}: use test, file or os, or omit it")),
         });
-        check.end().map(|()| settings)
+        check.finish().map(|()| settings)
     }
 }
 
@@ -174,7 +176,7 @@ fn parse_gib(text: &str) -> Result<u64, String> {
 
 /// As in upstream, empty, zero and negative values mean the default.
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    Ok(text::duration_or_none(text)?.unwrap_or(DEFAULT_UPLOAD_INTERVAL))
+    Ok(parse::optional_duration(text)?.unwrap_or(DEFAULT_UPLOAD_INTERVAL))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ fn command() -> clap::Command {
     Args::augment_args(clap::Command::new("sidecar"))
 }
 
-fn settings(flags: &[&str]) -> Result<Settings, Problems> {
+fn settings(flags: &[&str]) -> Result<Settings, InvalidSettings> {
     let matches = command().get_matches_from(std::iter::once("sidecar").chain(flags.iter().copied()));
     Settings::try_from(Args::from_arg_matches(&matches).unwrap())
 }
@@ -89,6 +89,6 @@ fn settings_reference_is_up_to_date() -> testbed::Result<()> {
          it does anything and reports every invalid one, with exit code 2. S3 credentials come from the variables that every AWS\n\
          client reads, or from the pod's identity; `AWS_ENDPOINT_URL` selects another server.\n",
     );
-    page.push_str(&testbed::harness::generated::settings(&command()));
+    page.push_str(&testbed::harness::generated::flag_tables(&command()));
     testbed::harness::generated::check("docs/reference/sidecar-settings.md", &page)
 }

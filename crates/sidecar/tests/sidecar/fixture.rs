@@ -101,7 +101,7 @@ impl Fixture {
             if response.code == 200 {
                 Ok(())
             } else {
-                Err(Error::Refused(format!("livez returned {}", response.code)))
+                Err(Error::Other(format!("livez returned {}", response.code)))
             }
         })
         .await?;
@@ -119,7 +119,7 @@ impl Fixture {
         let sidecar = self.spawn()?;
         let status = wait::until("the sidecar to exit", TIMEOUT, || async {
             match sidecar.process.check_alive() {
-                Err(Error::Died { status, .. }) => Ok(status),
+                Err(Error::ProcessExited { status, .. }) => Ok(status),
                 _ => Err("still running"),
             }
         })
@@ -232,7 +232,7 @@ impl Sidecar {
     /// Sends SIGTERM; the process must exit successfully in time.
     pub fn stop(&self, timeout: Duration) -> Result<(), Error> {
         let status = self.process.stop(timeout)?;
-        if status.success() { Ok(()) } else { Err(Error::Refused(format!("exited with {status}"))) }
+        if status.success() { Ok(()) } else { Err(Error::Other(format!("exited with {status}"))) }
     }
 
     pub fn log(&self) -> String {
@@ -254,7 +254,7 @@ pub async fn exchange(address: (&str, u16), request: &[u8]) -> Result<Response, 
         }
         Ok::<_, Error>(String::from_utf8_lossy(&all).into_owned())
     };
-    let late = |_| Error::Refused("no response in time".into());
+    let late = |_| Error::Other("no response in time".into());
     let text = tokio::time::timeout(TIMEOUT, read).await.map_err(late)??;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let line = head.lines().next().unwrap_or_default().to_owned();

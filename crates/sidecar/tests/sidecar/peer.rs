@@ -275,7 +275,7 @@ async fn record_lifecycle(fixture: &Fixture) -> Result<BTreeMap<String, String>,
 
 /// Inserts a running task of an unknown type, as another version may leave it.
 fn insert_unknown(fixture: &Fixture, id: &str) -> Result<(), Error> {
-    let failed = |error: rusqlite::Error| Error::Refused(error.to_string());
+    let failed = |error: rusqlite::Error| Error::Other(error.to_string());
     let ledger = rusqlite::Connection::open(fixture.home.join("sidecar.db")).map_err(failed)?;
     let insert = "INSERT INTO task_results (id, type, status, params, submitted_at) VALUES (?1, 'make-coffee', 'running', 'null', '2026-01-02T03:04:05Z')";
     ledger.execute(insert, [id]).map(drop).map_err(failed)
@@ -287,7 +287,7 @@ async fn record_while_locked(
     sidecar: &Sidecar,
     id: &str,
 ) -> Result<Vec<(&'static str, String)>, Error> {
-    let failed = |error: rusqlite::Error| Error::Refused(error.to_string());
+    let failed = |error: rusqlite::Error| Error::Other(error.to_string());
     let other = rusqlite::Connection::open(fixture.home.join("sidecar.db")).map_err(failed)?;
     other.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
     let mut observed = Vec::new();

@@ -109,8 +109,8 @@ async fn use_local_peers(sidecar: &Sidecar, fixture: &Fixture) -> Result<(), Err
 /// A ceremony of four sidecars through a real S3 server.
 pub async fn four_seid_nodes_run_the_chain_of_four_sidecars(cx: Context) -> TestResult {
     let site = cx.site()?;
-    let s3 = S3::on(&site).await?;
-    s3.bucket("genesis")?;
+    let s3 = S3::start(&site).await?;
+    s3.create_bucket("genesis")?;
     let mut nodes = Vec::new();
     for number in 0..NODES {
         let fixture = Fixture::new(&cx)?

@@ -226,8 +226,8 @@ fn on_s3(fixture: Fixture, s3: &S3) -> Fixture {
 
 /// The sidecar image contains no CA bundle.
 pub async fn s3_works_without_system_ca_bundle(cx: Context) -> TestResult {
-    let s3 = S3::on(&cx.site()?).await?;
-    s3.bucket("snapshots")?;
+    let s3 = S3::start(&cx.site()?).await?;
+    s3.create_bucket("snapshots")?;
     let fixture = on_s3(Fixture::new(&cx)?, &s3)
         .env("SSL_CERT_FILE", "/nonexistent/file")
         .env("SSL_CERT_DIR", "/nonexistent/dir");
@@ -246,8 +246,8 @@ fn peak_memory(pid: u32) -> u64 {
 
 /// A restore from S3 uses little memory and resumes after SIGKILL. Set OUTRIGGER_SNAPSHOT_MIB=5120 for the full size.
 pub async fn killed_restore_from_s3_resumes_with_bounded_memory(cx: Context) -> TestResult {
-    let s3 = S3::on(&cx.site()?).await?;
-    s3.bucket("snapshots")?;
+    let s3 = S3::start(&cx.site()?).await?;
+    s3.create_bucket("snapshots")?;
     let store = client(&s3)?;
     let size =
         std::env::var("OUTRIGGER_SNAPSHOT_MIB").ok().and_then(|text| text.parse().ok()).unwrap_or(192_usize);
@@ -308,8 +308,8 @@ async fn upload(store: &object_store::aws::AmazonS3, mebibytes: usize) -> TestRe
 
 /// The second-newest snapshot is uploaded once: first the archive, then latest.txt, then the state file.
 pub async fn uploaded_snapshot_can_be_restored_from_s3(cx: Context) -> TestResult {
-    let s3 = S3::on(&cx.site()?).await?;
-    s3.bucket("snapshots")?;
+    let s3 = S3::start(&cx.site()?).await?;
+    s3.create_bucket("snapshots")?;
     let fixture = on_s3(Fixture::new(&cx)?, &s3);
     let sidecar = fixture.start().await?;
     let none = sidecar.run_task("snapshot-upload-once", &json!({})).await?;
@@ -355,7 +355,7 @@ pub async fn uploaded_snapshot_can_be_restored_from_s3(cx: Context) -> TestResul
 
 /// S3 errors contain a hint and no secrets.
 pub async fn s3_errors_include_a_hint(cx: Context) -> TestResult {
-    let s3 = S3::on(&cx.site()?).await?;
+    let s3 = S3::start(&cx.site()?).await?;
     let sidecar = on_s3(Fixture::new(&cx)?, &s3).start().await?;
     let missing = sidecar.run_task("snapshot-restore", &json!({})).await?;
     let error = missing["error"].as_str().unwrap_or_default();

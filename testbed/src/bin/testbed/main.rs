@@ -67,7 +67,7 @@ fn run(command: Command) -> Result<()> {
         Command::Build { parts } => {
             for part in parts {
                 let folder = match part {
-                    Part::Kubernetes => Part::kubernetes()?.folder().to_owned(),
+                    Part::Kubernetes => Part::kubernetes()?.dir().to_owned(),
                     part => part.ensure()?,
                 };
                 println!("testbed: {part} is available in {}", folder.display());

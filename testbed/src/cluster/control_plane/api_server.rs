@@ -7,7 +7,7 @@ use super::encryption::{self, KmsProvider};
 use super::etcd;
 use crate::cluster::address;
 use crate::cluster::parts::Kubernetes;
-use crate::cluster::pki::{self, Authority, ServerNames};
+use crate::cluster::pki::{self, CertificateAuthority, ServerNames};
 use crate::cluster::site::Site;
 use crate::error::Result;
 use crate::process::{Process, Program};
@@ -42,8 +42,8 @@ impl ApiServer {
     /// Writes the files and assembles the flags.
     pub(super) fn prepare(
         site: &Site,
-        ca: &Authority,
-        front_proxy_ca: &Authority,
+        ca: &CertificateAuthority,
+        front_proxy_ca: &CertificateAuthority,
         kms: Option<KmsProvider>,
         more_flags: Vec<String>,
     ) -> Result<Self> {
@@ -61,10 +61,11 @@ impl ApiServer {
                 .collect(),
             addresses: vec![address, IpAddr::from([127, 0, 0, 1]), address::API_SERVICE.into()],
         };
-        ca.server("kube-apiserver", &names)?.write(&dir, "kube-apiserver")?;
-        ca.client("kube-apiserver-etcd-client", None)?.write(&dir, "etcd-client")?;
-        ca.client("kube-apiserver-kubelet-client", Some("system:masters"))?.write(&dir, "kubelet-client")?;
-        front_proxy_ca.client("front-proxy-client", None)?.write(&dir, "front-proxy-client")?;
+        ca.issue_server("kube-apiserver", &names)?.write(&dir, "kube-apiserver")?;
+        ca.issue_client("kube-apiserver-etcd-client", None)?.write(&dir, "etcd-client")?;
+        ca.issue_client("kube-apiserver-kubelet-client", Some("system:masters"))?
+            .write(&dir, "kubelet-client")?;
+        front_proxy_ca.issue_client("front-proxy-client", None)?.write(&dir, "front-proxy-client")?;
         let (token_key, token_public_key) = pki::token_keys()?;
         pki::write_secret(Path::new(&file("service-accounts.key")), &token_key)?;
         pki::write_public(Path::new(&file("service-accounts.pub")), &token_public_key)?;

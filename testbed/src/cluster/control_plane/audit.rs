@@ -45,7 +45,7 @@ pub struct AuditedRequest {
     /// Time at which the API server received it.
     pub received: MicroTime,
     /// Time of the response; for a watch, of its start.
-    pub answered: MicroTime,
+    pub responded: MicroTime,
 }
 
 impl AuditedRequest {
@@ -149,7 +149,7 @@ pub struct AuditReader {
 
 impl AuditReader {
     /// Returns the requests logged since the last call, in log order.
-    pub fn news(&mut self) -> Result<Vec<AuditedRequest>> {
+    pub fn read_new(&mut self) -> Result<Vec<AuditedRequest>> {
         let what = || format!("reading {}", self.path.display());
         let mut file = File::open(&self.path).context(what)?;
         file.seek(SeekFrom::Start(self.offset)).context(what)?;
@@ -183,7 +183,7 @@ fn parse(text: &str, seen_ids: &mut HashSet<String>) -> Result<(Vec<AuditedReque
             body: event.request_object,
             code: event.response_status.code,
             received: event.request_received_timestamp,
-            answered: event.stage_timestamp,
+            responded: event.stage_timestamp,
         });
     }
     Ok((requests, length))
@@ -213,9 +213,9 @@ mod tests {
         let lines = format!("{WATCH}\n{}\n", WATCH.replace("\"a\"", "\"b\""));
         let (first, rest) = lines.split_at(WATCH.len() + 20);
         fs::write(log.path(), first).unwrap();
-        assert_eq!(reader.news().unwrap().len(), 1);
+        assert_eq!(reader.read_new().unwrap().len(), 1);
         fs::write(log.path(), format!("{first}{rest}")).unwrap();
-        assert_eq!(reader.news().unwrap().len(), 1);
-        assert!(reader.news().unwrap().is_empty());
+        assert_eq!(reader.read_new().unwrap().len(), 1);
+        assert!(reader.read_new().unwrap().is_empty());
     }
 }

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::cluster::parts::Kubernetes;
-use crate::cluster::pki::{self, Authority, ServerNames};
+use crate::cluster::pki::{self, CertificateAuthority, ServerNames};
 use crate::cluster::site::Site;
 use crate::error::{Error, IoContext, Result};
 use crate::process::{Process, Program};
@@ -28,10 +28,15 @@ pub(super) fn url(site: &Site) -> String {
 
 /// Starts etcd, without fsync: no test depends on durability after a power failure, and every write would wait for the
 /// disk.
-pub(super) fn start(site: &Site, kubernetes: &Kubernetes, ca: &Authority, dir: &Path) -> Result<Process> {
+pub(super) fn start(
+    site: &Site,
+    kubernetes: &Kubernetes,
+    ca: &CertificateAuthority,
+    dir: &Path,
+) -> Result<Process> {
     let names =
         ServerNames { addresses: vec![site.addresses().control_plane().into()], ..ServerNames::default() };
-    let (certificate, key) = ca.peer("etcd", &names)?.write(dir, "etcd")?;
+    let (certificate, key) = ca.issue_peer("etcd", &names)?.write(dir, "etcd")?;
     let ca_file = dir.join("etcd-ca.crt");
     pki::write_public(&ca_file, ca.pem())?;
     Program::new("etcd", kubernetes.program("etcd"))
@@ -65,8 +70,8 @@ struct KeyValue {
 }
 
 /// Reads a key through the JSON gateway of etcd.
-pub(super) async fn get(site: &Site, ca: &Authority, key: &str) -> Result<Option<Vec<u8>>> {
-    let identity = ca.client("testbed", None)?;
+pub(super) async fn get(site: &Site, ca: &CertificateAuthority, key: &str) -> Result<Option<Vec<u8>>> {
+    let identity = ca.issue_client("testbed", None)?;
     let config = tls::client(ca.pem(), Some(&identity))?;
     let address = site.addresses().control_plane();
     let tcp = TcpStream::connect((address, PORT)).await.context(|| format!("connecting to {}", url(site)))?;
@@ -74,7 +79,7 @@ pub(super) async fn get(site: &Site, ca: &Authority, key: &str) -> Result<Option
         .connect(std::net::IpAddr::from(address).into(), tcp)
         .await
         .context(|| format!("connecting to {}", url(site)))?;
-    let failed = |error: &dyn std::fmt::Display| Error::Refused(format!("reading {key} from etcd: {error}"));
+    let failed = |error: &dyn std::fmt::Display| Error::Other(format!("reading {key} from etcd: {error}"));
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
     let body = serde_json::json!({ "key": BASE64.encode(key) }).to_string();

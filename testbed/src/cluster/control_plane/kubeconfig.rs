@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
 
-use crate::cluster::pki::{self, Authority, Identity};
+use crate::cluster::pki::{self, CertificateAuthority, Identity};
 use crate::error::{Error, Result};
 use crate::tls;
 
@@ -23,8 +23,13 @@ pub struct User {
 
 impl User {
     /// Issues a user of the API server at `server`.
-    pub(crate) fn issue(ca: &Authority, server: &str, name: &str, group: Option<&str>) -> Result<Self> {
-        let identity = ca.client(name, group)?;
+    pub(crate) fn issue(
+        ca: &CertificateAuthority,
+        server: &str,
+        name: &str,
+        group: Option<&str>,
+    ) -> Result<Self> {
+        let identity = ca.issue_client(name, group)?;
         Ok(Self { name: name.into(), identity, ca: ca.pem().into(), server: server.into() })
     }
 
@@ -76,7 +81,7 @@ impl User {
     /// Returns the configuration of a kube client.
     pub async fn config(&self) -> Result<Config> {
         let invalid = |error: &dyn std::fmt::Display| {
-            Error::Refused(format!("invalid kubeconfig of {}: {error}", self.name))
+            Error::Other(format!("invalid kubeconfig of {}: {error}", self.name))
         };
         let parsed = Kubeconfig::from_yaml(&self.kubeconfig()).map_err(|error| invalid(&error))?;
         Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
@@ -89,7 +94,7 @@ impl User {
         tls::install_provider();
         let mut config = self.config().await?;
         let agent = user_agent.parse().map_err(|_| {
-            Error::Refused(format!("invalid user agent {user_agent:?}: not a valid header value"))
+            Error::Other(format!("invalid user agent {user_agent:?}: not a valid header value"))
         })?;
         config.headers.push((http::header::USER_AGENT, agent));
         Ok(Client::try_from(config)?)

@@ -10,7 +10,7 @@ mod kubeconfig;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kube::Client;
@@ -20,12 +20,13 @@ pub use self::encryption::KmsProvider;
 pub use self::kubeconfig::User;
 use crate::cluster::address;
 use crate::cluster::parts::{Kubernetes, Part};
-use crate::cluster::pki::{Authority, ServerNames};
+use crate::cluster::pki::{CertificateAuthority, ServerNames};
 use crate::cluster::site::Site;
 use crate::error::{Error, IoContext, Result};
 use crate::harness::wait;
-use crate::process::supervised::Supervised;
+use crate::process::supervised::SupervisedProcess;
 use crate::process::{Process, Program};
+use crate::sync::lock;
 
 /// Startup timeout; with warm caches, startup takes three seconds.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -61,7 +62,7 @@ impl Builder {
 
     /// Encrypts Secrets with a KMS v2 plugin, which must be running.
     #[must_use]
-    pub fn encrypted_by(mut self, provider: KmsProvider) -> Self {
+    pub fn kms_provider(mut self, provider: KmsProvider) -> Self {
         self.kms = Some(provider);
         self
     }
@@ -91,13 +92,13 @@ impl Builder {
 #[derive(Debug)]
 pub struct ControlPlane {
     // Drop order: each field depends on the ones after it.
-    controller_manager: Option<Supervised>,
-    scheduler: Option<Supervised>,
+    controller_manager: Option<SupervisedProcess>,
+    scheduler: Option<SupervisedProcess>,
     api_server: Mutex<Process>,
     etcd: Process,
     api_server_program: api_server::ApiServer,
-    ca: Authority,
-    front_proxy_ca: Authority,
+    ca: CertificateAuthority,
+    front_proxy_ca: CertificateAuthority,
     kubernetes: Kubernetes,
     admin: User,
     started_in: Duration,
@@ -107,7 +108,7 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Configures a control plane on a site.
     #[must_use]
-    pub fn on(site: &Arc<Site>) -> Builder {
+    pub fn builder(site: &Arc<Site>) -> Builder {
         Builder {
             site: site.clone(),
             controllers: false,
@@ -125,8 +126,9 @@ impl ControlPlane {
         let dir = site.dir().join("control-plane");
         std::fs::create_dir_all(&dir).context(|| format!("creating {}", dir.display()))?;
 
-        let ca = Authority::new(&format!("outrigger-testbed-{}", site.number()))?;
-        let front_proxy_ca = Authority::new(&format!("outrigger-testbed-{}-front-proxy", site.number()))?;
+        let ca = CertificateAuthority::new(&format!("outrigger-testbed-{}", site.number()))?;
+        let front_proxy_ca =
+            CertificateAuthority::new(&format!("outrigger-testbed-{}-front-proxy", site.number()))?;
         let etcd = etcd::start(&site, &kubernetes, &ca, &dir)?;
         let program = api_server::ApiServer::prepare(&site, &ca, &front_proxy_ca, kms, api_server_flags)?;
         let api_server = program.start(&site, &kubernetes)?;
@@ -182,14 +184,14 @@ impl ControlPlane {
 
     /// Returns the CA of the cluster.
     #[must_use]
-    pub fn authority(&self) -> &Authority {
+    pub fn ca(&self) -> &CertificateAuthority {
         &self.ca
     }
 
     /// Returns the front proxy CA (`--requestheader-client-ca-file`), whose clients may act as other users: an authenticating
     /// proxy in front of the API server.
     #[must_use]
-    pub fn front_proxy_authority(&self) -> &Authority {
+    pub fn front_proxy_ca(&self) -> &CertificateAuthority {
         &self.front_proxy_ca
     }
 
@@ -223,7 +225,7 @@ impl ControlPlane {
     /// Returns the process ID of the scheduler.
     pub fn scheduler_pid(&self) -> Result<u32> {
         let scheduler = self.scheduler.as_ref();
-        scheduler.ok_or_else(|| Error::Refused("control plane has no scheduler".into()))?.pid()
+        scheduler.ok_or_else(|| Error::Other("control plane has no scheduler".into()))?.pid()
     }
 
     /// Returns a `kubectl` command of the administrator, without arguments.
@@ -240,7 +242,7 @@ impl ControlPlane {
     }
 
     /// Returns the raw value of a key in etcd, possibly encrypted.
-    pub async fn stored(&self, key: &str) -> Result<Option<Vec<u8>>> {
+    pub async fn etcd_value(&self, key: &str) -> Result<Option<Vec<u8>>> {
         etcd::get(&self.site, &self.ca, key).await
     }
 
@@ -269,7 +271,7 @@ impl ControlPlane {
     }
 
     fn api_server(&self) -> std::sync::MutexGuard<'_, Process> {
-        self.api_server.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.api_server)
     }
 
     async fn wait_until_ready(&self) -> Result<()> {
@@ -285,7 +287,7 @@ impl ControlPlane {
         .await
     }
 
-    fn start_controller_manager(&self, dir: &Path, more_flags: &[String]) -> Result<Supervised> {
+    fn start_controller_manager(&self, dir: &Path, more_flags: &[String]) -> Result<SupervisedProcess> {
         let program = self
             .component("kube-controller-manager", dir)?
             .flag("use-service-account-credentials", "true")
@@ -295,11 +297,11 @@ impl ControlPlane {
             .flag("cluster-signing-key-file", self.api_server_program.ca_key_file())
             .flag("service-cluster-ip-range", address::SERVICE_RANGE)
             .args(more_flags);
-        Supervised::start(program, &self.site)
+        SupervisedProcess::start(program, &self.site)
     }
 
-    fn start_scheduler(&self, dir: &Path) -> Result<Supervised> {
-        Supervised::start(self.component("kube-scheduler", dir)?, &self.site)
+    fn start_scheduler(&self, dir: &Path) -> Result<SupervisedProcess> {
+        SupervisedProcess::start(self.component("kube-scheduler", dir)?, &self.site)
     }
 
     /// Returns a component with its own credentials, without leader election.
@@ -322,7 +324,7 @@ impl ControlPlane {
     fn component_certificate(&self, name: &str, dir: &Path) -> Result<(PathBuf, PathBuf)> {
         let names =
             ServerNames { dns: vec!["localhost".into()], addresses: vec![IpAddr::from([127, 0, 0, 1])] };
-        self.ca.server(name, &names)?.write(dir, name)
+        self.ca.issue_server(name, &names)?.write(dir, name)
     }
 
     /// Fails if a process of the control plane has exited.
@@ -353,6 +355,6 @@ impl ControlPlane {
         created
             .metadata
             .name
-            .ok_or_else(|| Error::Refused("the API server returned a namespace without a name".into()))
+            .ok_or_else(|| Error::Other("the API server returned a namespace without a name".into()))
     }
 }

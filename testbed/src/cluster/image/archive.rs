@@ -70,12 +70,12 @@ pub(super) fn write(image: &Image, out: &mut impl Write) -> Result<()> {
         "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": index,
     });
     let mut archive = tar::Builder::new(out);
-    file(&mut archive, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#, 0o644)?;
+    append_file(&mut archive, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#, 0o644)?;
     for blob in [layer].iter().chain(&blobs) {
-        file(&mut archive, &blob.path(), &blob.bytes, 0o644)?;
+        append_file(&mut archive, &blob.path(), &blob.bytes, 0o644)?;
     }
-    file(&mut archive, "index.json", index.to_string().as_bytes(), 0o644)?;
-    file(&mut archive, "manifest.json", Value::Array(docker_manifest).to_string().as_bytes(), 0o644)?;
+    append_file(&mut archive, "index.json", index.to_string().as_bytes(), 0o644)?;
+    append_file(&mut archive, "manifest.json", Value::Array(docker_manifest).to_string().as_bytes(), 0o644)?;
     archive.into_inner().map(drop).context(|| "writing an image archive".to_owned())
 }
 
@@ -103,11 +103,11 @@ fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
 fn layer(image: &Image) -> Result<Vec<u8>> {
     let mut layer = tar::Builder::new(Vec::new());
     for (dir, mode) in [("bin/", 0o755), ("etc/", 0o755), ("tmp/", 0o1777)] {
-        entry(&mut layer, dir, EntryType::Directory, &[], mode)?;
+        append_entry(&mut layer, dir, EntryType::Directory, &[], mode)?;
     }
     for source in &image.files {
         let bytes = fs::read(&source.from).context(|| format!("reading {}", source.from.display()))?;
-        file(&mut layer, &source.to, &bytes, 0o755)?;
+        append_file(&mut layer, &source.to, &bytes, 0o755)?;
     }
     for (name, program) in &image.links {
         let mut header = Header::new_gnu();
@@ -122,11 +122,11 @@ fn layer(image: &Image) -> Result<Vec<u8>> {
     layer.into_inner().context(|| "writing a layer".to_owned())
 }
 
-fn file(to: &mut tar::Builder<impl Write>, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
-    entry(to, name, EntryType::Regular, bytes, mode)
+fn append_file(to: &mut tar::Builder<impl Write>, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
+    append_entry(to, name, EntryType::Regular, bytes, mode)
 }
 
-fn entry(
+fn append_entry(
     to: &mut tar::Builder<impl Write>,
     name: &str,
     kind: EntryType,
@@ -150,7 +150,7 @@ fn architecture() -> Result<&'static str> {
     match std::env::consts::ARCH {
         "x86_64" => Ok("amd64"),
         "aarch64" => Ok("arm64"),
-        other => Err(Error::Refused(format!("unsupported architecture {other}: expected x86_64 or aarch64"))),
+        other => Err(Error::Other(format!("unsupported architecture {other}: expected x86_64 or aarch64"))),
     }
 }
 

@@ -25,9 +25,9 @@ fn ldd(program: &Path) -> Result<String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let missing = text.lines().find(|line| line.contains("not found"));
     match missing {
-        Some(line) => Err(Error::Refused(format!("{}: {}", program.display(), line.trim()))),
+        Some(line) => Err(Error::Other(format!("{}: {}", program.display(), line.trim()))),
         None if !output.status.success() => {
-            Err(Error::Refused(format!("ldd {}: {}", program.display(), output.status)))
+            Err(Error::Other(format!("ldd {}: {}", program.display(), output.status)))
         }
         None => Ok(text),
     }

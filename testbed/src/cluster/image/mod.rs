@@ -6,11 +6,12 @@ mod libraries;
 use std::fs;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::cluster::parts::Part;
 use crate::error::{IoContext, Result};
 use crate::harness::binaries;
+use crate::sync::lock;
 
 /// Symlinks to our binary, whose name selects its behavior.
 const LINKS: [(&str, &str); 2] = [("kube-rbac-proxy", "outrigger"), ("seictl", "outrigger")];
@@ -130,7 +131,7 @@ impl Image {
     /// because the directory belongs to one run.
     pub(crate) fn archive(&self, dir: &Path) -> Result<PathBuf> {
         let path = dir.join(format!("{}.tar", self.name().replace(['/', ':'], "_")));
-        let _guard = WRITE_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&WRITE_LOCK);
         if !path.is_file() {
             let partial = path.with_extension("part");
             self.write(&partial)?;

@@ -37,10 +37,10 @@ pub(super) async fn start(layout: &NodeLayout, namespaces: &NodeNamespaces) -> R
 /// miss their deadlines.
 pub(super) async fn import(layout: &NodeLayout, namespaces: &NodeNamespaces, image: &Image) -> Result<()> {
     let (image, dir) = (image.clone(), layout.site().dir().join("images"));
-    let archive = tool::aside(move || image.archive(&dir)).await?.display().to_string();
+    let archive = tool::run_blocking(move || image.archive(&dir)).await?.display().to_string();
     let args = ["--address", SOCKET, "--namespace", IMAGE_NAMESPACE, "images", "import", &archive];
     let import = namespaces.command("ctr", args);
-    tool::aside(move || tool::output_of(import)).await.map(drop)
+    tool::run_blocking(move || tool::output_of(import)).await.map(drop)
 }
 
 /// Adds a name to an imported image, such as a digest reference: an archive can contain only tags.

@@ -10,10 +10,10 @@ pub fn kill(id: &str) -> Result<()> {
     let name = id.strip_prefix("containerd://").unwrap_or_default();
     // A partial or empty ID would match cgroups of other containers.
     if name.len() != 64 {
-        return Err(Error::Refused(format!("invalid container ID {id:?}")));
+        return Err(Error::Other(format!("invalid container ID {id:?}")));
     }
     if processes(name).is_empty() {
-        return Err(Error::Refused(format!("container {name} has no processes")));
+        return Err(Error::Other(format!("container {name} has no processes")));
     }
     sweep::kill_all(&format!("processes of container {name} to exit"), || processes(name))
 }

@@ -22,8 +22,8 @@ pub(super) fn start(
 ) -> Result<Process> {
     let user = plane.user(&format!("system:node:{}", layout.name), Some("system:nodes"))?;
     let names = ServerNames { dns: vec![layout.name.clone()], addresses: vec![IpAddr::from(layout.address)] };
-    plane.authority().server(&layout.name, &names)?.write(layout.dir(), "kubelet")?;
-    layout.write("ca.crt", plane.authority().pem())?;
+    plane.ca().issue_server(&layout.name, &names)?.write(layout.dir(), "kubelet")?;
+    layout.write("ca.crt", plane.ca().pem())?;
     let mut program = Program::new(layout.log_name("kubelet"), plane.kubernetes().program("kubelet"))
         .flag("config", layout.write("kubelet.json", &configuration(layout)?)?)
         .flag("kubeconfig", user.write_kubeconfig(layout.dir())?)

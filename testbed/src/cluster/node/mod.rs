@@ -10,7 +10,7 @@ mod namespaces;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Node as NodeObject, NodeCondition};
@@ -23,6 +23,7 @@ use crate::cluster::site::{NodeNumber, Site};
 use crate::error::{Error, IoContext, Result};
 use crate::harness::wait;
 use crate::process::Process;
+use crate::sync::lock;
 pub use containers::kill as kill_container;
 use namespaces::NodeNamespaces;
 
@@ -124,7 +125,7 @@ pub struct Node {
 impl Node {
     /// Configures a node of a cluster.
     #[must_use]
-    pub fn on(plane: &ControlPlane) -> Builder<'_> {
+    pub fn builder(plane: &ControlPlane) -> Builder<'_> {
         Builder { plane, images: Vec::new(), tags: Vec::new(), static_pods: Vec::new(), pool: None }
     }
 
@@ -162,14 +163,14 @@ impl Node {
         self.namespaces.check_alive()?;
         self.kube_proxy.check_alive()?;
         for process in [&self.containerd, &self.kubelet] {
-            process.lock().unwrap_or_else(PoisonError::into_inner).check_alive()?;
+            lock(process).check_alive()?;
         }
         Ok(())
     }
 
     /// Kills and restarts the kubelet. Containers keep running.
     pub fn restart_kubelet(&self, plane: &ControlPlane) -> Result<()> {
-        let mut kubelet = self.kubelet.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kubelet = lock(&self.kubelet);
         kubelet.kill()?;
         *kubelet = kubelet::start(&self.layout, &self.namespaces, plane, self.pool)?;
         Ok(())
@@ -177,9 +178,9 @@ impl Node {
 
     /// Kills and restarts containerd and returns when it serves. Containers keep running.
     pub async fn restart_containerd(&self) -> Result<()> {
-        self.containerd.lock().unwrap_or_else(PoisonError::into_inner).kill()?;
+        lock(&self.containerd).kill()?;
         let started = containerd::start(&self.layout, &self.namespaces).await?;
-        *self.containerd.lock().unwrap_or_else(PoisonError::into_inner) = started;
+        *lock(&self.containerd) = started;
         Ok(())
     }
 
@@ -191,10 +192,8 @@ impl Node {
             let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
             match conditions.iter().find(|condition| condition.type_ == "Ready") {
                 Some(NodeCondition { status, .. }) if status == "True" => Ok(()),
-                Some(NodeCondition { message, .. }) => {
-                    Err(Error::Refused(message.clone().unwrap_or_default()))
-                }
-                None => Err(Error::Refused("no Ready condition".into())),
+                Some(NodeCondition { message, .. }) => Err(Error::Other(message.clone().unwrap_or_default())),
+                None => Err(Error::Other("no Ready condition".into())),
             }
         })
         .await?;

@@ -58,7 +58,7 @@ impl NodeNamespaces {
             if ready.is_file() {
                 init.pid()
             } else {
-                Err(Error::Refused("init has not finished its mounts".into()))
+                Err(Error::Other("init has not finished its mounts".into()))
             }
         })
         .await?;

@@ -115,7 +115,7 @@ fn copy_libraries(module: &Path, out: &Path) -> Result<()> {
     let ending = format!(".{}.so", std::env::consts::ARCH);
     let copied = copy_files(&from, out, &|name| name.starts_with("libwasmvm") && name.ends_with(&ending))?;
     if copied == 0 {
-        return Err(Error::Refused(format!("{} contains no libwasmvm*{ending}", from.display())));
+        return Err(Error::Other(format!("{} contains no libwasmvm*{ending}", from.display())));
     }
     Ok(())
 }

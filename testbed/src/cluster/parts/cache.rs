@@ -53,7 +53,7 @@ fn cache_dir() -> Result<PathBuf> {
     set("OUTRIGGER_CACHE")
         .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("outrigger")))
         .or_else(|| set("HOME").map(|home| home.join(".cache/outrigger")))
-        .ok_or_else(|| Error::Refused("neither OUTRIGGER_CACHE nor HOME is set: set one of them".into()))
+        .ok_or_else(|| Error::Other("neither OUTRIGGER_CACHE nor HOME is set: set one of them".into()))
 }
 
 /// Hashes all inputs of a build: files of the module, build command, compiler version.

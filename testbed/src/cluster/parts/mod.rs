@@ -119,7 +119,7 @@ impl Kubernetes {
         if missing.is_empty() {
             return Ok(Self { bin });
         }
-        Err(Error::Refused(format!(
+        Err(Error::Other(format!(
             "OUTRIGGER_KUBERNETES_BIN={} has no {}: add them, or unset the variable to build Kubernetes from source",
             bin.display(),
             missing.join(", "),
@@ -128,7 +128,7 @@ impl Kubernetes {
 
     /// Returns the directory of the programs.
     #[must_use]
-    pub fn folder(&self) -> &Path {
+    pub fn dir(&self) -> &Path {
         &self.bin
     }
 

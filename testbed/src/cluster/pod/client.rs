@@ -16,16 +16,16 @@ use crate::tls;
 
 /// Fetches a URL; a status other than 2xx is an error that contains the response.
 pub(super) fn get(url: &Uri, ca: Option<&Path>, token: Option<&Path>, timeout: Duration) -> Result<String> {
-    let host = url.host().ok_or_else(|| Error::Refused(format!("invalid URL {url}: no host")))?.to_owned();
+    let host = url.host().ok_or_else(|| Error::Other(format!("invalid URL {url}: no host")))?.to_owned();
     let is_https = url.scheme_str() == Some("https");
     let port = url.port_u16().unwrap_or(if is_https { 443 } else { 80 });
     let stream = connect(&host, port, timeout).context(|| format!("connecting to {host}:{port}"))?;
     let request = request(url, &host, token)?;
     let response = if is_https {
-        let ca = ca.ok_or_else(|| Error::Refused("https requires --authority FILE".into()))?;
+        let ca = ca.ok_or_else(|| Error::Other("https requires --authority FILE".into()))?;
         let pem = read(ca)?;
         let name = ServerName::try_from(host.clone())
-            .map_err(|error| Error::Refused(format!("invalid server name {host}: {error}")))?;
+            .map_err(|error| Error::Other(format!("invalid server name {host}: {error}")))?;
         let session = ClientConnection::new(Arc::new(tls::client(&pem, None)?), name)?;
         exchange(StreamOwned::new(session, stream), &request)
     } else {
@@ -75,7 +75,7 @@ fn parse_body(response: &str, url: &Uri) -> Result<String> {
     if code.starts_with('2') {
         return Ok(body.to_owned());
     }
-    Err(Error::Refused(format!("{url} returned {status:?}: {}", body.trim())))
+    Err(Error::Other(format!("{url} returned {status:?}: {}", body.trim())))
 }
 
 fn read(path: &Path) -> Result<String> {

@@ -88,7 +88,7 @@ pub fn run(Args { command }: Args) -> Result<()> {
 fn listen_port(args: &[String]) -> Result<u16> {
     let address = args.iter().find_map(|arg| arg.strip_prefix("--listen-address="));
     let port = address.and_then(|address| address.rsplit(':').next()?.parse().ok());
-    port.ok_or_else(|| Error::Refused(format!("missing --listen-address=HOST:PORT in {args:?}")))
+    port.ok_or_else(|| Error::Other(format!("missing --listen-address=HOST:PORT in {args:?}")))
 }
 
 fn seconds(text: &str) -> std::result::Result<Duration, std::num::ParseIntError> {

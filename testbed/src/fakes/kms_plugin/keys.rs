@@ -43,7 +43,7 @@ impl Keys {
     pub(super) fn rotate(&mut self) -> Result<String> {
         let number = self.current() + 1;
         let mut bytes = [0; 32];
-        rand::fill(&mut bytes).map_err(|_| Error::Refused("generating a random key failed".into()))?;
+        rand::fill(&mut bytes).map_err(|_| Error::Other("generating a random key failed".into()))?;
         write_atomically(&self.folder.join(format!("{number}.key")), &bytes)?;
         self.keys.insert(number, parse_key(&bytes)?);
         Ok(self.id(number))
@@ -90,7 +90,7 @@ impl Keys {
 
 fn parse_key(bytes: &[u8]) -> Result<RandomizedNonceKey> {
     RandomizedNonceKey::new(&AES_256_GCM, bytes)
-        .map_err(|_| Error::Refused(format!("invalid key: {} bytes, expected 32", bytes.len())))
+        .map_err(|_| Error::Other(format!("invalid key: {} bytes, expected 32", bytes.len())))
 }
 
 /// Writes atomically: a plugin that is killed here must find readable keys.

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Request;
@@ -19,10 +19,11 @@ use super::interface::key_management_service_server::KeyManagementServiceServer;
 use super::script::PluginState;
 use super::service::KmsService;
 use crate::error::{IoContext, Result};
+use crate::sync::lock;
 
 /// Behavior towards new connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum ConnectionBehavior {
     /// Serves KMS v2.
     Serve,
     /// Accepts and closes.
@@ -37,7 +38,7 @@ pub enum Manner {
     SendAndClose(Vec<u8>),
 }
 
-impl Manner {
+impl ConnectionBehavior {
     /// Behaves like an HTTP/1.1 server.
     #[must_use]
     pub fn http1() -> Self {
@@ -80,7 +81,7 @@ impl Listener {
                 };
                 state.count(|calls| calls.accepted += 1);
                 let connection = tokio::spawn(handle_connection(stream, state.clone())).abort_handle();
-                let mut open = spawned.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut open = lock(&spawned);
                 open.retain(|connection| !connection.is_finished());
                 open.push(connection);
             }
@@ -90,13 +91,13 @@ impl Listener {
 
     /// Returns the number of open connections.
     pub(super) fn open_connections(&self) -> usize {
-        let open = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = lock(&self.connections);
         open.iter().filter(|connection| !connection.is_finished()).count()
     }
 
     /// Closes all connections.
     pub(super) fn close_all(&self) {
-        for connection in self.connections.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for connection in lock(&self.connections).drain(..) {
             connection.abort();
         }
     }
@@ -112,18 +113,18 @@ impl Drop for Listener {
 async fn handle_connection(mut stream: UnixStream, state: Arc<PluginState>) {
     // The client may disconnect at any time.
     match state.manner() {
-        Manner::Serve => serve(stream, state).await,
-        Manner::Close => {}
-        Manner::Reset => {
+        ConnectionBehavior::Serve => serve(stream, state).await,
+        ConnectionBehavior::Close => {}
+        ConnectionBehavior::Reset => {
             // Closing a socket with unread data resets it.
             let _ = stream.readable().await;
         }
-        Manner::Ignore => std::future::pending().await,
-        Manner::Send(bytes) => {
+        ConnectionBehavior::Ignore => std::future::pending().await,
+        ConnectionBehavior::Send(bytes) => {
             let _ = stream.write_all(&bytes).await;
             std::future::pending().await
         }
-        Manner::SendAndClose(bytes) => {
+        ConnectionBehavior::SendAndClose(bytes) => {
             let _ = stream.write_all(&bytes).await;
         }
     }
@@ -132,7 +133,7 @@ async fn handle_connection(mut stream: UnixStream, state: Arc<PluginState>) {
 async fn serve(stream: UnixStream, state: Arc<PluginState>) {
     let service = KeyManagementServiceServer::new(KmsService { state: state.clone() });
     let served = service_fn(move |mut request: Request<Incoming>| {
-        if state.script().other_service {
+        if state.script().wrong_service {
             *request.uri_mut() = http::Uri::from_static("/v1beta1.KeyManagementService/Version");
         }
         let mut service = service.clone();

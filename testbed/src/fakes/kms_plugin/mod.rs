@@ -2,14 +2,14 @@
 //! that plugins fail.
 //!
 //! ```no_run
-//! # use testbed::fakes::kms_plugin::{KmsPlugin, Manner};
+//! # use testbed::fakes::kms_plugin::{FakeKmsPlugin, ConnectionBehavior};
 //! # async fn example(folder: &std::path::Path) -> testbed::Result<()> {
-//! let plugin = KmsPlugin::start("kms-1", folder)?;
+//! let plugin = FakeKmsPlugin::start("kms-1", folder)?;
 //! plugin.script(|script| script.healthz = b"the vault is sealed".to_vec());
-//! plugin.meet(Manner::Close);
+//! plugin.set_connection_behavior(ConnectionBehavior::Close);
 //! plugin.crash();
 //! plugin.restart()?;
-//! plugin.heal()?;
+//! plugin.recover()?;
 //! # Ok(()) }
 //! ```
 
@@ -21,16 +21,17 @@ mod service;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-pub use self::listener::Manner;
-pub use self::script::{Calls, DecryptFault, EncryptFault, Script};
+pub use self::listener::ConnectionBehavior;
+pub use self::script::{CallCounts, DecryptFault, EncryptFault, Script};
 
 use self::keys::Keys;
 use self::listener::Listener;
 use self::script::PluginState;
 use crate::cluster::control_plane::KmsProvider;
 use crate::error::{IoContext, Result};
+use crate::sync::lock;
 
 mod interface {
     #![allow(missing_docs, clippy::all, reason = "generated from the interface definition")]
@@ -40,14 +41,14 @@ mod interface {
 /// A running plugin; it stops listening when dropped. Its keys stay in the directory and are loaded by the next
 /// start.
 #[derive(Debug)]
-pub struct KmsPlugin {
+pub struct FakeKmsPlugin {
     name: String,
     socket: PathBuf,
     state: Arc<PluginState>,
     listener: Mutex<Option<Listener>>,
 }
 
-impl KmsPlugin {
+impl FakeKmsPlugin {
     /// Listens on `name.sock` in `folder`, with the keys of an earlier plugin of this name or a new key.
     pub fn start(name: &str, folder: &Path) -> Result<Self> {
         let keys = Keys::open(name, folder.join(format!("{name}.keys")))?;
@@ -84,7 +85,7 @@ impl KmsPlugin {
 
     /// Returns all call counters.
     #[must_use]
-    pub fn calls(&self) -> Calls {
+    pub fn calls(&self) -> CallCounts {
         self.state.calls()
     }
 
@@ -106,7 +107,7 @@ impl KmsPlugin {
     }
 
     /// Changes the behavior towards new connections and closes the open ones.
-    pub fn meet(&self, manner: Manner) {
+    pub fn set_connection_behavior(&self, manner: ConnectionBehavior) {
         self.state.set_manner(manner);
         if let Some(listener) = self.listener().as_ref() {
             listener.close_all();
@@ -114,7 +115,7 @@ impl KmsPlugin {
     }
 
     /// Rotates to a new key and returns its ID. Older ciphertexts stay readable.
-    pub fn rotate(&self) -> Result<String> {
+    pub fn rotate_key(&self) -> Result<String> {
         self.state.keys().rotate()
     }
 
@@ -145,19 +146,19 @@ impl KmsPlugin {
     }
 
     /// Sets the mode of the socket, such as `0o000`. Root can open it regardless.
-    pub fn set_mode(&self, mode: u32) -> Result<()> {
+    pub fn set_socket_mode(&self, mode: u32) -> Result<()> {
         fs::set_permissions(&self.socket, fs::Permissions::from_mode(mode))
             .context(|| format!("changing mode of {}", self.socket.display()))
     }
 
     /// Restores the default behavior and restarts.
-    pub fn heal(&self) -> Result<()> {
+    pub fn recover(&self) -> Result<()> {
         self.script(|script| *script = Script::default());
-        self.state.set_manner(Manner::Serve);
+        self.state.set_manner(ConnectionBehavior::Serve);
         self.restart()
     }
 
     fn listener(&self) -> std::sync::MutexGuard<'_, Option<Listener>> {
-        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.listener)
     }
 }

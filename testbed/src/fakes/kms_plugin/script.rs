@@ -1,12 +1,13 @@
 //! Scripted responses of a plugin, and counters of its calls.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tonic::{Code, Status};
 
 use super::keys::Keys;
-use super::listener::Manner;
+use super::listener::ConnectionBehavior;
+use crate::sync::lock;
 
 /// Responses of a plugin; healthy by default.
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ pub struct Script {
     /// Every call fails with this error.
     pub error: Option<(Code, String)>,
     /// Serves another gRPC service than KMS v2.
-    pub other_service: bool,
+    pub wrong_service: bool,
     /// Fault of Encrypt.
     pub encrypt: Option<EncryptFault>,
     /// Fault of Decrypt.
@@ -43,7 +44,7 @@ impl Default for Script {
             latency: Duration::ZERO,
             hang: false,
             error: None,
-            other_service: false,
+            wrong_service: false,
             encrypt: None,
             decrypt: None,
         }
@@ -56,9 +57,9 @@ pub enum EncryptFault {
     /// Fails with this error.
     Error(Code, String),
     /// Returns another key ID than Status.
-    OtherKeyId(String),
+    WrongKeyId(String),
     /// Returns a ciphertext of this length.
-    CiphertextOf(usize),
+    CiphertextLength(usize),
     /// Returns the plaintext unencrypted.
     Plaintext,
     /// Adds an annotation with a value of this length.
@@ -71,12 +72,12 @@ pub enum DecryptFault {
     /// Fails with this error.
     Error(Code, String),
     /// Returns a wrong plaintext.
-    OtherText,
+    WrongPlaintext,
 }
 
 /// Call counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
+pub struct CallCounts {
     /// Status calls, including unanswered ones.
     pub status: u64,
     /// Completed Encrypt calls.
@@ -91,8 +92,8 @@ pub struct Calls {
 #[derive(Debug)]
 pub(super) struct PluginState {
     script: Mutex<Script>,
-    manner: Mutex<Manner>,
-    calls: Mutex<Calls>,
+    manner: Mutex<ConnectionBehavior>,
+    calls: Mutex<CallCounts>,
     keys: Mutex<Keys>,
 }
 
@@ -100,7 +101,7 @@ impl PluginState {
     pub(super) fn new(keys: Keys) -> Self {
         Self {
             script: Mutex::default(),
-            manner: Mutex::new(Manner::Serve),
+            manner: Mutex::new(ConnectionBehavior::Serve),
             calls: Mutex::default(),
             keys: Mutex::new(keys),
         }
@@ -114,19 +115,19 @@ impl PluginState {
         change(&mut lock(&self.script));
     }
 
-    pub(super) fn manner(&self) -> Manner {
+    pub(super) fn manner(&self) -> ConnectionBehavior {
         lock(&self.manner).clone()
     }
 
-    pub(super) fn set_manner(&self, manner: Manner) {
+    pub(super) fn set_manner(&self, manner: ConnectionBehavior) {
         *lock(&self.manner) = manner;
     }
 
-    pub(super) fn calls(&self) -> Calls {
+    pub(super) fn calls(&self) -> CallCounts {
         *lock(&self.calls)
     }
 
-    pub(super) fn count(&self, count: impl FnOnce(&mut Calls)) {
+    pub(super) fn count(&self, count: impl FnOnce(&mut CallCounts)) {
         count(&mut lock(&self.calls));
     }
 
@@ -146,8 +147,4 @@ impl PluginState {
             None => Ok(script),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -41,8 +41,8 @@ impl KeyManagementService for KmsService {
         match script.encrypt {
             None => {}
             Some(EncryptFault::Error(code, message)) => return Err(Status::new(code, message)),
-            Some(EncryptFault::OtherKeyId(id)) => response.key_id = id,
-            Some(EncryptFault::CiphertextOf(length)) => response.ciphertext = vec![b'x'; length],
+            Some(EncryptFault::WrongKeyId(id)) => response.key_id = id,
+            Some(EncryptFault::CiphertextLength(length)) => response.ciphertext = vec![b'x'; length],
             Some(EncryptFault::Plaintext) => response.ciphertext = plaintext,
             Some(EncryptFault::Annotation(name, length)) => {
                 response.annotations.insert(name, vec![b'x'; length]);
@@ -58,7 +58,7 @@ impl KeyManagementService for KmsService {
         match script.decrypt {
             None => {}
             Some(DecryptFault::Error(code, message)) => return Err(Status::new(code, message)),
-            Some(DecryptFault::OtherText) => {
+            Some(DecryptFault::WrongPlaintext) => {
                 return Ok(Response::new(DecryptResponse { plaintext: b"another text".to_vec() }));
             }
         }

@@ -6,13 +6,17 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::is_status;
-use super::script::Claims;
+use super::script::ClaimPolicy;
 
 /// Binds a claim.
-pub(super) async fn bind(client: &Client, claim: &PersistentVolumeClaim, policy: Claims) -> kube::Result<()> {
+pub(super) async fn bind(
+    client: &Client,
+    claim: &PersistentVolumeClaim,
+    policy: ClaimPolicy,
+) -> kube::Result<()> {
     let namespace = claim.namespace().unwrap_or_default();
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &namespace);
-    if policy == Claims::BoundToVolume {
+    if policy == ClaimPolicy::BoundToVolume {
         let name = create_volume(client, claim, &namespace).await?;
         let bound = json!({
             "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
@@ -16,9 +16,10 @@ use super::log::Log;
 use super::objects::{self, Key, Kind, Objects};
 use super::pod::FakePod;
 use super::pods::PodRegistry;
-use super::script::{Claims, Script};
+use super::script::{ClaimPolicy, Script};
 use super::status::PodAddresses;
 use crate::fakes::sidecars::{NodeName, Shared};
+use crate::sync::lock;
 
 /// Maximum concurrent requests to the API server, however many pods there are.
 const MAX_CONCURRENT_REQUESTS: usize = 32;
@@ -72,23 +73,23 @@ impl Environment {
     }
 
     pub(super) fn script<T>(&self, read: impl FnOnce(&Script) -> T) -> T {
-        read(&self.script.lock().unwrap_or_else(PoisonError::into_inner))
+        read(&lock(&self.script))
     }
 
     /// Changes the settings, then wakes all pods and retries all claims.
     pub(super) fn update_script(self: &Arc<Self>, change: impl FnOnce(&mut Script)) {
-        change(&mut self.script.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut lock(&self.script));
         self.pods(|pods| pods.wake_all());
         let claims: Vec<_> = self.objects(|objects| objects.claims.values().cloned().collect());
         claims.into_iter().for_each(|claim| self.bind(claim));
     }
 
     pub(super) fn objects<T>(&self, access: impl FnOnce(&mut Objects) -> T) -> T {
-        access(&mut self.objects.lock().unwrap_or_else(PoisonError::into_inner))
+        access(&mut lock(&self.objects))
     }
 
     fn pods<T>(&self, access: impl FnOnce(&mut PodRegistry) -> T) -> T {
-        access(&mut self.pods.lock().unwrap_or_else(PoisonError::into_inner))
+        access(&mut lock(&self.pods))
     }
 
     /// Aborts the tasks of all pods.
@@ -114,7 +115,7 @@ impl Environment {
     fn bind(self: &Arc<Self>, claim: Arc<PersistentVolumeClaim>) {
         let policy = self.script(|script| script.claims);
         let deleting = claim.metadata.deletion_timestamp.is_some();
-        if policy == Claims::Pending || deleting || objects::is_bound(&claim) {
+        if policy == ClaimPolicy::Pending || deleting || objects::is_bound(&claim) {
             return;
         }
         let env = self.clone();

@@ -4,10 +4,11 @@ use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::error::{IoContext, Result};
+use crate::sync::lock;
 
 /// A log file, truncated when opened.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl Log {
 
     /// Writes one line.
     pub(super) fn record(&self, subject: impl Display, message: impl Display) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(&self.file);
         let at = self.started.elapsed().as_secs_f64();
         // A lost line only costs debugging information.
         let _ = writeln!(file, "{at:9.3} {subject}: {message}");

@@ -3,13 +3,13 @@
 //!
 //! ```no_run
 //! # use std::time::Duration;
-//! # use testbed::fakes::kubelet::{Breakage, KubeletPlayer};
-//! # use testbed::fakes::sidecars::Sidecars;
+//! # use testbed::fakes::kubelet::{ContainerFailure, FakeKubelet};
+//! # use testbed::fakes::sidecars::FakeSidecars;
 //! # async fn example(plane: &testbed::ControlPlane) -> testbed::Result<()> {
-//! let sidecars = Sidecars::start().await?;
-//! let kubelet = KubeletPlayer::start(plane, &sidecars, ["sei"]).await?;
+//! let sidecars = FakeSidecars::start().await?;
+//! let kubelet = FakeKubelet::start(plane, &sidecars, ["sei"]).await?;
 //! let message = "manifest unknown".to_owned();
-//! kubelet.break_image("images.example/seid:v2", Breakage::ImagePullBackOff(message));
+//! kubelet.fail_image("images.example/seid:v2", ContainerFailure::ImagePullBackOff(message));
 //! kubelet.remove_pods_after(Duration::from_secs(2));
 //! // ... let the operator reconcile, then repair the image ...
 //! kubelet.restore_image("images.example/seid:v2");
@@ -18,7 +18,7 @@
 //!
 //! The fake kubelet runs every pod with a node label. A pod needs what a real one needs: bound claims to be scheduled,
 //! Secrets and ConfigMaps to be mounted, images that can be pulled. While its sidecar and proxy containers run, the
-//! [`Sidecar`](crate::fakes::sidecars::Sidecar) of its node is reachable, over HTTP or TLS as the proxy arguments and
+//! [`FakeSidecar`](crate::fakes::sidecars::FakeSidecar) of its node is reachable, over HTTP or TLS as the proxy arguments and
 //! the certificate Secret say; it stops with the pod. Probes succeed when that sidecar is ready. A bootstrap pod exits
 //! some time after that.
 
@@ -43,29 +43,29 @@ use kube::Api;
 use kube::runtime::watcher;
 use tokio::task::JoinSet;
 
-pub use self::script::{Breakage, Claims};
+pub use self::script::{ClaimPolicy, ContainerFailure};
 
 use self::environment::Environment;
 use self::log::Log;
 use crate::cluster::control_plane::ControlPlane;
 use crate::error::Result;
-use crate::fakes::sidecars::Sidecars;
+use crate::fakes::sidecars::FakeSidecars;
 
 /// A running fake kubelet; it stops when dropped and leaves all objects as they are.
-pub struct KubeletPlayer {
+pub struct FakeKubelet {
     env: Arc<Environment>,
     tasks: JoinSet<()>,
 }
 
-impl KubeletPlayer {
+impl FakeKubelet {
     /// User agent of its requests, to tell them apart in the audit log.
-    pub const AGENT: &str = "outrigger-fake-kubelet";
+    pub const USER_AGENT: &str = "outrigger-fake-kubelet";
 
     /// Runs all pods of nodes in these namespaces. From then on, the fake sidecars of these namespaces start and
     /// stop with their pods.
     pub async fn start<N: Into<String>>(
         plane: &ControlPlane,
-        sidecars: &Sidecars,
+        sidecars: &FakeSidecars,
         namespaces: impl IntoIterator<Item = N>,
     ) -> Result<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
@@ -73,7 +73,7 @@ impl KubeletPlayer {
         let log = Log::create(&plane.site().logs().join(format!("fake-kubelet-{number}.log")))?;
         let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
         let mut readiness_changes = sidecars.shared().follow_pods(&namespaces);
-        let client = plane.admin().client(Self::AGENT).await?;
+        let client = plane.admin().client(Self::USER_AGENT).await?;
         let kube_node = kube_node::create(&client, &environment::NODE_ADDRESS.to_string()).await?;
         let mut tasks = JoinSet::new();
         tasks.spawn(kube_node::renew_lease(client.clone(), kube_node.clone()));
@@ -101,7 +101,7 @@ impl KubeletPlayer {
     }
 
     /// Containers created from this image from now on fail. Running containers are not affected.
-    pub fn break_image(&self, image: impl Into<String>, failure: Breakage) {
+    pub fn fail_image(&self, image: impl Into<String>, failure: ContainerFailure) {
         self.env.update_script(|script| drop(script.broken_images.insert(image.into(), failure)));
     }
 
@@ -140,12 +140,12 @@ impl KubeletPlayer {
     }
 
     /// Sets what happens to claims that are not bound yet.
-    pub fn treat_claims(&self, policy: Claims) {
+    pub fn set_claim_policy(&self, policy: ClaimPolicy) {
         self.env.update_script(|script| script.claims = policy);
     }
 }
 
-impl Drop for KubeletPlayer {
+impl Drop for FakeKubelet {
     fn drop(&mut self) {
         self.tasks.abort_all();
         self.env.close();

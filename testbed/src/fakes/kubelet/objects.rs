@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Container, KeyToPath, PersistentVolumeClaim, Pod, PodSpec, Secret, SecretKeySelector, Volume,
 };
 
-use super::script::Breakage;
+use super::script::ContainerFailure;
 use crate::cluster::pki::Identity;
 use crate::error::{Error, Result};
 
@@ -64,7 +64,7 @@ impl Objects {
     }
 
     /// Returns the failure caused by a missing Secret or key in the environment of the container.
-    pub(super) fn config_error(&self, namespace: &str, container: &Container) -> Option<Breakage> {
+    pub(super) fn config_error(&self, namespace: &str, container: &Container) -> Option<ContainerFailure> {
         let mut sources = secret_keys(container).filter(|source| source.optional != Some(true));
         let why = sources.find_map(|source| match self.secrets.get(&key(namespace, &source.name)) {
             None => Some(format!("secret \"{}\" not found", source.name)),
@@ -73,7 +73,7 @@ impl Objects {
             }
             Some(_) => None,
         });
-        why.map(Breakage::CreateContainerConfigError)
+        why.map(ContainerFailure::CreateContainerConfigError)
     }
 
     /// Returns the serving certificate of the pod's proxy, or `None` for plain HTTP.
@@ -81,7 +81,7 @@ impl Objects {
         if !serves_tls(pod) {
             return Ok(None);
         }
-        let refused = |why: String| Error::Refused(format!("proxy certificate: {why}"));
+        let refused = |why: String| Error::Other(format!("proxy certificate: {why}"));
         let name = volumes(pod)
             .find(|volume| volume.name == volume::SIDECAR_TLS)
             .and_then(|volume| volume.secret.as_ref()?.secret_name.as_deref())

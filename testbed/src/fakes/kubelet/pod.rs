@@ -1,6 +1,6 @@
 //! One fake pod, from creation to removal.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use api::names::{container, label, role};
@@ -15,10 +15,11 @@ use tokio::time::timeout;
 
 use super::environment::Environment;
 use super::is_status;
-use super::script::Breakage;
+use super::script::ContainerFailure;
 use super::status::{self, PodAddresses};
 use crate::cluster::pki::Identity;
 use crate::fakes::sidecars::{NodeName, Transport};
+use crate::sync::lock;
 
 /// Delay before a rejected request is retried.
 const RETRY: Duration = Duration::from_millis(200);
@@ -79,13 +80,13 @@ impl FakePod {
 
     /// Returns the last observed version of the pod.
     pub(super) fn pod(&self) -> Arc<Pod> {
-        self.pod.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.pod).clone()
     }
 
     /// Stores a newer version of the pod; older versions may arrive late and are ignored.
     pub(super) fn observe(&self, pod: Pod) {
         let version = |pod: &Pod| pod.resource_version().and_then(|version| version.parse::<u64>().ok());
-        let mut known = self.pod.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.pod);
         if version(&pod) > version(&known) {
             *known = Arc::new(pod);
             self.wake.notify_one();
@@ -243,7 +244,7 @@ impl FakePod {
         env: &Environment,
         container: &Container,
         certificate: Option<&String>,
-    ) -> Option<Breakage> {
+    ) -> Option<ContainerFailure> {
         let image = container.image.as_deref().unwrap_or_default();
         let image = env.script(|script| script.broken_images.get(image).cloned());
         let config = || env.objects(|objects| objects.config_error(&self.namespace, container));
@@ -251,7 +252,7 @@ impl FakePod {
             certificate
                 .filter(|_| container.name == container::PROXY)
                 .cloned()
-                .map(Breakage::CrashLoopBackOff)
+                .map(ContainerFailure::CrashLoopBackOff)
         };
         image.or_else(config).or_else(certificate)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Waiting state of a container made from a broken image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Breakage {
+pub enum ContainerFailure {
     /// The image could not be pulled; holds the message.
     ErrImagePull(String),
     /// Pulling the image keeps failing; holds the message.
@@ -16,7 +16,7 @@ pub enum Breakage {
     CreateContainerConfigError(String),
 }
 
-impl Breakage {
+impl ContainerFailure {
     /// Returns reason and message of the waiting container.
     pub(super) fn waiting(&self) -> (&'static str, &str) {
         match self {
@@ -30,7 +30,7 @@ impl Breakage {
 
 /// What happens to unbound claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Claims {
+pub enum ClaimPolicy {
     /// Bound at once, in the status only. Lasts only for claims of a storage class that does not exist:
     /// kube-controller-manager resets all others to Pending.
     #[default]
@@ -44,12 +44,12 @@ pub enum Claims {
 /// All settings.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    pub(super) broken_images: HashMap<String, Breakage>,
+    pub(super) broken_images: HashMap<String, ContainerFailure>,
     /// No pod gets past container creation.
     pub(super) held: bool,
     pub(super) start_after: Duration,
     pub(super) remove_after: Duration,
     pub(super) bootstrap_duration: Duration,
     pub(super) bootstrap_exit_code: i32,
-    pub(super) claims: Claims,
+    pub(super) claims: ClaimPolicy,
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::script::Breakage;
+use super::script::ContainerFailure;
 
 /// How far a pod has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) fn build(
     pod: &Pod,
     stage: PodStage,
     addresses: &PodAddresses,
-    broken: impl Fn(&Container) -> Option<Breakage>,
+    broken: impl Fn(&Container) -> Option<ContainerFailure>,
     now: &Time,
 ) -> PodStatus {
     let previous = pod.status.clone().unwrap_or_default();
@@ -108,7 +108,7 @@ struct StatusBuilder<'a, B> {
     blocked: bool,
 }
 
-impl<B: Fn(&Container) -> Option<Breakage>> StatusBuilder<'_, B> {
+impl<B: Fn(&Container) -> Option<ContainerFailure>> StatusBuilder<'_, B> {
     fn init_container(&mut self, container: &Container) -> ContainerStatus {
         if let Some(waiting) = self.waiting(container, "PodInitializing") {
             self.blocked = true;
@@ -151,7 +151,7 @@ impl<B: Fn(&Container) -> Option<Breakage>> StatusBuilder<'_, B> {
         let broken = (self.broken)(container)?;
         let (reason, message) = broken.waiting();
         let mut status = self.waiting_with(container, reason, Some(message));
-        if matches!(broken, Breakage::CrashLoopBackOff(_)) {
+        if matches!(broken, ContainerFailure::CrashLoopBackOff(_)) {
             status.restart_count = 1;
             status.last_state = Some(ContainerState {
                 terminated: Some(ContainerStateTerminated {
@@ -307,7 +307,7 @@ mod tests {
         pod: &mut Pod,
         stage: PodStage,
         second: i64,
-        broken: impl Fn(&Container) -> Option<Breakage>,
+        broken: impl Fn(&Container) -> Option<ContainerFailure>,
     ) -> Vec<String> {
         let addresses = PodAddresses { host_ip: "198.18.0.1".into(), pod_ip: "198.18.0.2".into() };
         let status = build(pod, stage, &addresses, broken, &at(second));
@@ -361,12 +361,12 @@ mod tests {
 
     #[test]
     fn failing_container_blocks_the_ones_after_it() {
-        let of_image = |image: &'static str, breakage: Breakage| {
+        let of_image = |image: &'static str, breakage: ContainerFailure| {
             move |container: &Container| (container.image.as_deref() == Some(image)).then(|| breakage.clone())
         };
         let started = PodStage::Started { ready: false };
         let waiting = "PodInitializing";
-        let pull = Breakage::ImagePullBackOff("gone".into());
+        let pull = ContainerFailure::ImagePullBackOff("gone".into());
         assert_eq!(
             next(&mut pod(), started, 1, of_image("seid", pull.clone())),
             ["Pending", "ImagePullBackOff", waiting, waiting, waiting, waiting]
@@ -379,7 +379,7 @@ mod tests {
             next(&mut pod(), started, 1, of_image("exporter", pull.clone())),
             ["Pending", "ended 0", "running+", "running", "running", "ImagePullBackOff"]
         );
-        let crash = Breakage::CrashLoopBackOff("back-off 5m0s".into());
+        let crash = ContainerFailure::CrashLoopBackOff("back-off 5m0s".into());
         assert_eq!(
             next(&mut pod(), started, 1, of_image("exporter", crash)),
             ["Running", "ended 0", "running+", "running", "running", "CrashLoopBackOff"]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Shared;
-use super::reply::{After, Reply, Step};
-use super::request::Seen;
+use super::reply::{ConnectionAction, Reply, Step};
+use super::request::RecordedRequest;
 
 /// Larger than any test sends.
 const HEAD_LIMIT: usize = 4 << 20;
@@ -27,7 +27,7 @@ where
     let mut connection = Connection { stream, buffer: prefix, shared };
     // A broken connection ends the loop; there is no one left to report to.
     while let Ok(Some(mut request)) = connection.read_head().await {
-        (request.connection, request.certificate) = (number, certificate);
+        (request.connection, request.has_client_certificate) = (number, certificate);
         let reply = connection.shared.reply(&request);
         let index = connection.shared.push(request.clone());
         match connection.exchange(request, index, &reply).await {
@@ -39,7 +39,7 @@ where
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Reads the next head; `None` if the connection ended.
-    async fn read_head(&mut self) -> std::io::Result<Option<Seen>> {
+    async fn read_head(&mut self) -> std::io::Result<Option<RecordedRequest>> {
         let end = loop {
             if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
                 break end + 4;
@@ -55,12 +55,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut word = || first.next().unwrap_or_default().to_owned();
         let (method, target, version) = (word(), word(), word());
         let headers = lines.map(parse_header).collect();
-        Ok(Some(Seen { head: head.clone(), method, target, version, headers, ..Seen::default() }))
+        Ok(Some(RecordedRequest {
+            head: head.clone(),
+            method,
+            target,
+            version,
+            headers,
+            ..RecordedRequest::default()
+        }))
     }
 
     /// Reads the body and responds; false if the connection must not be reused.
-    async fn exchange(&mut self, mut request: Seen, index: usize, reply: &Reply) -> std::io::Result<bool> {
-        let expects = request.all("expect").iter().any(|value| value.eq_ignore_ascii_case("100-continue"));
+    async fn exchange(
+        &mut self,
+        mut request: RecordedRequest,
+        index: usize,
+        reply: &Reply,
+    ) -> std::io::Result<bool> {
+        let expects =
+            request.header_values("expect").iter().any(|value| value.eq_ignore_ascii_case("100-continue"));
         if expects && reply.send_continue {
             self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         }
@@ -75,18 +88,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         self.stream.flush().await?;
         match reply.after {
-            After::KeepAlive if !reply.read_body_first => {
+            ConnectionAction::KeepAlive if !reply.read_body_first => {
                 self.read_body(&mut request, index).await?;
                 Ok(true)
             }
-            After::KeepAlive => Ok(true),
-            After::Close => {
+            ConnectionAction::KeepAlive => Ok(true),
+            ConnectionAction::Close => {
                 self.stream.shutdown().await?;
                 Ok(false)
             }
             // Dropped without shutdown: the kernel resets a connection that is closed with unread bytes.
-            After::Reset => Ok(false),
-            After::Echo => self.echo(index).await.map(|()| false),
+            ConnectionAction::Reset => Ok(false),
+            ConnectionAction::Echo => self.echo(index).await.map(|()| false),
         }
     }
 
@@ -131,16 +144,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    async fn read_body(&mut self, request: &mut Seen, index: usize) -> std::io::Result<()> {
-        let chunked = request.all("transfer-encoding").iter().any(|value| value.contains("chunked"));
-        let length = request.all("content-length").first().and_then(|value| value.trim().parse::<u64>().ok());
+    async fn read_body(&mut self, request: &mut RecordedRequest, index: usize) -> std::io::Result<()> {
+        let chunked =
+            request.header_values("transfer-encoding").iter().any(|value| value.contains("chunked"));
+        let length = request
+            .header_values("content-length")
+            .first()
+            .and_then(|value| value.trim().parse::<u64>().ok());
         let complete = if chunked {
             self.read_chunks(request).await?
         } else {
             self.read_bytes(request, length.unwrap_or(0)).await?
         };
         request.complete = complete;
-        let Seen { body, length, trailers, .. } = request.clone();
+        let RecordedRequest { body, length, trailers, .. } = request.clone();
         self.shared.update(index, |recorded| {
             (recorded.body, recorded.length, recorded.trailers) = (body, length, trailers);
             recorded.complete = complete;
@@ -148,7 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if complete { Ok(()) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    async fn read_bytes(&mut self, request: &mut Seen, mut left: u64) -> std::io::Result<bool> {
+    async fn read_bytes(&mut self, request: &mut RecordedRequest, mut left: u64) -> std::io::Result<bool> {
         while left > 0 {
             if self.buffer.is_empty() && !self.fill_buffer().await? {
                 return Ok(false);
@@ -161,7 +178,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(true)
     }
 
-    async fn read_chunks(&mut self, request: &mut Seen) -> std::io::Result<bool> {
+    async fn read_chunks(&mut self, request: &mut RecordedRequest) -> std::io::Result<bool> {
         loop {
             let Some(line) = self.read_line().await? else { return Ok(false) };
             let size = line.split(';').next().unwrap_or_default().trim();
@@ -200,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             if !self.buffer.is_empty() {
                 let bytes = std::mem::take(&mut self.buffer);
-                self.shared.update(index, |request| request.tunnelled.extend_from_slice(&bytes));
+                self.shared.update(index, |request| request.tunneled.extend_from_slice(&bytes));
                 self.stream.write_all(&bytes).await?;
                 self.stream.flush().await?;
             }

@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Shared;
-use super::request::Seen;
+use super::request::RecordedRequest;
 
 /// Answers every request with a short body and a trailer.
 pub(super) async fn serve<S>(stream: S, shared: Arc<Shared>, number: u64, certificate: bool)
@@ -45,14 +45,14 @@ async fn respond(
     if let Some(authority) = head.uri.authority() {
         headers.push(("host".into(), authority.to_string()));
     }
-    let mut recorded = Seen {
+    let mut recorded = RecordedRequest {
         connection,
-        certificate,
+        has_client_certificate: certificate,
         method: head.method.to_string(),
         target: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
         version: "HTTP/2.0".into(),
         headers,
-        ..Seen::default()
+        ..RecordedRequest::default()
     };
     let index = shared.push(recorded.clone());
     if let Ok(whole) = body.collect().await {

@@ -11,7 +11,7 @@ mod request;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -20,17 +20,18 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use self::prefixed::PrefixedStream;
-pub use self::reply::{After, Reply, Step};
-pub use self::request::Seen;
+pub use self::reply::{ConnectionAction, Reply, Step};
+pub use self::request::RecordedRequest;
 use crate::cluster::pki::Identity;
 use crate::error::{Error, IoContext, Result};
 use crate::harness::wait;
+use crate::sync::lock;
 use crate::tls;
 
 /// Prefix of the HTTP/2 connection preface that distinguishes it from HTTP/1.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-type Script = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
+type Script = Arc<dyn Fn(&RecordedRequest) -> Reply + Send + Sync>;
 
 /// A running recorder; it stops when dropped and closes all connections.
 pub struct Recorder {
@@ -41,28 +42,28 @@ pub struct Recorder {
 }
 
 struct Shared {
-    requests: Mutex<Vec<Seen>>,
+    requests: Mutex<Vec<RecordedRequest>>,
     script: Mutex<Script>,
     connections: AtomicU64,
     open: AtomicU64,
 }
 
 impl Shared {
-    fn push(&self, request: Seen) -> usize {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+    fn push(&self, request: RecordedRequest) -> usize {
+        let mut requests = lock(&self.requests);
         requests.push(request);
         requests.len() - 1
     }
 
-    fn update(&self, index: usize, change: impl FnOnce(&mut Seen)) {
+    fn update(&self, index: usize, change: impl FnOnce(&mut RecordedRequest)) {
         // Missing if the test has taken the requests meanwhile.
-        if let Some(request) = self.requests.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index) {
+        if let Some(request) = lock(&self.requests).get_mut(index) {
             change(request);
         }
     }
 
-    fn reply(&self, request: &Seen) -> Reply {
-        let script = self.script.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    fn reply(&self, request: &RecordedRequest) -> Reply {
+        let script = lock(&self.script).clone();
         script(request)
     }
 }
@@ -74,12 +75,12 @@ impl Recorder {
     }
 
     /// Starts on a given address, to replace an earlier recorder.
-    pub async fn at(address: SocketAddr) -> Result<Self> {
+    pub async fn start_at(address: SocketAddr) -> Result<Self> {
         Self::listen(address, None).await
     }
 
     /// Starts with TLS, HTTP/2 and HTTP/1.1. If `clients` is set, client certificates of this CA are required.
-    pub async fn encrypted(identity: &Identity, clients: Option<&str>) -> Result<Self> {
+    pub async fn start_tls(identity: &Identity, clients: Option<&str>) -> Result<Self> {
         let mut config = match clients {
             Some(ca) => tls::strict_server(ca, identity)?,
             None => tls::plain_server(identity)?,
@@ -125,44 +126,44 @@ impl Recorder {
     }
 
     /// Sets the responses. `script` is called when the head of a request has arrived.
-    pub fn answer(&self, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) {
-        *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(script);
+    pub fn answer(&self, script: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) {
+        *lock(&self.shared.script) = Arc::new(script);
     }
 
     /// Returns the recorded requests.
     #[must_use]
-    pub fn seen(&self) -> Vec<Seen> {
-        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn seen(&self) -> Vec<RecordedRequest> {
+        lock(&self.shared.requests).clone()
     }
 
     /// Removes and returns the recorded requests.
     #[must_use]
-    pub fn take(&self) -> Vec<Seen> {
-        std::mem::take(&mut *self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take(&self) -> Vec<RecordedRequest> {
+        std::mem::take(&mut *lock(&self.shared.requests))
     }
 
     /// Returns the number of accepted connections.
     #[must_use]
-    pub fn connections(&self) -> u64 {
+    pub fn accepted_connections(&self) -> u64 {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
     /// Returns the number of open connections.
     #[must_use]
-    pub fn open(&self) -> u64 {
+    pub fn open_connections(&self) -> u64 {
         self.shared.open.load(Ordering::SeqCst)
     }
 
     /// Waits until the recorded requests match.
-    pub async fn until(
+    pub async fn wait_for(
         &self,
         what: &str,
         limit: Duration,
-        matches: impl Fn(&[Seen]) -> bool,
-    ) -> Result<Vec<Seen>> {
+        matches: impl Fn(&[RecordedRequest]) -> bool,
+    ) -> Result<Vec<RecordedRequest>> {
         wait::until(what, limit, || async {
             let seen = self.seen();
-            if matches(&seen) { Ok(seen) } else { Err(Error::Refused(format!("recorded {seen:?}"))) }
+            if matches(&seen) { Ok(seen) } else { Err(Error::Other(format!("recorded {seen:?}"))) }
         })
         .await
     }
@@ -245,23 +246,26 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::wire::{Wire, frames};
+    use crate::harness::raw_http::{RawConnection, frames};
 
     const TIMEOUT: Duration = Duration::from_secs(10);
 
     #[tokio::test]
     async fn requests_are_recorded_byte_for_byte() {
         let recorder = Recorder::start().await.unwrap();
-        let mut wire = Wire::connect(recorder.address()).await.unwrap();
+        let mut wire = RawConnection::connect(recorder.address()).await.unwrap();
         let odd = "POST /a//../b?x#y HTTP/1.1\r\nX-A:  1 \r\nx-a: 2\r\nTransfer-Encoding: chunked\r\n\r\n";
         wire.send(format!("{odd}3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\nGET /second HTTP/1.0\r\n\r\n"))
             .await
             .unwrap();
-        assert_eq!(wire.answer("POST").await.unwrap().text(), "upstream\n");
-        assert_eq!(wire.answer("GET").await.unwrap().status, 200);
+        assert_eq!(wire.read_response("POST").await.unwrap().text(), "upstream\n");
+        assert_eq!(wire.read_response("GET").await.unwrap().status, 200);
         let seen = recorder.take();
         assert_eq!(seen[0].head, odd);
-        assert_eq!((seen[0].target.as_str(), seen[0].shown("X-A").as_str()), ("/a//../b?x#y", "1 & 2"));
+        assert_eq!(
+            (seen[0].target.as_str(), seen[0].joined_header("X-A").as_str()),
+            ("/a//../b?x#y", "1 & 2")
+        );
         assert_eq!((seen[0].body.as_slice(), seen[0].complete), (&b"abc"[..], true));
         assert_eq!(seen[0].trailers, [("X-Sum".to_owned(), "7".to_owned())]);
         assert_eq!((seen[1].target.as_str(), seen[1].connection), ("/second", 1));
@@ -271,30 +275,31 @@ mod tests {
     async fn disconnect_and_partial_body_are_recorded() {
         let recorder = Recorder::start().await.unwrap();
         recorder.answer(|_| Reply::steps([Step::Pause(Duration::from_secs(60))]));
-        let mut gone = Wire::connect(recorder.address()).await.unwrap();
+        let mut gone = RawConnection::connect(recorder.address()).await.unwrap();
         gone.send("GET /gone HTTP/1.1\r\n\r\n").await.unwrap();
-        recorder.until("request", TIMEOUT, |seen| !seen.is_empty()).await.unwrap();
+        recorder.wait_for("request", TIMEOUT, |seen| !seen.is_empty()).await.unwrap();
         drop(gone);
-        recorder.until("disconnect", TIMEOUT, |seen| seen[0].abandoned).await.unwrap();
-        let mut half = Wire::connect(recorder.address()).await.unwrap();
+        recorder.wait_for("disconnect", TIMEOUT, |seen| seen[0].abandoned).await.unwrap();
+        let mut half = RawConnection::connect(recorder.address()).await.unwrap();
         half.send("POST /half HTTP/1.1\r\nContent-Length: 9\r\n\r\nfour").await.unwrap();
         drop(half);
-        let seen =
-            recorder.until("four body bytes", TIMEOUT, |seen| seen.iter().any(|one| one.length == 4)).await;
+        let seen = recorder
+            .wait_for("four body bytes", TIMEOUT, |seen| seen.iter().any(|one| one.length == 4))
+            .await;
         assert!(!seen.unwrap()[1].complete);
     }
 
     #[tokio::test]
     async fn http2_preface_is_detected() {
         let recorder = Recorder::start().await.unwrap();
-        let mut wire = Wire::connect(recorder.address()).await.unwrap();
+        let mut wire = RawConnection::connect(recorder.address()).await.unwrap();
         let fields = [(":method", "GET"), (":scheme", "http"), (":authority", "a.test"), (":path", "/two?x")];
-        wire.send([frames::begin(), frames::request(1, &fields)].concat()).await.unwrap();
+        wire.send([frames::preface(), frames::request(1, &fields)].concat()).await.unwrap();
         let received =
-            frames::listen(&mut wire, TIMEOUT, |received| !received.answers.is_empty()).await.unwrap();
-        assert_eq!(received.answers, [(1, 200)]);
+            frames::read_until(&mut wire, TIMEOUT, |received| !received.statuses.is_empty()).await.unwrap();
+        assert_eq!(received.statuses, [(1, 200)]);
         let seen = recorder.take();
         assert_eq!((seen[0].version.as_str(), seen[0].target.as_str()), ("HTTP/2.0", "/two?x"));
-        assert_eq!(seen[0].shown("host"), "a.test");
+        assert_eq!(seen[0].joined_header("host"), "a.test");
     }
 }

@@ -11,7 +11,7 @@ pub struct Reply {
     /// Steps, in order.
     pub steps: Vec<Step>,
     /// What happens to the connection afterwards.
-    pub after: After,
+    pub after: ConnectionAction,
     /// Read the body before the first step instead of after the last.
     pub read_body_first: bool,
     /// Send `100 Continue` if the client expects it.
@@ -33,7 +33,7 @@ pub enum Step {
 
 /// What happens to a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
+pub enum ConnectionAction {
     /// Read the next request.
     KeepAlive,
     /// Close it.
@@ -69,7 +69,7 @@ impl Reply {
     pub fn steps(steps: impl IntoIterator<Item = Step>) -> Self {
         Self {
             steps: steps.into_iter().collect(),
-            after: After::KeepAlive,
+            after: ConnectionAction::KeepAlive,
             read_body_first: true,
             send_continue: true,
         }
@@ -81,19 +81,19 @@ impl Reply {
         Self::raw(format!(
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n{more}\r\n"
         ))
-        .then(After::Echo)
+        .then(ConnectionAction::Echo)
     }
 
     /// Sets what happens to the connection.
     #[must_use]
-    pub fn then(mut self, after: After) -> Self {
+    pub fn then(mut self, after: ConnectionAction) -> Self {
         self.after = after;
         self
     }
 
     /// Responds before reading the body.
     #[must_use]
-    pub fn early(mut self) -> Self {
+    pub fn before_body(mut self) -> Self {
         (self.read_body_first, self.send_continue) = (false, false);
         self
     }

@@ -2,7 +2,7 @@
 
 /// A recorded request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct RecordedRequest {
     /// Number of the connection, starting at 1.
     pub connection: u64,
     /// Request head, byte for byte; empty for HTTP/2.
@@ -26,26 +26,26 @@ pub struct Seen {
     /// Whether the client disconnected before the response was sent.
     pub abandoned: bool,
     /// Bytes received after a protocol switch.
-    pub tunnelled: Vec<u8>,
+    pub tunneled: Vec<u8>,
     /// Whether the client presented a certificate.
-    pub certificate: bool,
+    pub has_client_certificate: bool,
 }
 
-impl Seen {
+impl RecordedRequest {
     /// Number of body bytes that are kept.
     pub(super) const MAX_KEPT_BODY: usize = 64 * 1024;
 
     /// Returns all values of a header field, ignoring case.
     #[must_use]
-    pub fn all(&self, name: &str) -> Vec<&str> {
+    pub fn header_values(&self, name: &str) -> Vec<&str> {
         let same_name = |field: &&(String, String)| field.0.eq_ignore_ascii_case(name);
         self.headers.iter().filter(same_name).map(|(_, value)| value.as_str()).collect()
     }
 
     /// Returns all values of a header field joined by ` & `, or `-` if absent.
     #[must_use]
-    pub fn shown(&self, name: &str) -> String {
-        let all = self.all(name);
+    pub fn joined_header(&self, name: &str) -> String {
+        let all = self.header_values(name);
         if all.is_empty() { "-".into() } else { all.join(" & ") }
     }
 

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::connection::ConnectionControl;
 use super::journal;
 use super::name::NodeName;
-use super::script::{self, RequestInfo, Trouble};
+use super::script::{self, RequestFault, RequestInfo};
 use super::state::Shared;
 
 pub(super) type HttpResponse = Response<Full<Bytes>>;
@@ -73,7 +73,7 @@ struct Exchange {
     task: Option<TaskRequest>,
     /// Index of the request in the journal.
     index: usize,
-    fault: Option<Trouble>,
+    fault: Option<RequestFault>,
 }
 
 impl Exchange {
@@ -117,19 +117,19 @@ impl Exchange {
     async fn run(mut self) -> HttpResponse {
         let answer = match self.fault.take() {
             None => self.handle_at_proxy(false),
-            Some(Trouble::Forbidden) => self.handle_at_proxy(true),
-            Some(Trouble::Answer(code, message)) => text(code, &message),
-            Some(Trouble::Late(time)) => {
+            Some(RequestFault::Forbidden) => self.handle_at_proxy(true),
+            Some(RequestFault::Respond(code, message)) => text(code, &message),
+            Some(RequestFault::DelayResponse(time)) => {
                 let answer = self.handle_at_proxy(false);
                 tokio::time::sleep(time).await;
                 answer
             }
-            Some(Trouble::LoseAnswer) => {
+            Some(RequestFault::LoseResponse) => {
                 self.handle_at_proxy(false);
                 match self.control.reset().await {}
             }
-            Some(Trouble::Hang) => std::future::pending().await,
-            Some(Trouble::Away) => match self.control.reset().await {},
+            Some(RequestFault::Hang) => std::future::pending().await,
+            Some(RequestFault::Reset) => match self.control.reset().await {},
         };
         self.shared.journal.update(self.index, |request| request.answer = Some(answer.status()));
         answer

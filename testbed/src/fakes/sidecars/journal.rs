@@ -1,7 +1,7 @@
 //! Journal of all requests to the fake sidecars.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use api::sidecar_wire::path;
@@ -11,6 +11,7 @@ use super::ledger::Submission;
 use super::name::NodeName;
 use crate::error::Result;
 use crate::harness::wait;
+use crate::sync::lock;
 
 /// One request that reached the proxy or sidecar of a node. Requests to a node without a pod are not recorded.
 #[derive(Clone, Debug)]
@@ -76,7 +77,7 @@ impl Journal {
     /// Returns submissions of tasks that were already running or completed. An operator that submits each task once
     /// produces none.
     #[must_use]
-    pub fn repeats(&self) -> Vec<Request> {
+    pub fn duplicates(&self) -> Vec<Request> {
         self.requests(|request| request.submission == Some(Submission::Duplicate))
     }
 
@@ -108,6 +109,6 @@ impl Journal {
     }
 
     fn with<T>(&self, access: impl FnOnce(&mut Vec<Request>) -> T) -> T {
-        access(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner))
+        access(&mut lock(&self.requests))
     }
 }

@@ -14,7 +14,7 @@ const MAX_LISTED: usize = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submission {
     /// The task was started.
-    Begun {
+    Started {
         /// Attempt, starting at 1.
         run: u32,
     },
@@ -62,7 +62,7 @@ impl Ledger {
         };
         let execution = self.next_execution();
         self.tasks.insert(id.to_owned(), Task { result, execution });
-        (Submission::Begun { run }, Some(execution))
+        (Submission::Started { run }, Some(execution))
     }
 
     /// Ends an execution and returns the task type. Ignored if the task was restarted or removed since.
@@ -142,12 +142,12 @@ mod tests {
     fn only_failed_tasks_are_restarted() {
         let mut ledger = Ledger::default();
         let (first, execution) = ledger.submit("a", "config-apply", None);
-        assert_eq!(first, Submission::Begun { run: 1 });
+        assert_eq!(first, Submission::Started { run: 1 });
         assert_eq!(ledger.submit("a", "config-apply", None), (Submission::Duplicate, None));
         assert!(ledger.finish("a", execution.unwrap(), Err("full".into())).is_some());
         assert_eq!(ledger.get("a").unwrap().error.as_deref(), Some("full"));
         let (second, execution) = ledger.submit("a", "config-validate", None);
-        assert_eq!(second, Submission::Begun { run: 2 });
+        assert_eq!(second, Submission::Started { run: 2 });
         let again = ledger.get("a").unwrap();
         assert_eq!((again.task_type.as_str(), again.error.as_deref()), ("config-validate", None));
         assert!(ledger.finish("a", execution.unwrap(), Ok(())).is_some());

@@ -1,26 +1,26 @@
 //! Scripted fake sidecars: one server on one port acts as the sidecar, behind its proxy, of every node.
 //!
 //! The host name of a request (with TLS, also the server name) selects the node, so the process under test must keep
-//! it and dial [`Sidecars::address`] instead. Responses are those of the real sidecar; outcomes of tasks and faults of
+//! it and dial [`FakeSidecars::address`] instead. Responses are those of the real sidecar; outcomes of tasks and faults of
 //! requests are scripted while the test runs, for one node or for all.
 //!
 //! ```no_run
 //! # use std::time::Duration;
 //! # use api::sidecar_wire::{TaskType, path};
-//! # use testbed::fakes::sidecars::{Outcome, Requests, Sidecars, Trouble};
+//! # use testbed::fakes::sidecars::{ScriptedOutcome, RequestFilter, FakeSidecars, RequestFault};
 //! # async fn example() -> testbed::Result<()> {
-//! let sidecars = Sidecars::start().await?;
+//! let sidecars = FakeSidecars::start().await?;
 //! let node = sidecars.node("sei", "full-0");
-//! node.on_task(TaskType::ConfigApply, Outcome::fail(2, "no space left on device"));
-//! let slow = sidecars.on_request(Requests::path(path::HEALTHZ), Trouble::Late(Duration::from_secs(25)));
+//! node.on_task(TaskType::ConfigApply, ScriptedOutcome::fail(2, "no space left on device"));
+//! let slow = sidecars.on_request(RequestFilter::path(path::HEALTHZ), RequestFault::DelayResponse(Duration::from_secs(25)));
 //! // ... let the operator work with --sidecar-address-template=ADDRESS ...
 //! node.wait_submitted(TaskType::MarkReady, Duration::from_secs(30)).await?;
-//! slow.lift();
-//! assert!(sidecars.journal().repeats().is_empty(), "a task was submitted twice");
+//! slow.remove();
+//! assert!(sidecars.journal().duplicates().is_empty(), "a task was submitted twice");
 //! # Ok(()) }
 //! ```
 //!
-//! With a [`KubeletPlayer`](crate::fakes::kubelet::KubeletPlayer), sidecars start and stop with their pods. Without
+//! With a [`FakeKubelet`](crate::fakes::kubelet::FakeKubelet), sidecars start and stop with their pods. Without
 //! one, every node has a sidecar that serves plain HTTP.
 
 mod connection;
@@ -44,7 +44,7 @@ use tokio::task::JoinHandle;
 pub use self::journal::{Journal, Request};
 pub use self::ledger::Submission;
 pub use self::name::NodeName;
-pub use self::script::{Outcome, Requests, Script, Trouble};
+pub use self::script::{RequestFault, RequestFilter, ScriptHandle, ScriptedOutcome};
 pub(crate) use self::state::Shared;
 pub(crate) use self::transport::Transport;
 
@@ -55,13 +55,13 @@ use crate::harness::wait;
 
 /// A running server; it stops when dropped and closes all connections.
 #[derive(Debug)]
-pub struct Sidecars {
+pub struct FakeSidecars {
     address: SocketAddr,
     shared: Arc<Shared>,
     server: JoinHandle<()>,
 }
 
-impl Sidecars {
+impl FakeSidecars {
     /// Starts the sidecars of all nodes on a free loopback port.
     pub async fn start() -> Result<Self> {
         let listening = || "listening on loopback for fake sidecars".to_owned();
@@ -79,8 +79,8 @@ impl Sidecars {
     }
 
     /// Returns the sidecar of one node.
-    pub fn node(&self, namespace: impl Into<String>, name: impl Into<String>) -> Sidecar {
-        Sidecar { shared: self.shared.clone(), name: NodeName::new(namespace, name) }
+    pub fn node(&self, namespace: impl Into<String>, name: impl Into<String>) -> FakeSidecar {
+        FakeSidecar { shared: self.shared.clone(), name: NodeName::new(namespace, name) }
     }
 
     /// Accepts only these bearer tokens. Before the first call, any token is accepted.
@@ -89,17 +89,17 @@ impl Sidecars {
     }
 
     /// Scripts the outcome of tasks of one type on all nodes.
-    pub fn on_task(&self, task_type: TaskType, outcome: Outcome) -> Script {
+    pub fn on_task(&self, task_type: TaskType, outcome: ScriptedOutcome) -> ScriptHandle {
         script::add(&self.shared, None, Effect::Task(Some(task_type), outcome))
     }
 
     /// Scripts the outcome of all tasks on all nodes.
-    pub fn on_any_task(&self, outcome: Outcome) -> Script {
+    pub fn on_any_task(&self, outcome: ScriptedOutcome) -> ScriptHandle {
         script::add(&self.shared, None, Effect::Task(None, outcome))
     }
 
     /// Scripts a fault for requests to all nodes.
-    pub fn on_request(&self, requests: Requests, fault: Trouble) -> Script {
+    pub fn on_request(&self, requests: RequestFilter, fault: RequestFault) -> ScriptHandle {
         script::add(&self.shared, None, Effect::Request(requests, fault))
     }
 
@@ -114,7 +114,7 @@ impl Sidecars {
     }
 }
 
-impl Drop for Sidecars {
+impl Drop for FakeSidecars {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -122,12 +122,12 @@ impl Drop for Sidecars {
 
 /// The fake sidecar of one node.
 #[derive(Clone, Debug)]
-pub struct Sidecar {
+pub struct FakeSidecar {
     shared: Arc<Shared>,
     name: NodeName,
 }
 
-impl Sidecar {
+impl FakeSidecar {
     /// Returns the node name.
     #[must_use]
     pub fn name(&self) -> &NodeName {
@@ -141,17 +141,17 @@ impl Sidecar {
     }
 
     /// Scripts the outcome of tasks of one type.
-    pub fn on_task(&self, task_type: TaskType, outcome: Outcome) -> Script {
+    pub fn on_task(&self, task_type: TaskType, outcome: ScriptedOutcome) -> ScriptHandle {
         script::add(&self.shared, Some(self.name.clone()), Effect::Task(Some(task_type), outcome))
     }
 
     /// Scripts the outcome of all tasks.
-    pub fn on_any_task(&self, outcome: Outcome) -> Script {
+    pub fn on_any_task(&self, outcome: ScriptedOutcome) -> ScriptHandle {
         script::add(&self.shared, Some(self.name.clone()), Effect::Task(None, outcome))
     }
 
     /// Scripts a fault for requests.
-    pub fn on_request(&self, requests: Requests, fault: Trouble) -> Script {
+    pub fn on_request(&self, requests: RequestFilter, fault: RequestFault) -> ScriptHandle {
         script::add(&self.shared, Some(self.name.clone()), Effect::Request(requests, fault))
     }
 

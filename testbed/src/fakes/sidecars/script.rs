@@ -12,14 +12,14 @@ use http::{Method, StatusCode};
 use super::name::NodeName;
 use super::state::Shared;
 
-/// Outcome of a task.
+/// ScriptedOutcome of a task.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum ScriptedOutcome {
     /// Completes at once; the default.
     Complete,
     /// Completes after this time.
     CompleteAfter(Duration),
-    /// Runs until [`Sidecar::complete`](super::Sidecar::complete) or [`Sidecar::fail`](super::Sidecar::fail).
+    /// Runs until [`FakeSidecar::complete`](super::FakeSidecar::complete) or [`FakeSidecar::fail`](super::FakeSidecar::fail).
     Run,
     /// Fails at once.
     Fail {
@@ -35,7 +35,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl ScriptedOutcome {
     /// Fails this many times on each node.
     pub fn fail(times: u32, message: impl Into<String>) -> Self {
         Self::Fail { message: message.into(), times: Some(times) }
@@ -54,24 +54,24 @@ impl Outcome {
 
 /// Fault of a request.
 #[derive(Clone, Debug)]
-pub enum Trouble {
+pub enum RequestFault {
     /// Processed at once, answered after this time.
-    Late(Duration),
+    DelayResponse(Duration),
     /// Processed, but the connection is reset instead of a response.
-    LoseAnswer,
+    LoseResponse,
     /// Not processed; answered with this status, such as the 502 of a proxy without its sidecar.
-    Answer(StatusCode, String),
+    Respond(StatusCode, String),
     /// Not processed; answered with 403, except on paths without authorization.
     Forbidden,
     /// Not processed and never answered.
     Hang,
     /// Not processed; the connection is reset, as if the sidecar were down.
-    Away,
+    Reset,
 }
 
 /// Selects the requests that a fault applies to.
 #[derive(Clone, Debug)]
-pub struct Requests {
+pub struct RequestFilter {
     which: Which,
     task_type: Option<TaskType>,
     first: Option<u32>,
@@ -85,7 +85,7 @@ enum Which {
     Path(String),
 }
 
-impl Requests {
+impl RequestFilter {
     /// All requests.
     #[must_use]
     pub fn any() -> Self {
@@ -111,7 +111,7 @@ impl Requests {
 
     /// Only requests for tasks of this type.
     #[must_use]
-    pub fn of(mut self, task_type: TaskType) -> Self {
+    pub fn for_task_type(mut self, task_type: TaskType) -> Self {
         self.task_type = Some(task_type);
         self
     }
@@ -148,15 +148,15 @@ pub(super) struct RequestInfo<'a> {
     pub(super) task_type: Option<&'a str>,
 }
 
-/// A script in force. It stays in force until [`lift`](Self::lift), even if this handle is dropped.
+/// A script in force. It stays in force until [`remove`](Self::remove), even if this handle is dropped.
 #[derive(Debug)]
-pub struct Script {
+pub struct ScriptHandle {
     shared: Arc<Shared>,
     id: u64,
     fired: Arc<AtomicU64>,
 }
 
-impl Script {
+impl ScriptHandle {
     /// Returns how often the script was applied.
     #[must_use]
     pub fn fired(&self) -> u64 {
@@ -164,7 +164,7 @@ impl Script {
     }
 
     /// Removes the script. Earlier decisions stay: running tasks keep running, hanging requests keep hanging.
-    pub fn lift(&self) {
+    pub fn remove(&self) {
         self.shared.with(|state| state.scripts.rules.retain(|rule| rule.id != self.id));
     }
 }
@@ -172,8 +172,8 @@ impl Script {
 #[derive(Debug)]
 pub(super) enum Effect {
     /// For tasks of one type, or of all types.
-    Task(Option<TaskType>, Outcome),
-    Request(Requests, Trouble),
+    Task(Option<TaskType>, ScriptedOutcome),
+    Request(RequestFilter, RequestFault),
 }
 
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl Scripts {
     /// Returns the error message if a submission of this type is rejected.
     pub(super) fn rejection(&mut self, node: &NodeName, task_type: TaskType) -> Option<String> {
         match self.matching_rule(node, task_type)? {
-            (rule, Outcome::Reject { message }) => {
+            (rule, ScriptedOutcome::Reject { message }) => {
                 rule.try_apply(node, None);
                 Some(message)
             }
@@ -223,17 +223,21 @@ impl Scripts {
     }
 
     /// Returns the outcome of a task of this type that starts now.
-    pub(super) fn outcome(&mut self, node: &NodeName, task_type: TaskType) -> Outcome {
+    pub(super) fn outcome(&mut self, node: &NodeName, task_type: TaskType) -> ScriptedOutcome {
         let Some((rule, outcome)) = self.matching_rule(node, task_type) else {
             // Uploads run as long as the sidecar does; a client that waits for their end must hang here, too.
-            return if task_type == TaskType::SnapshotUpload { Outcome::Run } else { Outcome::Complete };
+            return if task_type == TaskType::SnapshotUpload {
+                ScriptedOutcome::Run
+            } else {
+                ScriptedOutcome::Complete
+            };
         };
         rule.try_apply(node, None);
         outcome
     }
 
     /// Returns the fault of a request.
-    pub(super) fn request_fault(&mut self, request: &RequestInfo<'_>) -> Option<Trouble> {
+    pub(super) fn request_fault(&mut self, request: &RequestInfo<'_>) -> Option<RequestFault> {
         let mut rules = self.rules.iter_mut().rev().filter(|rule| rule.is_for(request.node));
         rules.find_map(|rule| {
             let Effect::Request(requests, fault) = &rule.effect else { return None };
@@ -242,7 +246,11 @@ impl Scripts {
         })
     }
 
-    fn matching_rule(&mut self, node: &NodeName, task_type: TaskType) -> Option<(&mut Rule, Outcome)> {
+    fn matching_rule(
+        &mut self,
+        node: &NodeName,
+        task_type: TaskType,
+    ) -> Option<(&mut Rule, ScriptedOutcome)> {
         let mut rules = self.rules.iter_mut().rev().filter(|rule| rule.is_for(node));
         rules.find_map(|rule| {
             let Effect::Task(wanted, outcome) = &rule.effect else { return None };
@@ -250,7 +258,7 @@ impl Scripts {
                 return None;
             }
             let outcome = outcome.clone();
-            if let Outcome::Fail { times: Some(times), .. } = outcome
+            if let ScriptedOutcome::Fail { times: Some(times), .. } = outcome
                 && rule.fired_on.get(node).is_some_and(|fired| *fired >= times)
             {
                 return None;
@@ -261,7 +269,7 @@ impl Scripts {
 }
 
 /// Adds a script for one node or for all.
-pub(super) fn add(shared: &Arc<Shared>, node: Option<NodeName>, effect: Effect) -> Script {
+pub(super) fn add(shared: &Arc<Shared>, node: Option<NodeName>, effect: Effect) -> ScriptHandle {
     let fired = Arc::<AtomicU64>::default();
     let id = shared.with(|state| {
         let scripts = &mut state.scripts;
@@ -270,5 +278,5 @@ pub(super) fn add(shared: &Arc<Shared>, node: Option<NodeName>, effect: Effect) 
         scripts.rules.push(Rule { id, node, effect, fired: fired.clone(), fired_on: HashMap::new() });
         id
     });
-    Script { shared: shared.clone(), id, fired }
+    ScriptHandle { shared: shared.clone(), id, fired }
 }

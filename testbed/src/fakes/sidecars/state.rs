@@ -1,7 +1,7 @@
 //! State of all fake sidecars of one server, under one lock that is never held across an await.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use api::sidecar_wire::{TaskRequest, TaskResult, TaskType};
 use tokio::runtime::Handle;
@@ -13,8 +13,9 @@ use super::journal::Journal;
 use super::ledger::{Ledger, Submission};
 use super::name::NodeName;
 use super::params;
-use super::script::{Outcome, Scripts};
+use super::script::{ScriptedOutcome, Scripts};
 use super::transport::Transport;
+use crate::sync::lock;
 
 /// Shared by connections, handles and the fake kubelet.
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl Shared {
     }
 
     pub(super) fn with<T>(&self, access: impl FnOnce(&mut State) -> T) -> T {
-        access(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        access(&mut lock(&self.state))
     }
 
     /// Accepts a task or returns the error message.
@@ -174,12 +175,12 @@ impl Shared {
         execution: u64,
     ) {
         match state.scripts.outcome(node, task_type) {
-            Outcome::Complete => finish_execution(state, node, id, execution, Ok(())),
-            Outcome::Run => {}
-            Outcome::Fail { message, .. } | Outcome::Reject { message } => {
+            ScriptedOutcome::Complete => finish_execution(state, node, id, execution, Ok(())),
+            ScriptedOutcome::Run => {}
+            ScriptedOutcome::Fail { message, .. } | ScriptedOutcome::Reject { message } => {
                 finish_execution(state, node, id, execution, Err(message));
             }
-            Outcome::CompleteAfter(time) => {
+            ScriptedOutcome::CompleteAfter(time) => {
                 // Weak: a pending task must not keep an unused server alive.
                 let shared = Arc::downgrade(self);
                 let (node, id) = (node.clone(), id.to_owned());

@@ -24,7 +24,7 @@ impl Transport {
     /// TLS with this certificate. Clients authenticate with tokens, not certificates.
     pub(crate) fn tls(identity: &Identity) -> Result<Self> {
         tls::install_provider();
-        let invalid = |error| Error::Refused(format!("invalid sidecar certificate: {error}"));
+        let invalid = |error| Error::Other(format!("invalid sidecar certificate: {error}"));
         let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
             .collect::<std::result::Result<_, _>>()
             .map_err(invalid)?;

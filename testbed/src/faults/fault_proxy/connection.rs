@@ -1,7 +1,7 @@
 //! Client side: listener, TLS, and closing or resetting connections.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use super::exchange::{self, Shared};
 use super::identity::ClientIdentity;
 use super::kill::PendingKill;
+use crate::sync::lock;
 
 /// Lets a request reset or close its connection.
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl Control {
     }
 
     fn pending_kill(&self) -> std::sync::MutexGuard<'_, Option<PendingKill>> {
-        self.pending_kill.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending_kill)
     }
 }
 

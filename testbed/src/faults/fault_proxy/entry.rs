@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::event::EventType;
-use super::matcher::Matching;
+use super::matcher::RequestMatcher;
 use super::request::RequestInfo;
 
 /// One entry.
@@ -29,7 +29,7 @@ pub struct RequestEntry {
     pub at_us: u64,
     /// The parsed request.
     #[serde(flatten)]
-    pub asked: RequestInfo,
+    pub info: RequestInfo,
     /// The object in its body; `None` if the body was not read, is empty, or is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<WrittenObject>,
@@ -144,7 +144,7 @@ pub struct FaultEntry {
     /// Description of the fault.
     pub fault: String,
     /// Requests it applies to.
-    pub matching: Matching,
+    pub matching: RequestMatcher,
     /// True if it was injected, false if it was removed.
     pub in_force: bool,
 }

@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 /// An error response: status code and `Status` object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ErrorResponse {
     code: StatusCode,
     reason: &'static str,
     message: String,
     retry_after: Option<Duration>,
 }
 
-impl Refusal {
+impl ErrorResponse {
     /// Creates an error response with the most common reason of this code.
     #[must_use]
-    pub fn of(code: StatusCode) -> Self {
+    pub fn new(code: StatusCode) -> Self {
         let reason = match code.as_u16() {
             400 => "BadRequest",
             401 => "Unauthorized",
@@ -102,11 +102,12 @@ mod tests {
 
     #[test]
     fn error_matches_the_api_server_format() {
-        let error = Refusal::of(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_millis(1001));
+        let error =
+            ErrorResponse::new(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_millis(1001));
         assert_eq!(error.status()["reason"], "TooManyRequests");
         assert_eq!(error.status()["details"]["retryAfterSeconds"], 2);
         assert_eq!(error.to_response().headers()[RETRY_AFTER], "2");
-        let exists = Refusal::of(StatusCode::CONFLICT).reason("AlreadyExists").message("there");
+        let exists = ErrorResponse::new(StatusCode::CONFLICT).reason("AlreadyExists").message("there");
         assert_eq!(exists.status()["reason"], "AlreadyExists");
         assert_eq!(exists.status()["message"], "there");
         assert!(exists.to_response().headers().get(RETRY_AFTER).is_none());

@@ -11,8 +11,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 
 use super::connection::Control;
-use super::error_response::Refusal;
-use super::fault::{Alteration, Loss, Moment};
+use super::error_response::ErrorResponse;
+use super::fault::{KillPoint, LostResponse, ResponseRewrite};
 use super::forward;
 use super::identity::{self, ClientIdentity};
 use super::journal::{Journal, PendingEntry};
@@ -68,12 +68,13 @@ impl Exchange {
     async fn run(mut self, body: Incoming, blocked: Option<BlockedRequest>) -> HttpResponse {
         // The journal must be complete: without it, nothing is served.
         if let Err(error) = self.shared.journal.check() {
-            let error = Refusal::of(StatusCode::INTERNAL_SERVER_ERROR).message(error.to_string());
+            let error = ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR).message(error.to_string());
             return self.respond_with_error(&error);
         }
         if self.head.headers.contains_key(UPGRADE) {
             let message = "the fault proxy does not support upgrades: use the address of the API server";
-            return self.respond_with_error(&Refusal::of(StatusCode::NOT_IMPLEMENTED).message(message));
+            return self
+                .respond_with_error(&ErrorResponse::new(StatusCode::NOT_IMPLEMENTED).message(message));
         }
         if let Some(blocked) = blocked {
             blocked.released().await;
@@ -93,12 +94,12 @@ impl Exchange {
                 rule.fire();
                 self.reset().await
             }
-            Some((rule, Decision::Answer(error))) => {
+            Some((rule, Decision::Respond(error))) => {
                 pause(plan.delay).await;
                 rule.fire();
                 self.respond_with_error(&error)
             }
-            Some((rule, Decision::Alter(rewrite))) => {
+            Some((rule, Decision::RewriteResponse(rewrite))) => {
                 pause(plan.delay).await;
                 let response = self.forward(body, plan.response_delay).await;
                 let response = match response {
@@ -108,7 +109,7 @@ impl Exchange {
                 rule.fire();
                 self.respond(response).await
             }
-            Some((rule, Decision::LoseAnswer(loss))) => {
+            Some((rule, Decision::LoseResponse(loss))) => {
                 pause(plan.delay).await;
                 self.lose_response(body, plan.response_delay, &rule, loss).await
             }
@@ -122,7 +123,7 @@ impl Exchange {
     }
 
     /// Rewrites a response; `None` if it is not JSON.
-    async fn rewrite(&mut self, response: HttpResponse, rewrite: &Alteration) -> Option<HttpResponse> {
+    async fn rewrite(&mut self, response: HttpResponse, rewrite: &ResponseRewrite) -> Option<HttpResponse> {
         let (mut head, body) = response.into_parts();
         let parsed = match body.collect().await {
             Ok(whole) => serde_json::from_slice(&whole.to_bytes()).map_err(|error| error.to_string()),
@@ -147,7 +148,7 @@ impl Exchange {
         body: Incoming,
         delay: Duration,
         rule: &Rule,
-        loss: Loss,
+        loss: LostResponse,
     ) -> HttpResponse {
         // Without a response from the API server there is nothing to lose.
         match self.forward(body, delay).await {
@@ -156,21 +157,21 @@ impl Exchange {
         }
         rule.fire();
         match loss {
-            Loss::Reset => self.reset().await,
-            Loss::GatewayTimeout => {
-                let error = Refusal::of(StatusCode::GATEWAY_TIMEOUT).message("response lost");
+            LostResponse::Reset => self.reset().await,
+            LostResponse::GatewayTimeout => {
+                let error = ErrorResponse::new(StatusCode::GATEWAY_TIMEOUT).message("response lost");
                 self.respond_with_error(&error)
             }
         }
     }
 
     async fn kill(mut self, body: Incoming, delay: Duration, kill: PendingKill) -> HttpResponse {
-        let crash_point = kill.crash_point();
-        let response = match crash_point {
-            Moment::BeforeForwarding => None,
-            Moment::BeforeAnswer | Moment::AfterAnswer => self.forward(body, delay).await,
+        let kill_point = kill.kill_point();
+        let response = match kill_point {
+            KillPoint::BeforeForwarding => None,
+            KillPoint::BeforeResponse | KillPoint::AfterResponse => self.forward(body, delay).await,
         };
-        if crash_point != Moment::AfterAnswer {
+        if kill_point != KillPoint::AfterResponse {
             if let Some(response) = response {
                 self.drain(response).await;
             }
@@ -205,7 +206,7 @@ impl Exchange {
         }
     }
 
-    fn respond_with_error(self, error: &Refusal) -> HttpResponse {
+    fn respond_with_error(self, error: &ErrorResponse) -> HttpResponse {
         self.entry.close(Some(error.code()));
         forward::error_response(error)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::error_response::Refusal;
+use super::error_response::ErrorResponse;
 use crate::error::Result;
 
 /// A fault of a request.
@@ -19,27 +19,27 @@ pub enum Fault {
     /// Do not forward; reset the connection (RST).
     Reset,
     /// Do not forward; send this response.
-    Answer(Refusal),
+    Respond(ErrorResponse),
     /// Forward, and rewrite the response.
-    Alter(Alteration),
+    RewriteResponse(ResponseRewrite),
     /// Forward, and discard the response.
-    LoseAnswer(Loss),
+    LoseResponse(LostResponse),
     /// Kill a process.
     Kill(Kill),
 }
 
 /// A rewrite of JSON responses, to simulate other API servers.
 #[derive(Clone)]
-pub struct Alteration(pub(super) Arc<dyn Fn(&mut Value) + Send + Sync>);
+pub struct ResponseRewrite(pub(super) Arc<dyn Fn(&mut Value) + Send + Sync>);
 
-impl Alteration {
+impl ResponseRewrite {
     /// Rewrites responses with `change`.
-    pub fn by(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
+    pub fn new(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
         Self(Arc::new(change))
     }
 }
 
-impl fmt::Debug for Alteration {
+impl fmt::Debug for ResponseRewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Alteration").finish_non_exhaustive()
     }
@@ -47,7 +47,7 @@ impl fmt::Debug for Alteration {
 
 /// What the client gets instead of a discarded response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum LostResponse {
     /// Its connection is reset (RST).
     Reset,
     /// 504, as from a gateway that timed out.
@@ -56,13 +56,13 @@ pub enum Loss {
 
 /// Crash point: when the process is killed, relative to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum KillPoint {
     /// The request has arrived and is never forwarded.
     BeforeForwarding,
     /// The API server has processed the request; the client gets no response.
-    BeforeAnswer,
+    BeforeResponse,
     /// The client has received the whole response.
-    AfterAnswer,
+    AfterResponse,
 }
 
 /// Kills a process at a crash point.
@@ -72,21 +72,21 @@ pub enum Moment {
 /// differ. Earlier requests are not recalled.
 #[derive(Clone)]
 pub struct Kill {
-    pub(super) moment: Moment,
+    pub(super) point: KillPoint,
     pub(super) act: Arc<dyn Fn() -> Result<()> + Send + Sync>,
 }
 
 impl Kill {
     /// Kills with `act`, such as [`Process::kill`](crate::process::Process::kill), which must return only when the
     /// process is gone. `act` runs on a blocking thread.
-    pub fn at(moment: Moment, act: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
-        Self { moment, act: Arc::new(act) }
+    pub fn new(point: KillPoint, act: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
+        Self { point, act: Arc::new(act) }
     }
 }
 
 impl fmt::Debug for Kill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kill").field("moment", &self.moment).finish_non_exhaustive()
+        f.debug_struct("Kill").field("point", &self.point).finish_non_exhaustive()
     }
 }
 
@@ -97,14 +97,14 @@ impl fmt::Display for Fault {
             Self::Delay(time) => write!(f, "delay {time:?}"),
             Self::DelayResponse(time) => write!(f, "delay response {time:?}"),
             Self::Reset => write!(f, "reset"),
-            Self::Answer(response) => write!(f, "respond {}", response.code().as_u16()),
-            Self::Alter(_) => write!(f, "rewrite response"),
-            Self::LoseAnswer(Loss::Reset) => write!(f, "lose response, reset"),
-            Self::LoseAnswer(Loss::GatewayTimeout) => write!(f, "lose response, 504"),
-            Self::Kill(kill) => match kill.moment {
-                Moment::BeforeForwarding => write!(f, "kill before forwarding"),
-                Moment::BeforeAnswer => write!(f, "kill before response"),
-                Moment::AfterAnswer => write!(f, "kill after response"),
+            Self::Respond(response) => write!(f, "respond {}", response.code().as_u16()),
+            Self::RewriteResponse(_) => write!(f, "rewrite response"),
+            Self::LoseResponse(LostResponse::Reset) => write!(f, "lose response, reset"),
+            Self::LoseResponse(LostResponse::GatewayTimeout) => write!(f, "lose response, 504"),
+            Self::Kill(kill) => match kill.point {
+                KillPoint::BeforeForwarding => write!(f, "kill before forwarding"),
+                KillPoint::BeforeResponse => write!(f, "kill before response"),
+                KillPoint::AfterResponse => write!(f, "kill after response"),
             },
         }
     }

@@ -8,7 +8,7 @@ use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Incoming};
 
-use super::error_response::Refusal;
+use super::error_response::ErrorResponse;
 use super::event::Event;
 use super::exchange::{self, Exchange, HttpResponse};
 use super::freeze::{self, Revision};
@@ -39,7 +39,7 @@ impl Exchange {
         let body = body
             .collect()
             .await
-            .map_err(|error| Error::Refused(format!("reading the request body: {error}")))?
+            .map_err(|error| Error::Other(format!("reading the request body: {error}")))?
             .to_bytes();
         self.entry.written(&body);
         if let Some(revision) = self.frozen_revision() {
@@ -88,7 +88,7 @@ impl Exchange {
         let object = freeze::object(&self.shared.upstream, &self.info, &self.accept(), revision).await?;
         let Some(object) = object else {
             let message = format!("{} {:?} not found", self.info.resource, self.info.name);
-            return Ok(error_response(&Refusal::of(StatusCode::NOT_FOUND).message(message)));
+            return Ok(error_response(&ErrorResponse::new(StatusCode::NOT_FOUND).message(message)));
         };
         let mut response = Response::new(Full::new(Bytes::from(object.to_string())));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -111,7 +111,7 @@ impl Exchange {
         let path = self.head.uri.path();
         let address = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         let address: PathAndQuery =
-            address.parse().map_err(|_| Error::Refused(format!("{address:?} is not a valid path")))?;
+            address.parse().map_err(|_| Error::Other(format!("{address:?} is not a valid path")))?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = self.head.method.clone();
         *request.uri_mut() = Uri::from(address);
@@ -147,7 +147,7 @@ fn pass_through(response: Response<UpstreamBody>) -> HttpResponse {
 }
 
 /// Builds a response of the proxy itself.
-pub(super) fn error_response(error: &Refusal) -> HttpResponse {
+pub(super) fn error_response(error: &ErrorResponse) -> HttpResponse {
     boxed(error.to_response())
 }
 

@@ -8,7 +8,7 @@ use http::{Response, StatusCode};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
-use super::error_response::Refusal;
+use super::error_response::ErrorResponse;
 use super::event::Event;
 use super::query::Query;
 use super::request::RequestInfo;
@@ -39,20 +39,20 @@ pub(super) async fn current_revision(upstream: &Upstream) -> Result<Revision> {
     let text = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     let revision = text
         .parse()
-        .map_err(|_| Error::Refused(format!("invalid resource version {text:?} from the API server")))?;
+        .map_err(|_| Error::Other(format!("invalid resource version {text:?} from the API server")))?;
     Ok(Revision(revision))
 }
 
 /// Returns the query of a list as of a revision. A list that requires a newer revision gets the error of an API
 /// server whose cache did not catch up.
-pub(super) fn list_query(query: Query, revision: Revision) -> Result<Query, Refusal> {
+pub(super) fn list_query(query: Query, revision: Revision) -> Result<Query, ErrorResponse> {
     // A continued list belongs to the revision of its first page.
     if query.get("continue").is_some_and(|token| !token.is_empty()) {
         return Ok(query);
     }
     let requested: u64 = query.get("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0);
     if requested > revision.0 {
-        return Err(Refusal::of(StatusCode::GATEWAY_TIMEOUT)
+        return Err(ErrorResponse::new(StatusCode::GATEWAY_TIMEOUT)
             .message(format!("Too large resource version: {requested}, current: {revision}")));
     }
     if requested > 0 && query.get("resourceVersionMatch") == Some("Exact") {
@@ -125,7 +125,7 @@ pub(super) async fn state_events(
         let object = json!({ "kind": found.kind, "apiVersion": found.api_version, "metadata": metadata });
         lines.push(json!({ "type": "BOOKMARK", "object": object }));
     }
-    let parse = |line: &Value| Event::parse(Bytes::from(format!("{line}\n"))).map_err(Error::Refused);
+    let parse = |line: &Value| Event::parse(Bytes::from(format!("{line}\n"))).map_err(Error::Other);
     lines.iter().map(parse).collect()
 }
 
@@ -164,7 +164,7 @@ impl Collection {
 async fn get_json(upstream: &Upstream, address: &str, accept: &str) -> Result<Value> {
     let answer: Response<Bytes> = upstream.get(address, accept).await?;
     if !answer.status().is_success() {
-        return Err(Error::Refused(format!("the API server answered {} to {address}", answer.status())));
+        return Err(Error::Other(format!("the API server answered {} to {address}", answer.status())));
     }
     Ok(serde_json::from_slice(answer.body())?)
 }
@@ -180,7 +180,7 @@ mod tests {
 
     const FROZEN: Revision = Revision(100);
 
-    fn list(query: &str) -> Result<String, Refusal> {
+    fn list(query: &str) -> Result<String, ErrorResponse> {
         list_query(Query::parse(query), FROZEN).map(|query| query.to_string())
     }
 

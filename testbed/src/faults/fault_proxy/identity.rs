@@ -43,7 +43,7 @@ impl ClientIdentity {
     /// the groups.
     pub(super) fn from_certificate(certificate: &CertificateDer<'_>) -> Result<Self> {
         let invalid =
-            |why: &dyn std::fmt::Display| Error::Refused(format!("invalid client certificate: {why}"));
+            |why: &dyn std::fmt::Display| Error::Other(format!("invalid client certificate: {why}"));
         let (_, read) = X509Certificate::from_der(certificate).map_err(|error| invalid(&error))?;
         let subject = read.subject();
         let name = subject.iter_common_name().next().ok_or_else(|| invalid(&"no common name"))?;
@@ -82,8 +82,7 @@ pub(super) fn outgoing(
     host: &str,
 ) -> Result<HeaderMap> {
     let value = |text: &str| {
-        HeaderValue::from_str(text)
-            .map_err(|_| Error::Refused(format!("{text:?} is not a valid header value")))
+        HeaderValue::from_str(text).map_err(|_| Error::Other(format!("{text:?} is not a valid header value")))
     };
     let mut headers: HeaderMap = incoming
         .iter()
@@ -142,7 +141,7 @@ mod tests {
     use rustls::pki_types::pem::PemObject;
 
     use super::*;
-    use crate::cluster::pki::Authority;
+    use crate::cluster::pki::CertificateAuthority;
 
     fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
         pairs
@@ -153,7 +152,8 @@ mod tests {
 
     #[test]
     fn subject_names_user_and_groups() {
-        let identity = Authority::new("test").unwrap().client("jane", Some("staff")).unwrap();
+        let identity =
+            CertificateAuthority::new("test").unwrap().issue_client("jane", Some("staff")).unwrap();
         let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
         let identity = ClientIdentity::from_certificate(&certificate).unwrap();
         assert_eq!(identity, ClientIdentity { name: "jane".into(), groups: vec!["staff".into()] });

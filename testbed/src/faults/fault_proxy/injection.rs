@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::exchange::Shared;
-use super::matcher::{Matching, Times};
+use super::matcher::{RequestMatcher, Times};
 use super::rules::{Effect, Rule};
 use crate::error::{Error, Result};
 
-/// An injected fault. It stays in force until [`lift`](Self::lift) or the end of the proxy, even if this handle is
+/// An injected fault. It stays in force until [`remove`](Self::remove) or the end of the proxy, even if this handle is
 /// dropped.
 pub struct Injection {
     shared: Arc<Shared>,
@@ -18,7 +18,7 @@ pub struct Injection {
 }
 
 impl Injection {
-    pub(super) fn new(shared: &Arc<Shared>, matching: Matching, times: Times, effect: Effect) -> Self {
+    pub(super) fn new(shared: &Arc<Shared>, matching: RequestMatcher, times: Times, effect: Effect) -> Self {
         let rule = shared.rules.add(matching, times, effect);
         shared.journal.fault(rule.id, rule.name(), &rule.matching, true);
         Self { shared: shared.clone(), rule }
@@ -40,7 +40,7 @@ impl Injection {
         if let Ok(Ok(progress_now)) = timeout(limit, reached).await {
             return match &progress_now.failure {
                 None => Ok(()),
-                Some(failure) => Err(Error::Refused(failure.clone())),
+                Some(failure) => Err(Error::Other(failure.clone())),
             };
         }
         let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
@@ -52,7 +52,7 @@ impl Injection {
     }
 
     /// Removes the fault.
-    pub fn lift(&self) {
+    pub fn remove(&self) {
         if self.shared.rules.lift(&self.rule) {
             self.shared.journal.fault(self.rule.id, self.rule.name(), &self.rule.matching, false);
         }

@@ -5,16 +5,17 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 pub use super::entry::{
     Entry, EventEntry, Fate, FaultEntry, RequestEntry, WatchEndCause, WatchEndEntry, WrittenObject,
 };
 use super::event::Event;
-use super::matcher::Matching;
+use super::matcher::RequestMatcher;
 use super::request::RequestInfo;
 use crate::error::{Error, IoContext, Result};
+use crate::sync::lock;
 
 /// The journal of one proxy.
 #[derive(Clone, Debug)]
@@ -85,7 +86,7 @@ impl Journal {
     pub(super) fn check(&self) -> Result<()> {
         match self.failure().as_ref() {
             None => Ok(()),
-            Some(failure) => Err(Error::Refused(format!("fault proxy failed: {failure}"))),
+            Some(failure) => Err(Error::Other(format!("fault proxy failed: {failure}"))),
         }
     }
 
@@ -100,7 +101,7 @@ impl Journal {
         let entry = RequestEntry {
             number,
             at_us: self.now(),
-            asked: info,
+            info: info,
             written: None,
             code: None,
             upstream: None,
@@ -129,7 +130,7 @@ impl Journal {
         self.write(&Entry::End(WatchEndEntry { watch, at_us: self.now(), end }));
     }
 
-    pub(super) fn fault(&self, number: u64, fault: String, matching: &Matching, in_force: bool) {
+    pub(super) fn fault(&self, number: u64, fault: String, matching: &RequestMatcher, in_force: bool) {
         let matching = matching.clone();
         self.write(&Entry::Fault(FaultEntry { at_us: self.now(), number, fault, matching, in_force }));
     }
@@ -142,7 +143,7 @@ impl Journal {
     fn write(&self, entry: &Entry) {
         let written = serde_json::to_vec(entry).map_err(std::io::Error::from).and_then(|mut line| {
             line.push(b'\n');
-            self.writer.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
+            lock(&self.writer.file).write_all(&line)
         });
         if let Err(error) = written {
             self.fail(format!("writing {}: {error}", self.path.display()));
@@ -150,7 +151,7 @@ impl Journal {
     }
 
     fn failure(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.writer.failure.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.writer.failure)
     }
 }
 
@@ -242,12 +243,12 @@ mod tests {
         pending.close(Some(StatusCode::OK));
         drop(journal.begin(info()));
         assert_eq!(journal.pending(), 0);
-        journal.fault(1, "reset".into(), &Matching::writes(), true);
+        journal.fault(1, "reset".into(), &RequestMatcher::writes(), true);
 
         let requests = journal.requests(|_| true).unwrap();
         assert_eq!(requests.len(), 2);
         assert_eq!((requests[0].number, requests[0].code, requests[0].upstream), (1, Some(200), Some(200)));
-        assert_eq!(requests[0].asked, info());
+        assert_eq!(requests[0].info, info());
         assert!(requests[1].failure.is_some(), "an aborted request is recorded as such");
         let text = fs::read_to_string(journal.path()).unwrap();
         fs::write(journal.path(), format!("{text}{{\"record\":\"req")).unwrap();

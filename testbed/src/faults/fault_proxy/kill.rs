@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::fault::{Kill, Moment};
+use super::fault::{Kill, KillPoint};
 use super::journal::Journal;
 use super::request::RequestInfo;
 use super::rules::Rule;
@@ -70,8 +70,8 @@ pub(super) struct PendingKill {
 }
 
 impl PendingKill {
-    pub(super) fn crash_point(&self) -> Moment {
-        self.kill.moment
+    pub(super) fn kill_point(&self) -> KillPoint {
+        self.kill.point
     }
 
     /// Kills the process and returns when it is gone.

@@ -7,7 +7,7 @@ use super::request::{RequestInfo, Resource, Verb};
 /// Selects requests. All given criteria must match; without any, every request matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Matching {
+pub struct RequestMatcher {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     verbs: Vec<Verb>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ pub struct Matching {
     agent: Option<String>,
 }
 
-impl Matching {
+impl RequestMatcher {
     /// Matches every request.
     #[must_use]
     pub fn any() -> Self {
@@ -142,25 +142,25 @@ mod tests {
     #[test]
     fn all_criteria_must_match() {
         let matching = [
-            Matching::any(),
-            Matching::writes(),
-            Matching::any().verb(Verb::Get).verb(Verb::Patch),
-            Matching::any().resource(Resource::of::<Deployment>()),
-            Matching::any().subresource("status").namespace("a").name("d"),
-            Matching::any().user("jane").agent("operator/"),
+            RequestMatcher::any(),
+            RequestMatcher::writes(),
+            RequestMatcher::any().verb(Verb::Get).verb(Verb::Patch),
+            RequestMatcher::any().resource(Resource::of::<Deployment>()),
+            RequestMatcher::any().subresource("status").namespace("a").name("d"),
+            RequestMatcher::any().user("jane").agent("operator/"),
         ];
         for matcher in matching {
             assert!(matcher.matches(&info()), "{matcher:?}");
         }
         let others = [
-            Matching::any().verb(Verb::Get),
-            Matching::writes().resource(Resource::new("", "deployments")),
-            Matching::any().resource(Resource::new("apps", "replicasets")),
-            Matching::any().subresource(""),
-            Matching::any().namespace("b"),
-            Matching::any().name("e"),
-            Matching::any().user("jan"),
-            Matching::any().agent("perator"),
+            RequestMatcher::any().verb(Verb::Get),
+            RequestMatcher::writes().resource(Resource::new("", "deployments")),
+            RequestMatcher::any().resource(Resource::new("apps", "replicasets")),
+            RequestMatcher::any().subresource(""),
+            RequestMatcher::any().namespace("b"),
+            RequestMatcher::any().name("e"),
+            RequestMatcher::any().user("jan"),
+            RequestMatcher::any().agent("perator"),
         ];
         for matcher in others {
             assert!(!matcher.matches(&info()), "{matcher:?}");
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn non_resource_path_matches_no_resource() {
         let info = RequestInfo::parse(&Method::GET, "/readyz", "", String::new(), String::new());
-        assert!(Matching::any().matches(&info));
-        assert!(!Matching::any().resource(Resource::new("", "pods")).matches(&info));
+        assert!(RequestMatcher::any().matches(&info));
+        assert!(!RequestMatcher::any().resource(Resource::new("", "pods")).matches(&info));
     }
 
     #[test]

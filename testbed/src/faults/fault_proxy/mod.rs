@@ -6,11 +6,11 @@
 //!
 //! ```no_run
 //! # use std::time::Duration;
-//! # use testbed::faults::fault_proxy::{Fault, FaultProxy, Loss, Matching, Times};
+//! # use testbed::faults::fault_proxy::{Fault, FaultProxy, LostResponse, RequestMatcher, Times};
 //! # async fn example(plane: &testbed::ControlPlane) -> testbed::Result<()> {
-//! let proxy = FaultProxy::before(plane).await?;
+//! let proxy = FaultProxy::start(plane).await?;
 //! let client = plane.admin().at(proxy.url()).client("operator/1").await?;
-//! let lost = proxy.inject(Fault::LoseAnswer(Loss::Reset), Matching::writes(), Times::Nth(3));
+//! let lost = proxy.inject(Fault::LoseResponse(LostResponse::Reset), RequestMatcher::writes(), Times::Nth(3));
 //! // ... let the client work ...
 //! lost.wait_fired(1, Duration::from_secs(10)).await?;
 //! # Ok(()) }
@@ -50,13 +50,13 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-pub use self::error_response::Refusal;
+pub use self::error_response::ErrorResponse;
 pub use self::event::EventType;
-pub use self::fault::{Alteration, Fault, Kill, Loss, Moment};
+pub use self::fault::{Fault, Kill, KillPoint, LostResponse, ResponseRewrite};
 pub use self::freeze::Revision;
 pub use self::injection::Injection;
 pub use self::journal::Journal;
-pub use self::matcher::{Matching, Times};
+pub use self::matcher::{RequestMatcher, Times};
 pub use self::request::{RequestInfo, Resource, Verb};
 pub use self::watches::WatchEnd;
 
@@ -78,18 +78,18 @@ pub struct FaultProxy {
 impl FaultProxy {
     /// Starts a proxy in front of the API server of a control plane, on the host address of the site, which nodes
     /// and pods can reach, too. The journal is a file in the log directory of the site.
-    pub async fn before(plane: &ControlPlane) -> Result<Self> {
+    pub async fn start(plane: &ControlPlane) -> Result<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-        Self::recorded_in(plane, plane.site().logs().join(format!("fault-proxy-{number}.jsonl"))).await
+        Self::start_with_journal(plane, plane.site().logs().join(format!("fault-proxy-{number}.jsonl"))).await
     }
 
     /// Starts a proxy with its journal in this file, which is truncated.
-    pub async fn recorded_in(plane: &ControlPlane, journal: impl Into<PathBuf>) -> Result<Self> {
+    pub async fn start_with_journal(plane: &ControlPlane, journal: impl Into<PathBuf>) -> Result<Self> {
         let address = IpAddr::from(plane.site().addresses().host());
         let names = ServerNames { addresses: vec![address], ..ServerNames::default() };
-        let identity = plane.authority().server("fault-proxy", &names)?;
-        let mut config = tls::server(plane.authority().pem(), &identity)?;
+        let identity = plane.ca().issue_server("fault-proxy", &names)?;
+        let mut config = tls::server(plane.ca().pem(), &identity)?;
         // One request at a time per connection, so that a reset affects only one.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let shared = Arc::new(Shared {
@@ -126,7 +126,7 @@ impl FaultProxy {
     }
 
     /// Injects a fault into requests.
-    pub fn inject(&self, fault: Fault, matching: Matching, times: Times) -> Injection {
+    pub fn inject(&self, fault: Fault, matching: RequestMatcher, times: Times) -> Injection {
         Injection::new(&self.shared, matching, times, Effect::Request(fault))
     }
 
@@ -135,7 +135,7 @@ impl FaultProxy {
     pub fn drop_events(
         &self,
         types: impl IntoIterator<Item = EventType>,
-        matching: Matching,
+        matching: RequestMatcher,
         times: Times,
     ) -> Injection {
         Injection::new(&self.shared, matching, times, Effect::DropEvents(types.into_iter().collect()))
@@ -146,12 +146,12 @@ impl FaultProxy {
     /// events are not delivered afterwards. Later watches work.
     ///
     /// A new watch gets the head of its response. To withhold that, too, inject a long [`Fault::Delay`].
-    pub fn black_hole(&self, matching: Matching) -> Injection {
+    pub fn black_hole(&self, matching: RequestMatcher) -> Injection {
         Injection::new(&self.shared, matching, Times::Always, Effect::BlackHole)
     }
 
     /// Returns the current revision of the cluster, for [`freeze`](Self::freeze).
-    pub async fn now(&self) -> Result<Revision> {
+    pub async fn current_revision(&self) -> Result<Revision> {
         freeze::current_revision(&self.shared.upstream).await
     }
 
@@ -162,12 +162,12 @@ impl FaultProxy {
     /// With a past revision, clients go back in time: they see less than they have seen before.
     ///
     /// Gets of subresources are not frozen. A revision can be read until etcd compacts it, at least five minutes.
-    pub fn freeze(&self, revision: Revision, matching: Matching) -> Injection {
+    pub fn freeze(&self, revision: Revision, matching: RequestMatcher) -> Injection {
         Injection::new(&self.shared, matching, Times::Always, Effect::Freeze(revision))
     }
 
     /// Ends matching open watches and returns their number.
-    pub fn end_watches(&self, matching: &Matching, how: &WatchEnd) -> usize {
+    pub fn end_watches(&self, matching: &RequestMatcher, how: &WatchEnd) -> usize {
         self.shared.watches.end(matching, how)
     }
 }

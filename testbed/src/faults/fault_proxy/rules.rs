@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::error_response::Refusal;
+use super::error_response::ErrorResponse;
 use super::event::{Event, EventType};
-use super::fault::{Alteration, Fault, Kill, Loss};
+use super::fault::{Fault, Kill, LostResponse, ResponseRewrite};
 use super::freeze::Revision;
-use super::matcher::{Matching, Times};
+use super::matcher::{RequestMatcher, Times};
 use super::request::RequestInfo;
+use crate::sync::lock;
 
 /// Effect of a rule.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(super) enum Effect {
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) id: u64,
-    pub(super) matching: Matching,
+    pub(super) matching: RequestMatcher,
     pub(super) effect: Effect,
     times: Times,
     matched: AtomicU64,
@@ -100,9 +101,9 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) enum Decision {
     Reset,
-    Answer(Refusal),
-    Alter(Alteration),
-    LoseAnswer(Loss),
+    Respond(ErrorResponse),
+    RewriteResponse(ResponseRewrite),
+    LoseResponse(LostResponse),
     Kill(Kill),
 }
 
@@ -115,7 +116,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn add(&self, matching: Matching, times: Times, effect: Effect) -> Arc<Rule> {
+    pub(super) fn add(&self, matching: RequestMatcher, times: Times, effect: Effect) -> Arc<Rule> {
         let rule = Arc::new(Rule {
             id: self.last_id.fetch_add(1, Ordering::SeqCst) + 1,
             matching,
@@ -166,9 +167,9 @@ impl Rules {
                         continue;
                     }
                     Fault::Reset => Decision::Reset,
-                    Fault::Answer(response) => Decision::Answer(response.clone()),
-                    Fault::Alter(rewrite) => Decision::Alter(rewrite.clone()),
-                    Fault::LoseAnswer(loss) => Decision::LoseAnswer(*loss),
+                    Fault::Respond(response) => Decision::Respond(response.clone()),
+                    Fault::RewriteResponse(rewrite) => Decision::RewriteResponse(rewrite.clone()),
+                    Fault::LoseResponse(loss) => Decision::LoseResponse(*loss),
                     Fault::Kill(kill) => Decision::Kill(kill.clone()),
                 };
                 plan.decision = Some((rule.clone(), decision));
@@ -214,7 +215,7 @@ impl Rules {
     }
 
     fn with<T>(&self, access: impl FnOnce(&mut Vec<Arc<Rule>>) -> T) -> T {
-        access(&mut self.list.lock().unwrap_or_else(PoisonError::into_inner))
+        access(&mut lock(&self.list))
     }
 }
 
@@ -232,7 +233,7 @@ mod tests {
     fn delays_add_up_and_first_other_fault_decides() {
         let rules = Rules::default();
         let second = Duration::from_secs(1);
-        let request = |times, fault| rules.add(Matching::writes(), times, Effect::Request(fault));
+        let request = |times, fault| rules.add(RequestMatcher::writes(), times, Effect::Request(fault));
         request(Times::Always, Fault::Delay(second));
         request(Times::Always, Fault::Delay(second));
         request(Times::Nth(2), Fault::Reset);
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn removed_fault_has_no_effect() {
         let rules = Rules::default();
-        let rule = rules.add(Matching::any(), Times::Always, Effect::Request(Fault::Reset));
+        let rule = rules.add(RequestMatcher::any(), Times::Always, Effect::Request(Fault::Reset));
         assert!(rules.plan(&info()).decision.is_some());
         assert!(rules.lift(&rule));
         assert!(!rules.lift(&rule), "already removed");

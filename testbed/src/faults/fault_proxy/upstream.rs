@@ -34,13 +34,13 @@ pub(super) struct Upstream {
 impl Upstream {
     pub(super) fn new(plane: &ControlPlane) -> Result<Self> {
         let url = plane.url();
-        let invalid = || Error::Refused(format!("invalid API server URL {url}: expected https://IP:PORT"));
+        let invalid = || Error::Other(format!("invalid API server URL {url}: expected https://IP:PORT"));
         let uri: Uri = url.parse().map_err(|_| invalid())?;
         let host = uri.authority().map(|authority| authority.as_str().to_owned()).ok_or_else(invalid)?;
         let address = host.parse().map_err(|_| invalid())?;
-        let identity = plane.front_proxy_authority().client("front-proxy-client", None)?;
+        let identity = plane.front_proxy_ca().issue_client("front-proxy-client", None)?;
         let connector = |identity| -> Result<TlsConnector> {
-            let mut config = tls::client(plane.authority().pem(), identity)?;
+            let mut config = tls::client(plane.ca().pem(), identity)?;
             config.alpn_protocols = vec![b"http/1.1".to_vec()];
             Ok(TlsConnector::from(Arc::new(config)))
         };
@@ -64,7 +64,7 @@ impl Upstream {
         let tcp = TcpStream::connect(self.address).await.context(connecting)?;
         tcp.set_nodelay(true).context(connecting)?;
         let stream = connector.connect(self.address.ip().into(), tcp).await.context(connecting)?;
-        let failed = |error: hyper::Error| Error::Refused(format!("{}: {error}", connecting()));
+        let failed = |error: hyper::Error| Error::Other(format!("{}: {error}", connecting()));
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
         let connection = Connection(tokio::spawn(async move {
@@ -86,13 +86,13 @@ impl Upstream {
             }
         });
         let response =
-            response_rx.await.map_err(|_| Error::Refused(format!("{}: no response", connecting())))?;
+            response_rx.await.map_err(|_| Error::Other(format!("{}: no response", connecting())))?;
         response.map_err(failed)
     }
 
     /// Sends a request as the proxy itself and returns the whole response.
     pub(super) async fn get(&self, address: &str, accept: &str) -> Result<Response<Bytes>> {
-        let invalid = |error: &dyn std::fmt::Display| Error::Refused(format!("GET {address}: {error}"));
+        let invalid = |error: &dyn std::fmt::Display| Error::Other(format!("GET {address}: {error}"));
         let accept = accept.parse().map_err(|error| invalid(&error))?;
         let mut request = Request::get(address).body(Full::default()).map_err(|error| invalid(&error))?;
         *request.headers_mut() = identity::own_headers(accept);

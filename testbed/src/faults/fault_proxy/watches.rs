@@ -1,13 +1,14 @@
 //! The open watches, so that tests can end them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use super::error_response::Refusal;
-use super::matcher::Matching;
+use super::error_response::ErrorResponse;
+use super::matcher::RequestMatcher;
 use super::request::RequestInfo;
+use crate::sync::lock;
 
 /// How to end a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub enum WatchEnd {
     Reset,
     /// Send this error as the last event and close. A watch with an expired resource version ends this way, with
     /// 410.
-    Error(Refusal),
+    Error(ErrorResponse),
 }
 
 /// The open watches by request number.
@@ -34,7 +35,7 @@ impl Watches {
     }
 
     /// Ends matching watches and returns their number.
-    pub(super) fn end(&self, matching: &Matching, end: &WatchEnd) -> usize {
+    pub(super) fn end(&self, matching: &RequestMatcher, end: &WatchEnd) -> usize {
         let ended: Vec<_> =
             self.with(|open| open.extract_if(.., |_, (info, _)| matching.matches(info)).collect());
         // Fails if the watch has ended meanwhile.
@@ -45,7 +46,7 @@ impl Watches {
         &self,
         access: impl FnOnce(&mut BTreeMap<u64, (RequestInfo, oneshot::Sender<WatchEnd>)>) -> T,
     ) -> T {
-        access(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
+        access(&mut lock(&self.open))
     }
 }
 

@@ -10,16 +10,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::kms::KmsTarget;
 use api::names::lease::KMS_AGGREGATOR as LEASE;
-use runtime::client::Access;
-use runtime::settings::text::{duration, listen_address, name};
-use runtime::settings::{self, Check, Problems, given};
+use runtime::client::ClientOptions;
+use runtime::settings::parse::{duration, listen_address, name};
+use runtime::settings::{self, InvalidSettings, Validator, non_empty};
 use runtime::telemetry::Format;
 use runtime::{lease, setting};
 
 pub use self::args::Args;
 use self::args::{ApiServerArgs, ProcessArgs, ReportArgs};
-use super::target::Target;
 
 /// Maximum length of an object name.
 const MAX_NAME_LENGTH: usize = 253;
@@ -28,7 +28,7 @@ const MAX_NAME_LENGTH: usize = 253;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Kinds whose reports are rolled up.
-    pub targets: Vec<Target>,
+    pub targets: Vec<KmsTarget>,
     /// Expected time between two reports of a node.
     pub interval: Duration,
     /// Tolerated clock skew of nodes.
@@ -36,15 +36,15 @@ pub struct Settings {
     /// Whether an unhealthy read-only plugin sets KMSPluginsDegraded.
     pub read_degrades: bool,
     /// ClusterOperator to update, and the kind whose conditions it gets.
-    pub cluster_operator: Option<(String, Target)>,
+    pub cluster_operator: Option<(String, KmsTarget)>,
     /// Namespaces of API servers.
-    pub namespaces: BTreeMap<Target, String>,
+    pub namespaces: BTreeMap<KmsTarget, String>,
     /// Label selector of API server pods.
     pub pod_selector: String,
     /// Secret with the encryption configuration, without the revision suffix.
     pub secret: String,
     /// How to reach the API server.
-    pub access: Access,
+    pub access: ClientOptions,
     /// Identity of this process, unique also among processes of the same pod.
     pub identity: String,
     /// Address of the admin server.
@@ -58,16 +58,16 @@ pub struct Settings {
 }
 
 impl TryFrom<Args> for Settings {
-    type Error = Problems;
+    type Error = InvalidSettings;
 
-    fn try_from(args: Args) -> Result<Self, Problems> {
+    fn try_from(args: Args) -> Result<Self, InvalidSettings> {
         let Args { reports, api_servers, process, lease } = args;
-        let mut check = Check::of::<Args>("aggregator");
+        let mut check = Validator::new::<Args>("aggregator");
         let targets = parse_targets(&mut check, &reports);
         let cluster_operator = parse_cluster_operator(&mut check, &reports, &targets);
         let identity = settings::identity(process.pod_name.as_deref());
         let lease_name = lease_name(&mut check, cluster_operator.as_ref().map(|(name, _)| name.as_str()));
-        let lease = lease.read(&mut check, |check| own_namespace(check, &process), &lease_name, &identity);
+        let lease = lease.resolve(&mut check, |check| own_namespace(check, &process), &lease_name, &identity);
         let settings = Self {
             interval: check.read(setting!(reports.interval), duration).unwrap_or_default(),
             skew_margin: check.read(setting!(reports.clock_skew), duration).unwrap_or_default(),
@@ -81,9 +81,9 @@ impl TryFrom<Args> for Settings {
                 .read(setting!(api_servers.pod_selector), |text| Ok(text.to_owned()))
                 .unwrap_or_default(),
             secret: check.read(setting!(api_servers.encryption_config_secret), name).unwrap_or_default(),
-            access: Access {
-                kubeconfig: given(process.kubeconfig.as_deref()).map(PathBuf::from),
-                context: given(process.context.as_deref()).map(str::to_owned),
+            access: ClientOptions {
+                kubeconfig: non_empty(process.kubeconfig.as_deref()).map(PathBuf::from),
+                context: non_empty(process.context.as_deref()).map(str::to_owned),
             },
             identity,
             admin: check.read(setting!(process.metrics_bind_address), listen_address).flatten(),
@@ -93,41 +93,43 @@ impl TryFrom<Args> for Settings {
                 .unwrap_or_default(),
             log_format: check.read(setting!(process.log_format), str::parse).unwrap_or_default(),
         };
-        check.end().map(|()| settings)
+        check.finish().map(|()| settings)
     }
 }
 
-fn parse_targets(check: &mut Check, reports: &ReportArgs) -> Vec<Target> {
-    let mut targets: Vec<Target> = check.each(setting!(reports.targets), str::parse);
+fn parse_targets(check: &mut Validator, reports: &ReportArgs) -> Vec<KmsTarget> {
+    let mut targets: Vec<KmsTarget> = check.list(setting!(reports.targets), |text| {
+        text.parse().map_err(|error| format!("unsupported target {text:?}: {error}"))
+    });
     targets.sort();
     targets.dedup();
-    if reports.targets.iter().all(|text| given(Some(text)).is_none()) {
-        check.say("targets", "must not be empty");
+    if reports.targets.iter().all(|text| non_empty(Some(text)).is_none()) {
+        check.add_problem("targets", "must not be empty");
     }
     targets
 }
 
 /// Parses `--cluster-operator`, which requires exactly one target.
 fn parse_cluster_operator(
-    check: &mut Check,
+    check: &mut Validator,
     reports: &ReportArgs,
-    targets: &[Target],
-) -> Option<(String, Target)> {
+    targets: &[KmsTarget],
+) -> Option<(String, KmsTarget)> {
     let name = check.optional(setting!(reports.cluster_operator), name)?;
     let [target] = targets else {
-        check.say("cluster_operator", "requires exactly one kind in --targets");
+        check.add_problem("cluster_operator", "requires exactly one kind in --targets");
         return None;
     };
     Some((name, *target))
 }
 
 /// Returns the name of the Lease. Aggregators of different ClusterOperators have different Leases, so that each can lead.
-fn lease_name(check: &mut Check, cluster_operator: Option<&str>) -> String {
+fn lease_name(check: &mut Validator, cluster_operator: Option<&str>) -> String {
     let Some(operator) = cluster_operator else { return LEASE.to_owned() };
     let name = format!("{LEASE}-{operator}");
     if name.len() > MAX_NAME_LENGTH {
         let limit = MAX_NAME_LENGTH - LEASE.len() - 1;
-        check.say(
+        check.add_problem(
             "cluster_operator",
             format!("is too long for the name of a Lease: use at most {limit} characters"),
         );
@@ -135,23 +137,23 @@ fn lease_name(check: &mut Check, cluster_operator: Option<&str>) -> String {
     name
 }
 
-fn parse_namespaces(check: &mut Check, api_servers: &ApiServerArgs) -> BTreeMap<Target, String> {
+fn parse_namespaces(check: &mut Validator, api_servers: &ApiServerArgs) -> BTreeMap<KmsTarget, String> {
     let mut all = BTreeMap::new();
     let mut add = |target, name: Option<String>| name.and_then(|name| all.insert(target, name));
-    add(Target::KubeApiServer, check.read(setting!(api_servers.kube_apiserver_namespace), name));
-    add(Target::OpenShiftApiServer, check.read(setting!(api_servers.openshift_apiserver_namespace), name));
-    add(Target::Authentication, check.read(setting!(api_servers.oauth_apiserver_namespace), name));
+    add(KmsTarget::KubeApiServer, check.read(setting!(api_servers.kube_apiserver_namespace), name));
+    add(KmsTarget::OpenShiftApiServer, check.read(setting!(api_servers.openshift_apiserver_namespace), name));
+    add(KmsTarget::Authentication, check.read(setting!(api_servers.oauth_apiserver_namespace), name));
     all
 }
 
 /// Returns the namespace of the Lease.
-fn own_namespace(check: &mut Check, process: &ProcessArgs) -> Option<String> {
-    if given(process.pod_namespace.as_deref()).is_some() {
+fn own_namespace(check: &mut Validator, process: &ProcessArgs) -> Option<String> {
+    if non_empty(process.pod_namespace.as_deref()).is_some() {
         return check.optional(setting!(process.pod_namespace), name);
     }
     let namespace = settings::own_namespace();
     if namespace.is_none() {
-        check.say("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
+        check.add_problem("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
     }
     namespace
 }

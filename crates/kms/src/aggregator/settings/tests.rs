@@ -10,7 +10,7 @@ struct CommandLine {
     args: Args,
 }
 
-fn settings(flags: &[&str]) -> Result<Settings, Problems> {
+fn settings(flags: &[&str]) -> Result<Settings, InvalidSettings> {
     let args = ["kms-aggregator", "--pod-namespace=kms"].iter().chain(flags);
     Settings::try_from(CommandLine::try_parse_from(args).unwrap().args)
 }
@@ -23,10 +23,10 @@ fn clap_definition_is_valid() {
 #[test]
 fn defaults_target_kms_health() {
     let settings = settings(&[]).unwrap();
-    assert_eq!(settings.targets, [Target::KmsHealth]);
+    assert_eq!(settings.targets, [KmsTarget::KmsHealth]);
     assert_eq!((settings.interval, settings.skew_margin), (Duration::from_secs(30), Duration::from_secs(60)));
     assert!(settings.read_degrades && settings.cluster_operator.is_none());
-    assert_eq!(settings.namespaces[&Target::Authentication], "openshift-oauth-apiserver");
+    assert_eq!(settings.namespaces[&KmsTarget::Authentication], "openshift-oauth-apiserver");
     let lease = settings.lease.unwrap();
     assert_eq!((lease.namespace.as_str(), lease.name.as_str()), ("kms", "outrigger-kms-aggregator"));
 }
@@ -46,7 +46,7 @@ fn all_invalid_settings_are_reported_together() {
     assert_eq!(
         problems.lines(),
         [
-            "--targets (OUTRIGGER_KMS_TARGETS): unsupported target \"etcd\": expected kubeapiserver, openshiftapiserver, authentication, kmshealth",
+            "--targets (OUTRIGGER_KMS_TARGETS): unsupported target \"etcd\": expected one of kubeapiserver, openshiftapiserver, authentication, kmshealth",
             "--leader-elect-lease-duration (OUTRIGGER_LEADER_ELECT_LEASE_DURATION): invalid lease timing: expected retry period (5s) < renew deadline (45s) < lease duration (30s)",
             "--interval (OUTRIGGER_KMS_INTERVAL): invalid duration \"0s\": use one like 500ms, 90s or 1m30s",
             "--sick-read-plugins (OUTRIGGER_KMS_SICK_READ_PLUGINS): invalid value \"maybe\": expected degrade or tell",
@@ -61,7 +61,7 @@ fn all_invalid_settings_are_reported_together() {
 #[test]
 fn cluster_operator_requires_one_target() {
     let valid = settings(&["--targets=kubeapiserver", "--cluster-operator=kube-apiserver"]).unwrap();
-    assert_eq!(valid.cluster_operator, Some(("kube-apiserver".into(), Target::KubeApiServer)));
+    assert_eq!(valid.cluster_operator, Some(("kube-apiserver".into(), KmsTarget::KubeApiServer)));
     let problems =
         settings(&["--targets=kubeapiserver,kmshealth", "--cluster-operator=kube-apiserver"]).unwrap_err();
     assert!(problems.lines()[0].contains("requires exactly one kind in --targets"), "{problems}");
@@ -93,6 +93,6 @@ fn settings_page_matches_code() -> testbed::Result<()> {
          precedence. All invalid settings are reported together, one line each, with exit code 2.\n",
     );
     let command = <Args as clap::Args>::augment_args(clap::Command::new("kms-aggregator"));
-    page.push_str(&testbed::harness::generated::settings(&command));
+    page.push_str(&testbed::harness::generated::flag_tables(&command));
     testbed::harness::generated::check("docs/reference/kms-aggregator-settings.md", &page)
 }

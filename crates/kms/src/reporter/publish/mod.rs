@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::client::Body;
 use plan::kms::publication::{DetailLevel, PreviousReports, ProbeReport, Publication};
+use plan::kms::target::api_path;
 use prost::bytes::Bytes;
 use runtime::metrics::Metrics;
 use serde_json::{Value, json};
@@ -130,7 +131,7 @@ impl Publisher {
         let Publication { target, name, .. } = &self.publication;
         let request = Request::builder()
             .method(Method::PATCH)
-            .uri(format!("{}/status?fieldManager={}&force=true", target.api_path(name), self.manager))
+            .uri(format!("{}/status?fieldManager={}&force=true", api_path(*target, name), self.manager))
             .header(CONTENT_TYPE, "application/apply-patch+yaml")
             .header(ACCEPT, ONLY_METADATA)
             .body(Body::from(body.to_string().into_bytes()));
@@ -141,7 +142,7 @@ impl Publisher {
 
     async fn read_resource_version(&mut self, index: usize) -> Result<Option<String>, PublishError> {
         let Publication { target, name, .. } = &self.publication;
-        let request = Request::get(target.api_path(name)).header(ACCEPT, ONLY_METADATA).body(Body::empty());
+        let request = Request::get(api_path(*target, name)).header(ACCEPT, ONLY_METADATA).body(Body::empty());
         let object = PartialObject::parse(&self.send(index, request).await?);
         self.update_writers(&object);
         Ok(object.resource_version().map(str::to_owned))
@@ -160,7 +161,7 @@ impl Publisher {
         }
         for index in 0..self.servers.len() {
             let Publication { target, name, .. } = &self.publication;
-            let request = Request::get(target.api_path(name)).body(Body::empty());
+            let request = Request::get(api_path(*target, name)).body(Body::empty());
             let response = tokio::time::timeout(self.timeout, self.send(index, request)).await;
             let outcome = match response {
                 Ok(Ok(response)) => {

@@ -1,4 +1,4 @@
-use super::super::plugin::Source;
+use super::super::plugin::ObjectKind;
 use super::super::vault::Vault;
 use super::*;
 use serde_json::json;
@@ -12,12 +12,12 @@ fn config() -> Value {
     })
 }
 
-fn values(need: &Need) -> Values {
+fn values(need: &RequiredObject) -> Values {
     let all: &[(&str, &str)] = match (need.source, need.name.as_str()) {
-        (Source::Secret, "vault-approle") => {
+        (ObjectKind::Secret, "vault-approle") => {
             &[("role-id", "role-123"), ("secret-id", "secret-456"), ("more", "x")]
         }
-        (Source::ConfigMap, "vault-ca-bundle") => &[("ca-bundle.crt", "test-ca-cert"), ("more", "x")],
+        (ObjectKind::ConfigMap, "vault-ca-bundle") => &[("ca-bundle.crt", "test-ca-cert"), ("more", "x")],
         _ => return None,
     };
     Some(all.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect())
@@ -26,7 +26,7 @@ fn values(need: &Need) -> Values {
 fn hash(change: impl Fn(&mut Value)) -> String {
     let mut config = config();
     change(&mut config);
-    of(&Vault, &config, values).unwrap()
+    compute(&Vault, &config, values).unwrap()
 }
 
 #[test]
@@ -45,28 +45,30 @@ fn config_hash_matches_test_vectors() {
 #[test]
 fn config_hash_covers_required_values_only() {
     let before = hash(|_| {});
-    for (source, key) in
-        [(Source::Secret, "role-id"), (Source::Secret, "secret-id"), (Source::ConfigMap, "ca-bundle.crt")]
-    {
-        let changed = |need: &Need| {
+    for (source, key) in [
+        (ObjectKind::Secret, "role-id"),
+        (ObjectKind::Secret, "secret-id"),
+        (ObjectKind::ConfigMap, "ca-bundle.crt"),
+    ] {
+        let changed = |need: &RequiredObject| {
             let mut all = values(need)?;
             if need.source == source {
                 all.insert(key.into(), b"other".to_vec());
             }
             Some(all)
         };
-        assert_ne!(of(&Vault, &config(), changed).unwrap(), before, "{key}");
-        let missing = |need: &Need| {
+        assert_ne!(compute(&Vault, &config(), changed).unwrap(), before, "{key}");
+        let missing = |need: &RequiredObject| {
             let mut all = values(need)?;
             if need.source == source {
                 all.remove(key);
             }
             Some(all)
         };
-        let error = of(&Vault, &config(), missing).unwrap_err().to_string();
+        let error = compute(&Vault, &config(), missing).unwrap_err().to_string();
         assert!(error.contains(&format!("has no key {key:?}: add it")), "{error}");
     }
-    let error = of(&Vault, &config(), |_| None).unwrap_err().to_string();
+    let error = compute(&Vault, &config(), |_| None).unwrap_err().to_string();
     assert_eq!(error, "Secret vault-approle not found: create it");
 }
 

@@ -11,14 +11,18 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
 
 use super::{Reporter, container, json, list, volumes};
-use crate::kms::plugin::{Files, Program, Refusal};
+use crate::kms::plugin::{InvalidKmsConfig, PluginContainer, PluginFiles};
 
 /// Flag with the plugin sockets.
 pub(super) const SOCKETS_FLAG: &str = "--kms-sockets=";
 
 /// Renders the container of a plugin.
-pub(super) fn plugin_container(name: &str, program: Program, files: &Files) -> Result<Value, Refusal> {
-    let Program { image, args } = program;
+pub(super) fn plugin_container(
+    name: &str,
+    program: PluginContainer,
+    files: &PluginFiles,
+) -> Result<Value, InvalidKmsConfig> {
+    let PluginContainer { image, args } = program;
     json(&Container {
         name: name.into(),
         image: Some(image),
@@ -29,31 +33,31 @@ pub(super) fn plugin_container(name: &str, program: Program, files: &Files) -> R
     })
 }
 
-/// Renders the container of the reporter. `beside` is the container that uses the plugins.
+/// Renders the container of the reporter. `api_server_container` is the name of the container that uses the plugins.
 pub(super) fn reporter_container(
     reporter: &Reporter,
     pod: &Value,
-    beside: &str,
+    api_server_container: &str,
     sockets: &str,
-    files: &Files,
-) -> Result<Value, Refusal> {
+    files: &PluginFiles,
+) -> Result<Value, InvalidKmsConfig> {
     let Reporter { image, command, args: extra_args } = reporter;
     if image.is_empty() {
-        return Err(Refusal("reporter image is required".into()));
+        return Err(InvalidKmsConfig("reporter image is required".into()));
     }
     if command.is_empty() || command.iter().any(String::is_empty) {
-        return Err(Refusal("reporter command is required: the program and its subcommand".into()));
+        return Err(InvalidKmsConfig("reporter command is required: the program and its subcommand".into()));
     }
     let mut args = vec![format!("{SOCKETS_FLAG}{sockets}"), "--node-name=$(NODE_NAME)".to_owned()];
     let mut mounts = vec![volumes::sockets(true)];
-    if let Files::Resources(_) = files {
+    if let PluginFiles::Resources(_) = files {
         args.push(format!("--kubeconfig={STATIC_KUBECONFIG}"));
         mounts.push(volumes::files(files));
     }
     args.extend(extra_args.iter().cloned());
     let mut sidecar = sidecar(files);
     if let Some(context) = sidecar.security_context.as_mut().filter(|context| context.run_as_user.is_none()) {
-        context.run_as_user = reporter_user(pod, beside);
+        context.run_as_user = reporter_user(pod, api_server_container);
     }
     json(&Container {
         name: REPORTER.into(),
@@ -68,7 +72,7 @@ pub(super) fn reporter_container(
 }
 
 /// Adds the flag with the plugin sockets to a container.
-pub(super) fn add_flag(pod: &mut Value, name: &str, sockets: &str) -> Result<(), Refusal> {
+pub(super) fn add_flag(pod: &mut Value, name: &str, sockets: &str) -> Result<(), InvalidKmsConfig> {
     let flag = format!("{SOCKETS_FLAG}{sockets}");
     list(container(pod, name)?, "args")?.push(Value::String(flag));
     Ok(())
@@ -76,9 +80,9 @@ pub(super) fn add_flag(pod: &mut Value, name: &str, sockets: &str) -> Result<(),
 
 /// Returns the user of the reporter: the user of the container that uses the plugins, which may open their sockets. If none is set,
 /// root, like the plugins, because the user of the Outrigger image cannot open their sockets. With `runAsNonRoot`, the images decide.
-fn reporter_user(pod: &Value, beside: &str) -> Option<i64> {
+fn reporter_user(pod: &Value, api_server_container: &str) -> Option<i64> {
     let containers = pod["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let container = containers.iter().find(|one| one["name"] == beside);
+    let container = containers.iter().find(|one| one["name"] == api_server_container);
     let contexts = [container, Some(pod)].into_iter().flatten().map(|one| &one["securityContext"]);
     let explicit = contexts.clone().find_map(|context| context["runAsUser"].as_i64());
     let root = || contexts.clone().all(|context| context["runAsNonRoot"] != true).then_some(0);
@@ -86,9 +90,9 @@ fn reporter_user(pod: &Value, beside: &str) -> Option<i64> {
 }
 
 /// Returns the fields common to all injected containers.
-fn sidecar(files: &Files) -> Container {
+fn sidecar(files: &PluginFiles) -> Container {
     // The files of a static pod are owned by root.
-    let run_as_user = matches!(files, Files::Resources(_)).then_some(0);
+    let run_as_user = matches!(files, PluginFiles::Resources(_)).then_some(0);
     Container {
         image_pull_policy: Some("IfNotPresent".into()),
         restart_policy: Some("Always".into()),

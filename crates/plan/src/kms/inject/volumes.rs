@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::VolumeMount;
 use serde_json::{Value, json};
 
 use super::{container, json as to_json, list};
-use crate::kms::plugin::{Files, Refusal};
+use crate::kms::plugin::{InvalidKmsConfig, PluginFiles};
 
 /// Default mode of Secret volumes (0644).
 const FILE_MODE: i32 = 420;
@@ -21,10 +21,10 @@ pub(super) fn sockets(read_only: bool) -> VolumeMount {
 }
 
 /// Returns the mount of the plugin files.
-pub(super) fn files(files: &Files) -> VolumeMount {
+pub(super) fn files(files: &PluginFiles) -> VolumeMount {
     let (name, folder) = match files {
-        Files::Secret(_) => (DATA, DATA_FOLDER),
-        Files::Resources(_) => (RESOURCES, RESOURCE_FOLDER),
+        PluginFiles::Secret(_) => (DATA, DATA_FOLDER),
+        PluginFiles::Resources(_) => (RESOURCES, RESOURCE_FOLDER),
     };
     VolumeMount {
         name: name.into(),
@@ -35,10 +35,10 @@ pub(super) fn files(files: &Files) -> VolumeMount {
 }
 
 /// Mounts the sockets into the API server container.
-pub(super) fn mount_sockets(pod: &mut Value, name: &str) -> Result<(), Refusal> {
+pub(super) fn mount_sockets(pod: &mut Value, name: &str) -> Result<(), InvalidKmsConfig> {
     let mounts = list(container(pod, name)?, "volumeMounts")?;
     if let Some(other) = mounts.iter().find(|mount| mount["mountPath"] == SOCKET_FOLDER) {
-        return Err(Refusal(format!(
+        return Err(InvalidKmsConfig(format!(
             "container {name:?} mounts volume {} at {SOCKET_FOLDER}, the directory of the plugin sockets: remove that mount",
             other["name"],
         )));
@@ -48,17 +48,17 @@ pub(super) fn mount_sockets(pod: &mut Value, name: &str) -> Result<(), Refusal> 
 }
 
 /// Adds the plugin volumes.
-pub(super) fn add(pod: &mut Value, files: &Files) -> Result<(), Refusal> {
+pub(super) fn add(pod: &mut Value, files: &PluginFiles) -> Result<(), InvalidKmsConfig> {
     let volumes = list(pod, "volumes")?;
     volumes.push(json!({ "name": SOCKETS, "emptyDir": {} }));
     match files {
-        Files::Secret(secret) => {
+        PluginFiles::Secret(secret) => {
             volumes
                 .push(json!({ "name": DATA, "secret": { "secretName": secret, "defaultMode": FILE_MODE } }));
         }
-        Files::Resources(_) => {
+        PluginFiles::Resources(_) => {
             if !volumes.iter().any(|volume| volume["name"] == RESOURCES) {
-                return Err(Refusal(format!(
+                return Err(InvalidKmsConfig(format!(
                     "the pod has no volume {RESOURCES:?} with the static pod resources: add it, or inject as for a Deployment"
                 )));
             }

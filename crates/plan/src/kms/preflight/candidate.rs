@@ -2,37 +2,37 @@
 
 use serde_json::{Value, json};
 
-use crate::kms::config_hash::{Values, required};
-use crate::kms::plugin::{Need, Refusal, Source, parse_kms_spec};
+use crate::kms::config_hash::{Values, required_values};
+use crate::kms::plugin::{InvalidKmsConfig, ObjectKind, RequiredObject, parse_kms_spec};
 use crate::kms::providers;
-use crate::kms::secret_layout::{Content, PluginData, Reference};
+use crate::kms::secret_layout::{EncryptionSecret, ObjectKeyRef, PluginData};
 
 /// Builds the Secret content to check a configuration with. `kms` is the value of `spec.encryption.kms`, `current` the content that
 /// API servers use.
-pub fn candidate(
+pub fn build_candidate(
     kms: &Value,
-    current: Option<&Content>,
-    find: impl Fn(&Need) -> Values,
-) -> Result<Content, Refusal> {
+    current: Option<&EncryptionSecret>,
+    find: impl Fn(&RequiredObject) -> Values,
+) -> Result<EncryptionSecret, InvalidKmsConfig> {
     let (kind, config) = parse_kms_spec(kms, "APIServer cluster")?;
     let deployed = match current.and_then(|content| content.config.as_deref()) {
-        Some(config) => providers::read(config)?,
+        Some(config) => providers::parse(config)?,
         None => Vec::new(),
     };
     let known = current.into_iter().flat_map(|content| content.plugins.keys().copied());
     let newest = known.chain(deployed.iter().map(|provider| provider.key_id)).max().unwrap_or(0);
-    let key_id = newest.checked_add(1).ok_or_else(|| Refusal("key numbers are exhausted".into()))?;
+    let key_id = newest.checked_add(1).ok_or_else(|| InvalidKmsConfig("key numbers are exhausted".into()))?;
     let mut plugin = PluginData { config: Some(envelope(kms)), ..PluginData::default() };
     for need in kind.required_objects(&config)? {
         let values = match need.source {
-            Source::Secret => &mut plugin.secrets,
-            Source::ConfigMap => &mut plugin.config_maps,
+            ObjectKind::Secret => &mut plugin.secrets,
+            ObjectKind::ConfigMap => &mut plugin.config_maps,
         };
-        for (key, value) in required(&need, find(&need))? {
-            values.insert(Reference::new(&need.name, key)?, value);
+        for (key, value) in required_values(&need, find(&need))? {
+            values.insert(ObjectKeyRef::new(&need.name, key)?, value);
         }
     }
-    let mut content = Content::default();
+    let mut content = EncryptionSecret::default();
     for provider in &deployed {
         if let Some(data) = current.and_then(|content| content.plugins.get(&provider.key_id)) {
             content.plugins.insert(provider.key_id, data.clone());

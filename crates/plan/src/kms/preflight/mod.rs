@@ -10,16 +10,19 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-pub use self::candidate::candidate;
-pub use self::nodes::usable;
-pub use self::pod::{Reported, SeenPod};
-pub use self::workload::{Place, Workload, pods, role, role_binding, service_account};
+pub use self::candidate::build_candidate;
+pub use self::nodes::schedulable_nodes;
+pub use self::pod::{PodResult, PreflightPod};
+pub use self::workload::{
+    PreflightPodConfig, PreflightWorkload, render_pods, render_role, render_role_binding,
+    render_service_account,
+};
 
 /// Time within which a pod must report a result.
-pub const START_WITHIN: Duration = Duration::from_secs(180);
+pub const RESULT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Requeue delay while waiting.
-pub const LOOK_AGAIN: Duration = Duration::from_secs(30);
+pub const REQUEUE_AFTER: Duration = Duration::from_secs(30);
 
 /// Default delays before a failed configuration is checked again, because a KMS outage ends without a configuration change. The last
 /// delay applies to all further attempts.
@@ -28,7 +31,7 @@ pub const RETRY_AFTER: [Duration; 3] =
 
 /// Configuration to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedCheck {
     /// Hash in the operator resource.
     pub hash: String,
     /// Collision-resistant fingerprint. `None`: there is no pod to compare it with.
@@ -37,7 +40,7 @@ pub struct Wanted {
 
 /// Stored result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredResult {
     /// Whether the check succeeded.
     pub succeeded: bool,
     /// Hash of the checked configuration.
@@ -46,19 +49,19 @@ pub struct Stored {
 
 /// Observed state.
 #[derive(Clone, Debug)]
-pub struct Situation<'a> {
+pub struct PreflightInput<'a> {
     /// Configuration to check; `None` if no check is required.
-    pub wanted: Option<&'a Wanted>,
+    pub requested: Option<&'a RequestedCheck>,
     /// Stored result.
-    pub stored: Option<&'a Stored>,
+    pub stored: Option<&'a StoredResult>,
     /// Pods of the check.
-    pub pods: &'a [SeenPod],
+    pub pods: &'a [PreflightPod],
     /// Value of the retry annotation.
     pub retry: Option<&'a str>,
     /// Value of the retry annotation that this process last handled.
-    pub honoured: Option<&'a str>,
+    pub handled_retry: Option<&'a str>,
     /// Attempt whose pods are not created yet, because the pods of the previous attempt had to be deleted first.
-    pub begun: Option<u32>,
+    pub pending_attempt: Option<u32>,
     /// Time at which a failure was first observed, if no pod has its time.
     pub failed_since: Option<Timestamp>,
     /// Delays before each retry; the last one applies to all further attempts.
@@ -69,7 +72,7 @@ pub struct Situation<'a> {
 
 /// Action on the pods of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum PreflightAction {
     /// No action.
     Nothing,
     /// Delete pods and Secret.
@@ -83,7 +86,7 @@ pub enum Act {
 
 /// Reason and message of a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct PreflightProblem {
     /// CamelCase reason.
     pub reason: String,
     /// Message.
@@ -92,7 +95,7 @@ pub struct Trouble {
 
 /// Result to store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proved {
+pub struct CheckResult {
     /// Whether the check succeeded.
     pub succeeded: bool,
     /// ID of the KMS key, if the plugin returned one.
@@ -103,59 +106,73 @@ pub struct Proved {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Action.
-    pub act: Act,
+    pub action: PreflightAction,
     /// Result to store for the hash.
-    pub prove: Option<Proved>,
+    pub result: Option<CheckResult>,
     /// Problem to report in the degraded condition.
-    pub degraded: Option<Trouble>,
+    pub degraded: Option<PreflightProblem>,
     /// Message of the progressing condition.
     pub progressing: Option<String>,
     /// Requeue delay.
-    pub again: Option<Duration>,
+    pub requeue_after: Option<Duration>,
 }
 
 impl Decision {
     fn idle() -> Self {
-        Self { act: Act::Nothing, prove: None, degraded: None, progressing: None, again: None }
+        Self {
+            action: PreflightAction::Nothing,
+            result: None,
+            degraded: None,
+            progressing: None,
+            requeue_after: None,
+        }
     }
 
-    fn act(act: Act) -> Self {
-        Self { act, ..Self::idle() }
+    fn act(action: PreflightAction) -> Self {
+        Self { action, ..Self::idle() }
     }
 
-    fn waiting(act: Act, what: impl Into<String>) -> Self {
-        Self { progressing: Some(what.into()), again: Some(LOOK_AGAIN), ..Self::act(act) }
+    fn waiting(action: PreflightAction, what: impl Into<String>) -> Self {
+        Self { progressing: Some(what.into()), requeue_after: Some(REQUEUE_AFTER), ..Self::act(action) }
     }
 }
 
 /// Decides what to do next. Pods are matched by hash first, because the result of another configuration is irrelevant.
 #[must_use]
-pub fn decide(input: &Situation<'_>) -> Decision {
-    let Situation { wanted, stored, pods, .. } = input;
-    let clean_up = || if pods.is_empty() { Act::Nothing } else { Act::CleanUp };
-    let Some(wanted) = wanted else { return Decision::act(clean_up()) };
-    let stored = stored.filter(|stored| stored.hash == wanted.hash);
+pub fn decide(input: &PreflightInput<'_>) -> Decision {
+    let PreflightInput { requested, stored, pods, .. } = input;
+    let clean_up = || if pods.is_empty() { PreflightAction::Nothing } else { PreflightAction::CleanUp };
+    let Some(requested) = requested else { return Decision::act(clean_up()) };
+    let stored = stored.filter(|stored| stored.hash == requested.hash);
     if stored.is_some_and(|stored| stored.succeeded) {
         return Decision::act(clean_up());
     }
-    if pods.iter().any(|pod| pod.is_leaving) {
-        return Decision::waiting(Act::Nothing, "waiting for the pods of a previous check to terminate");
+    if pods.iter().any(|pod| pod.is_terminating) {
+        return Decision::waiting(
+            PreflightAction::Nothing,
+            "waiting for the pods of a previous check to terminate",
+        );
     }
-    if pods.iter().any(|pod| !pod.checks(wanted)) {
-        return Decision::waiting(Act::CleanUp, "the configuration changed: restarting the check");
+    if pods.iter().any(|pod| !pod.checks(requested)) {
+        return Decision::waiting(
+            PreflightAction::CleanUp,
+            "the configuration changed: restarting the check",
+        );
     }
     if pods.is_empty() {
-        return match (stored, input.begun) {
-            (_, Some(attempt)) => Decision::waiting(Act::Deploy { attempt }, "starting the check"),
+        return match (stored, input.pending_attempt) {
+            (_, Some(attempt)) => {
+                Decision::waiting(PreflightAction::Deploy { attempt }, "starting the check")
+            }
             (Some(_), None) => failed_without_pod(input),
-            (None, None) => Decision::waiting(Act::Deploy { attempt: 1 }, "starting the check"),
+            (None, None) => Decision::waiting(PreflightAction::Deploy { attempt: 1 }, "starting the check"),
         };
     }
-    if pods.iter().any(|pod| pod.of > pods.len()) && failures(pods).is_empty() {
+    if pods.iter().any(|pod| pod.pod_count > pods.len()) && failures(pods).is_empty() {
         // A pod was not created or was deleted. The other pods do not cover its node.
         let attempt = pods.iter().map(|pod| pod.attempt).max().unwrap_or(1);
         return Decision::waiting(
-            Act::Deploy { attempt },
+            PreflightAction::Deploy { attempt },
             "a pod of the check is missing: restarting the check",
         );
     }
@@ -163,40 +180,40 @@ pub fn decide(input: &Situation<'_>) -> Decision {
 }
 
 /// Decides after a stored failure whose pods no longer exist.
-fn failed_without_pod(input: &Situation<'_>) -> Decision {
+fn failed_without_pod(input: &PreflightInput<'_>) -> Decision {
     let since = input.failed_since.unwrap_or(input.now);
     let delay = retry_delay(input, u32::MAX);
     let wait = remaining(since, delay, input.now);
     if retry_requested(input, None) || wait.is_zero() {
-        return Decision::waiting(Act::Deploy { attempt: 1 }, "retrying the check");
+        return Decision::waiting(PreflightAction::Deploy { attempt: 1 }, "retrying the check");
     }
     let message = format!("the check of this configuration failed; next attempt after {delay:?}");
     Decision {
         degraded: Some(problem("PreflightCheckFailed", message)),
-        again: Some(wait),
+        requeue_after: Some(wait),
         ..Decision::idle()
     }
 }
 
 /// Returns the pods that reported a failure, with their messages.
-fn failures(pods: &[SeenPod]) -> Vec<(&SeenPod, String)> {
-    let failed = |pod: &SeenPod| match &pod.result {
-        Some(Reported { succeeded: false, message, .. }) => Some(pod.with_node(message)),
+fn failures(pods: &[PreflightPod]) -> Vec<(&PreflightPod, String)> {
+    let failed = |pod: &PreflightPod| match &pod.result {
+        Some(PodResult { succeeded: false, message, .. }) => Some(pod.with_node(message)),
         _ => None,
     };
     pods.iter().filter_map(|pod| Some((pod, failed(pod)?))).collect()
 }
 
 /// Evaluates the pods of the current configuration. A reported result takes precedence over the exit status.
-fn evaluate_pods(input: &Situation<'_>, is_stored: bool) -> Decision {
+fn evaluate_pods(input: &PreflightInput<'_>, is_stored: bool) -> Decision {
     let pods = input.pods;
     let failures = failures(pods);
     if let Some((first, _)) = failures.first() {
         let id = failures.iter().find_map(|(pod, _)| pod.remote_key_id.clone());
-        let prove = (!is_stored).then_some(Proved { succeeded: false, remote_key_id: id });
+        let result = (!is_stored).then_some(CheckResult { succeeded: false, remote_key_id: id });
         let all: Vec<&str> = failures.iter().map(|(_, why)| why.as_str()).collect();
         return Decision {
-            prove,
+            result,
             ..after_failed_attempt(input, first, "PreflightCheckFailed", &all.join("; "))
         };
     }
@@ -205,19 +222,19 @@ fn evaluate_pods(input: &Situation<'_>, is_stored: bool) -> Decision {
     }
     if pods.iter().all(|pod| pod.result.is_some()) {
         let remote_key_id = pods.iter().find_map(|pod| pod.remote_key_id.clone());
-        let prove = Some(Proved { succeeded: true, remote_key_id });
-        return Decision { prove, ..Decision::act(Act::CleanUp) };
+        let result = Some(CheckResult { succeeded: true, remote_key_id });
+        return Decision { result, ..Decision::act(PreflightAction::CleanUp) };
     }
-    let waiting = Decision::waiting(Act::Nothing, "waiting for the result of the check");
+    let waiting = Decision::waiting(PreflightAction::Nothing, "waiting for the result of the check");
     let late = pods.iter().filter(|pod| pod.result.is_none()).find_map(|pod| {
-        let Trouble { reason, message } = pod.late(input.now)?;
-        Some(Trouble { reason, message: pod.with_node(&message) })
+        let PreflightProblem { reason, message } = pod.overdue_problem(input.now)?;
+        Some(PreflightProblem { reason, message: pod.with_node(&message) })
     });
     Decision { degraded: late, ..waiting }
 }
 
 /// Decides after a failed attempt. Its pods are kept for inspection until the next attempt.
-fn after_failed_attempt(input: &Situation<'_>, pod: &SeenPod, reason: &str, why: &str) -> Decision {
+fn after_failed_attempt(input: &PreflightInput<'_>, pod: &PreflightPod, reason: &str, why: &str) -> Decision {
     let delay = retry_delay(input, pod.attempt);
     let since = pod.ended_at().or(input.failed_since).unwrap_or(input.now);
     let wait = remaining(since, delay, input.now);
@@ -226,23 +243,23 @@ fn after_failed_attempt(input: &Situation<'_>, pod: &SeenPod, reason: &str, why:
     let message = format!("{why} (attempt {}; next attempt after {delay:?})", pod.attempt);
     let degraded = Some(problem(reason, message));
     if wait.is_zero() || retry_requested(input, Some(pod)) {
-        let act = Act::Deploy { attempt: next };
+        let act = PreflightAction::Deploy { attempt: next };
         return Decision { degraded, ..Decision::waiting(act, "retrying the check") };
     }
-    Decision { degraded, again: Some(wait), ..Decision::idle() }
+    Decision { degraded, requeue_after: Some(wait), ..Decision::idle() }
 }
 
 /// Returns the delay after an attempt.
-fn retry_delay(input: &Situation<'_>, attempt: u32) -> Duration {
+fn retry_delay(input: &PreflightInput<'_>, attempt: u32) -> Duration {
     let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
     let delays = input.retry_after;
     delays.get(index).or(delays.last()).copied().unwrap_or(RETRY_AFTER[RETRY_AFTER.len() - 1])
 }
 
 /// Reports whether the retry annotation requests another attempt.
-fn retry_requested(input: &Situation<'_>, pod: Option<&SeenPod>) -> bool {
+fn retry_requested(input: &PreflightInput<'_>, pod: Option<&PreflightPod>) -> bool {
     let Some(value) = input.retry.filter(|value| !value.is_empty()) else { return false };
-    let handled = pod.map_or(input.honoured, |pod| pod.retry.as_deref());
+    let handled = pod.map_or(input.handled_retry, |pod| pod.retry.as_deref());
     handled != Some(value)
 }
 
@@ -251,8 +268,8 @@ fn remaining(since: Timestamp, delay: Duration, now: Timestamp) -> Duration {
     delay.saturating_sub(elapsed)
 }
 
-fn problem(reason: &str, message: String) -> Trouble {
-    Trouble { reason: reason.into(), message }
+fn problem(reason: &str, message: String) -> PreflightProblem {
+    PreflightProblem { reason: reason.into(), message }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Node;
 
 /// Returns the sorted names of schedulable nodes. A broken or drained node would otherwise block every configuration.
 #[must_use]
-pub fn usable(nodes: &[Node]) -> Vec<String> {
+pub fn schedulable_nodes(nodes: &[Node]) -> Vec<String> {
     let mut names: Vec<String> =
         nodes.iter().filter(|node| is_usable(node)).filter_map(|node| node.metadata.name.clone()).collect();
     names.sort();
@@ -42,6 +42,6 @@ mod tests {
             node("cordoned", "True", true, None),
             node("deleted", "True", false, Some("2026-05-18T10:00:00Z")),
         ];
-        assert_eq!(usable(&all), ["a", "b"]);
+        assert_eq!(schedulable_nodes(&all), ["a", "b"]);
     }
 }

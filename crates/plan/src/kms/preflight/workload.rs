@@ -7,16 +7,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::kms::inject::{Beside, Options, inject};
-use crate::kms::plugin::{Files, Refusal};
-use crate::kms::secret_layout::Content;
+use crate::kms::inject::{InjectOptions, SocketConsumer, inject};
+use crate::kms::plugin::{InvalidKmsConfig, PluginFiles};
+use crate::kms::secret_layout::EncryptionSecret;
 
 /// Maximum length of a pod name.
 const MAX_NAME_LENGTH: usize = 253;
 
 /// Settings of preflight pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PreflightPodConfig {
     /// Namespace of the API servers.
     pub namespace: String,
     /// Image of the checker.
@@ -33,9 +33,9 @@ pub struct Place {
 
 /// Configuration to check.
 #[derive(Clone, Copy, Debug)]
-pub struct Workload<'a> {
+pub struct PreflightWorkload<'a> {
     /// Secret content.
-    pub content: &'a Content,
+    pub content: &'a EncryptionSecret,
     /// Hash.
     pub hash: &'a str,
     /// Fingerprint.
@@ -48,19 +48,28 @@ pub struct Workload<'a> {
 
 /// Renders one pod per node, because the network path to the KMS differs between nodes. Without nodes, renders one pod that can be
 /// scheduled anywhere.
-pub fn pods(config: &Place, workload: &Workload<'_>, nodes: &[String]) -> Result<Vec<Pod>, Refusal> {
+pub fn render_pods(
+    config: &PreflightPodConfig,
+    workload: &PreflightWorkload<'_>,
+    nodes: &[String],
+) -> Result<Vec<Pod>, InvalidKmsConfig> {
     if nodes.is_empty() {
         return Ok(vec![pod(config, workload, None, 1)?]);
     }
     nodes.iter().map(|node| pod(config, workload, Some(node), nodes.len())).collect()
 }
 
-fn pod(config: &Place, workload: &Workload<'_>, node: Option<&str>, of: usize) -> Result<Pod, Refusal> {
-    let Workload { content, hash, fingerprint, attempt, retry } = workload;
-    let options = Options {
+fn pod(
+    config: &PreflightPodConfig,
+    workload: &PreflightWorkload<'_>,
+    node: Option<&str>,
+    of: usize,
+) -> Result<Pod, InvalidKmsConfig> {
+    let PreflightWorkload { content, hash, fingerprint, attempt, retry } = workload;
+    let options = InjectOptions {
         container: names::CONTAINER.into(),
-        files: Files::Secret(names::SECRET.into()),
-        beside: Beside::Checker,
+        files: PluginFiles::Secret(names::SECRET.into()),
+        consumer: SocketConsumer::Checker,
     };
     let mut spec = inject(&pod_spec(config, hash), content, &options)?;
     if let Some(node) = node {
@@ -81,13 +90,13 @@ fn pod(config: &Place, workload: &Workload<'_>, node: Option<&str>, of: usize) -
         annotations[names::RETRY_ANNOTATION] = json!(retry);
     }
     let labels = json!({ names::APP_LABEL: names::APP });
-    let meta = json!({ "namespace": config.namespace, "name": node.map_or_else(|| names::NAME.to_owned(), name), "labels": labels, "annotations": annotations });
+    let meta = json!({ "namespace": config.namespace, "name": node.map_or_else(|| names::NAME.to_owned(), pod_name), "labels": labels, "annotations": annotations });
     deserialize(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec }))
 }
 
 /// Returns the pod name for a node. Long node names are replaced by a digest.
 #[must_use]
-pub fn name(node: &str) -> String {
+pub fn pod_name(node: &str) -> String {
     let name = format!("{}-{node}", names::NAME);
     if name.len() <= MAX_NAME_LENGTH {
         return name;
@@ -96,7 +105,7 @@ pub fn name(node: &str) -> String {
     format!("{}-{digest}", names::NAME)
 }
 
-fn pod_spec(config: &Place, hash: &str) -> Value {
+fn pod_spec(config: &PreflightPodConfig, hash: &str) -> Value {
     let field = |path: &str| json!({ "fieldRef": { "apiVersion": "v1", "fieldPath": path } });
     let master = "node-role.kubernetes.io/master";
     let control_plane = "node-role.kubernetes.io/control-plane";
@@ -145,15 +154,15 @@ fn pod_spec(config: &Place, hash: &str) -> Value {
 }
 
 /// Renders the ServiceAccount of the checker.
-pub fn service_account(namespace: &str) -> Result<ServiceAccount, Refusal> {
+pub fn render_service_account(namespace: &str) -> Result<ServiceAccount, InvalidKmsConfig> {
     deserialize(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(namespace) }))
 }
 
 /// Renders the Role of the checker, which may report results in the status of the preflight pods.
-pub fn role(namespace: &str, nodes: &[String]) -> Result<Role, Refusal> {
+pub fn render_role(namespace: &str, nodes: &[String]) -> Result<Role, InvalidKmsConfig> {
     let pods: Vec<String> = match nodes {
         [] => vec![names::NAME.to_owned()],
-        nodes => nodes.iter().map(|node| name(node)).collect(),
+        nodes => nodes.iter().map(|node| pod_name(node)).collect(),
     };
     let rule = |resource: &str, verb: &str| json!({ "apiGroups": [""], "resources": [resource], "resourceNames": pods, "verbs": [verb] });
     let rules = json!([rule("pods", "get"), rule("pods/status", "update")]);
@@ -163,7 +172,7 @@ pub fn role(namespace: &str, nodes: &[String]) -> Result<Role, Refusal> {
 }
 
 /// Renders the RoleBinding of the checker.
-pub fn role_binding(namespace: &str) -> Result<RoleBinding, Refusal> {
+pub fn render_role_binding(namespace: &str) -> Result<RoleBinding, InvalidKmsConfig> {
     let subject = json!({ "kind": "ServiceAccount", "name": names::NAME, "namespace": namespace });
     let role = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": names::NAME });
     deserialize(json!({
@@ -176,6 +185,6 @@ fn meta(namespace: &str) -> Value {
     json!({ "namespace": namespace, "name": names::NAME })
 }
 
-fn deserialize<K: DeserializeOwned>(object: Value) -> Result<K, Refusal> {
-    serde_json::from_value(object).map_err(|error| Refusal(format!("invalid object: {error}")))
+fn deserialize<K: DeserializeOwned>(object: Value) -> Result<K, InvalidKmsConfig> {
+    serde_json::from_value(object).map_err(|error| InvalidKmsConfig(format!("invalid object: {error}")))
 }

@@ -15,7 +15,7 @@ fn config(resources: &[&[Value]]) -> Vec<u8> {
 }
 
 fn ids(config: &[u8]) -> Vec<(u64, KeyRole)> {
-    read(config).unwrap().into_iter().map(|provider| (provider.key_id, provider.role)).collect()
+    parse(config).unwrap().into_iter().map(|provider| (provider.key_id, provider.role)).collect()
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn invalid_provider_error_names_the_provider() {
             "providers \"1_a\" and \"1_b\" of the same key have different settings",
         ),
     ] {
-        let error = read(&document).unwrap_err().to_string();
+        let error = parse(&document).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
         assert!(error.starts_with("key \"encryption-config\" of the secret"), "{error}");
     }

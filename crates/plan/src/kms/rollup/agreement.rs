@@ -10,9 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::input::Now;
-use super::plugin_state::{State, Subject};
-use super::state::{Agreed, Memory};
+use super::input::ClockReading;
+use super::plugin_state::{PluginObservation, PluginState};
+use super::state::{Agreed, RollupState};
 
 /// Time for which nodes must agree before the key counts as converged.
 const SETTLE_TIME: Duration = Duration::from_secs(300);
@@ -44,13 +44,13 @@ pub(super) fn format_groups(by: &BTreeMap<String, Vec<&str>>) -> String {
 
 /// Evaluates whether all nodes have used one KMS key for [`SETTLE_TIME`].
 pub(super) fn converged(
-    plugins: &[Subject],
+    plugins: &[PluginObservation],
     stored: &[Condition],
-    memory: &mut Memory,
-    now: Now,
+    state: &mut RollupState,
+    now: ClockReading,
     due: &mut Vec<Duration>,
 ) -> (KMSRemoteKeyConverged, String) {
-    let writers: Vec<&Subject> = plugins.iter().filter(|one| one.role == KeyRole::Write).collect();
+    let writers: Vec<&PluginObservation> = plugins.iter().filter(|one| one.role == KeyRole::Write).collect();
     let mut ids: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut raw: BTreeMap<&str, ()> = BTreeMap::new();
     for one in &writers {
@@ -60,7 +60,8 @@ pub(super) fn converged(
         }
     }
     let keys_differ = writers.iter().any(|one| one.key != writers[0].key);
-    let unknown = writers.iter().filter(|one| one.state.is_unknown() && one.state != State::NeverReported);
+    let unknown =
+        writers.iter().filter(|one| one.state.is_unknown() && one.state != PluginState::NeverReported);
     let without: Vec<&str> =
         writers.iter().filter(|one| one.remote_key_id.is_none()).map(|one| one.node.as_str()).collect();
     let not_converged = if raw.len() > 1 {
@@ -83,22 +84,22 @@ pub(super) fn converged(
     let id = raw.keys().next().copied().unwrap_or_default();
     if let Some(reason) = not_converged {
         // Any disagreement restarts the settle time.
-        memory.agreed = None;
+        state.agreed = None;
         return reason;
     }
-    let agreed = match memory.agreed.take() {
+    let agreed = match state.agreed.take() {
         Some(agreed) if agreed.id == id => agreed,
-        Some(_) => Agreed { id: id.to_owned(), since: Some(now.steady), wall: now.wall },
-        None => match converged_since(stored, id).filter(|_| !memory.has_observed()) {
+        Some(_) => Agreed { id: id.to_owned(), since: Some(now.monotonic), wall: now.wall },
+        None => match converged_since(stored, id).filter(|_| !state.has_observed()) {
             Some(wall) => Agreed { id: id.to_owned(), since: None, wall },
-            None => Agreed { id: id.to_owned(), since: Some(now.steady), wall: now.wall },
+            None => Agreed { id: id.to_owned(), since: Some(now.monotonic), wall: now.wall },
         },
     };
     let wall = Timestamp::from_second(agreed.wall.as_second()).unwrap_or(agreed.wall);
     let message = format!("all {} nodes use {} since {wall}", writers.len(), fingerprint(id));
-    let settled = agreed.since.is_none_or(|since| now.steady.saturating_sub(since) >= SETTLE_TIME);
+    let settled = agreed.since.is_none_or(|since| now.monotonic.saturating_sub(since) >= SETTLE_TIME);
     due.extend(agreed.since.filter(|_| !settled).map(|since| since + SETTLE_TIME));
-    memory.agreed = Some(agreed);
+    state.agreed = Some(agreed);
     (if settled { KMSRemoteKeyConverged::Converged } else { KMSRemoteKeyConverged::Settling }, message)
 }
 

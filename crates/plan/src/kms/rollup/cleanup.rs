@@ -6,13 +6,13 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::freshness::INSTANT;
-use super::input::{Expected, Form, Now, Report, Reports, Rules};
+use super::input::{ClockReading, ExpectedReporters, PluginReport, ReportFormat, Reports, RollupRules};
 use super::plugin_state::newest;
-use super::state::{Memory, ObservedEntry};
+use super::state::{ObservedEntry, RollupState};
 
 /// Report to remove, identified precisely enough that a newer report in its place is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Removal {
+pub enum ReportRemoval {
     /// Condition of a node.
     Condition {
         /// Node.
@@ -32,28 +32,28 @@ pub enum Removal {
 /// Returns the reports to remove. Only the local clock measures how long a report has not changed, because a reporter with a wrong
 /// clock may be alive.
 pub(super) fn removals(
-    rules: &Rules,
+    rules: &RollupRules,
     reports: &Reports,
-    expected: &Expected,
-    memory: &Memory,
-    now: Now,
+    expected: &ExpectedReporters,
+    state: &RollupState,
+    now: ClockReading,
     due: &mut Vec<Duration>,
-) -> Vec<Removal> {
+) -> Vec<ReportRemoval> {
     let mut is_expired = |interval, entry: Option<&ObservedEntry>| {
         let limit = rules.stale_after(interval);
         // Without any plugin, a shorter time is safe.
         let limit = if expected.kms { limit.saturating_mul(2) } else { limit };
         let end = entry.map_or(Duration::MAX, |entry| entry.last_change.saturating_add(limit));
-        let expired = now.steady > end;
+        let expired = now.monotonic > end;
         if !expired {
             due.push(end.saturating_add(INSTANT));
         }
         expired
     };
     let mut removals = Vec::new();
-    for report in reports.readable.iter().filter(|report| report.form == Form::Typed) {
-        if !is_needed(report, reports, expected) && is_expired(report.interval, memory.entry(report)) {
-            removals.push(Removal::Typed {
+    for report in reports.valid.iter().filter(|report| report.format == ReportFormat::Typed) {
+        if !is_needed(report, reports, expected) && is_expired(report.interval, state.entry(report)) {
+            removals.push(ReportRemoval::Typed {
                 node: report.node.clone(),
                 key: report.key.clone(),
                 checked: report.checked,
@@ -61,20 +61,25 @@ pub(super) fn removals(
         }
     }
     for node in nodes_with_condition(reports) {
-        let mut of_node =
-            reports.readable.iter().filter(|one| one.form == Form::Condition && one.node == node).peekable();
+        let mut of_node = reports
+            .valid
+            .iter()
+            .filter(|one| one.format == ReportFormat::Condition && one.node == node)
+            .peekable();
         let obsolete = if of_node.peek().is_some() {
             // All reports of the condition are removed together or not at all.
             of_node
-                .all(|one| !is_needed(one, reports, expected) && is_expired(one.interval, memory.entry(one)))
+                .all(|one| !is_needed(one, reports, expected) && is_expired(one.interval, state.entry(one)))
         } else {
-            let unreadable =
-                reports.unreadable.iter().find(|one| one.form == Form::Condition && one.node == node);
+            let unreadable = reports
+                .malformed
+                .iter()
+                .find(|one| one.format == ReportFormat::Condition && one.node == node);
             let is_expected = expected.kms && expected.nodes.iter().any(|one| one.name == node);
-            !is_expected && is_expired(None, unreadable.and_then(|one| memory.entry_of_malformed(one)))
+            !is_expected && is_expired(None, unreadable.and_then(|one| state.entry_of_malformed(one)))
         };
         if obsolete {
-            removals.push(Removal::Condition { node: node.to_owned() });
+            removals.push(ReportRemoval::Condition { node: node.to_owned() });
         }
     }
     removals.sort();
@@ -82,21 +87,25 @@ pub(super) fn removals(
 }
 
 /// Reports whether a report is in use: it is expected and not superseded by a newer report in another format.
-fn is_needed(report: &Report, reports: &Reports, expected: &Expected) -> bool {
+fn is_needed(report: &PluginReport, reports: &Reports, expected: &ExpectedReporters) -> bool {
     let is_expected = expected.kms
         && expected
             .nodes
             .iter()
             .any(|node| node.name == report.node && node.keys.iter().any(|key| key.key_id == report.key));
-    is_expected && newest(reports, &report.node, &report.key).is_some_and(|newest| newest.form == report.form)
+    is_expected
+        && newest(reports, &report.node, &report.key).is_some_and(|newest| newest.format == report.format)
 }
 
 /// Returns the nodes that have a condition.
 fn nodes_with_condition(reports: &Reports) -> Vec<&str> {
     let readable =
-        reports.readable.iter().filter(|one| one.form == Form::Condition).map(|one| one.node.as_str());
-    let unreadable =
-        reports.unreadable.iter().filter(|one| one.form == Form::Condition).map(|one| one.node.as_str());
+        reports.valid.iter().filter(|one| one.format == ReportFormat::Condition).map(|one| one.node.as_str());
+    let unreadable = reports
+        .malformed
+        .iter()
+        .filter(|one| one.format == ReportFormat::Condition)
+        .map(|one| one.node.as_str());
     let mut nodes: Vec<&str> = readable.chain(unreadable).collect();
     nodes.sort_unstable();
     nodes.dedup();

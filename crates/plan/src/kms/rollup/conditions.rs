@@ -1,18 +1,18 @@
 //! Conditions: the first matching rule determines the reason, and the message lists every problem.
 
 use api::condition::{
-    self, Change, KMSPluginsAvailable, KMSPluginsDegraded, KMSPluginsProgressing, KMSRemoteKeyConverged,
-    Reason,
+    self, ConditionChange, KMSPluginsAvailable, KMSPluginsDegraded, KMSPluginsProgressing,
+    KMSRemoteKeyConverged, Reason,
 };
 use api::kms::KeyRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::input::Rules;
-use super::plugin_state::{State, Subject};
-use super::{Verdict, message};
+use super::input::RollupRules;
+use super::plugin_state::{PluginObservation, PluginState};
+use super::{KmsConditions, message};
 
 /// Condition types managed by the aggregator.
-pub const TYPES: [&str; 4] = [
+pub const CONDITION_TYPES: [&str; 4] = [
     KMSPluginsDegraded::CONDITION,
     KMSPluginsAvailable::CONDITION,
     KMSPluginsProgressing::CONDITION,
@@ -21,16 +21,17 @@ pub const TYPES: [&str; 4] = [
 
 /// Updates the stored conditions. Unchanged conditions keep their transition time. Also returns the types whose status changed.
 #[must_use]
-pub fn record(
-    verdict: Option<&Verdict>,
+pub fn update_conditions(
+    desired: Option<&KmsConditions>,
     stored: &[Condition],
     generation: i64,
     now: &Time,
 ) -> (Vec<Condition>, Vec<&'static str>) {
-    let is_managed = |condition: &&Condition| TYPES.contains(&condition.type_.as_str());
+    let is_managed = |condition: &&Condition| CONDITION_TYPES.contains(&condition.type_.as_str());
     let mut conditions: Vec<Condition> = stored.iter().filter(is_managed).cloned().collect();
-    let Some(Verdict { degraded, available, progressing, converged }) = verdict else {
-        let removed = TYPES.into_iter().filter(|name| conditions.iter().any(|one| one.type_ == *name));
+    let Some(KmsConditions { degraded, available, progressing, converged }) = desired else {
+        let removed =
+            CONDITION_TYPES.into_iter().filter(|name| conditions.iter().any(|one| one.type_ == *name));
         return (Vec::new(), removed.collect());
     };
     let all = &mut conditions;
@@ -40,36 +41,37 @@ pub fn record(
         condition::set(all, progressing.0, &progressing.1, generation, now),
         condition::set(all, converged.0, &converged.1, generation, now),
     ];
-    let changed = TYPES.into_iter().zip(changes).filter(|(_, change)| *change == Change::Status);
+    let changed =
+        CONDITION_TYPES.into_iter().zip(changes).filter(|(_, change)| *change == ConditionChange::Transition);
     (conditions, changed.map(|(name, _)| name).collect())
 }
 
 /// Computes the degraded condition. Unhealthy takes precedence over unknown, and unknown over healthy: a stopped reporter does not
 /// hide an unhealthy plugin elsewhere and alone does not make a plugin unhealthy.
-pub(super) fn degraded(rules: &Rules, plugins: &[Subject]) -> (KMSPluginsDegraded, String) {
+pub(super) fn degraded(rules: &RollupRules, plugins: &[PluginObservation]) -> (KMSPluginsDegraded, String) {
     use KMSPluginsDegraded as Why;
-    let any = |fits: &dyn Fn(&Subject) -> bool| plugins.iter().any(fits);
-    let is = |role, state| any(&|one: &Subject| one.role == role && one.state == state);
-    let has = |state| any(&|one: &Subject| one.state == state);
-    let read_failing = any(&|one: &Subject| one.role == KeyRole::Read && one.state.is_failing());
-    let counts = |one: &Subject| one.role == KeyRole::Write || rules.read_degrades;
-    let reason = if is(KeyRole::Write, State::Unhealthy) {
+    let any = |fits: &dyn Fn(&PluginObservation) -> bool| plugins.iter().any(fits);
+    let is = |role, state| any(&|one: &PluginObservation| one.role == role && one.state == state);
+    let has = |state| any(&|one: &PluginObservation| one.state == state);
+    let read_failing = any(&|one: &PluginObservation| one.role == KeyRole::Read && one.state.is_failing());
+    let counts = |one: &PluginObservation| one.role == KeyRole::Write || rules.read_degrades;
+    let reason = if is(KeyRole::Write, PluginState::Unhealthy) {
         Why::PluginUnhealthy
-    } else if is(KeyRole::Write, State::Error) {
+    } else if is(KeyRole::Write, PluginState::Error) {
         Why::PluginError
     } else if rules.read_degrades && read_failing {
         Why::ReadPluginUnhealthy
-    } else if any(&|one: &Subject| one.flapping && counts(one)) {
+    } else if any(&|one: &PluginObservation| one.flapping && counts(one)) {
         Why::PluginFlapping
-    } else if has(State::Stale) {
+    } else if has(PluginState::Stale) {
         Why::ReporterStale
-    } else if has(State::Malformed) {
+    } else if has(PluginState::Malformed) {
         Why::ReportMalformed
-    } else if has(State::NeverReported) {
+    } else if has(PluginState::NeverReported) {
         Why::ReporterMissing
-    } else if has(State::ClockSkew) {
+    } else if has(PluginState::ClockSkew) {
         Why::ReporterClockSkew
-    } else if has(State::NotYetObserved) || plugins.is_empty() {
+    } else if has(PluginState::NotYetObserved) || plugins.is_empty() {
         Why::NotYetObserved
     } else {
         Why::AsExpected
@@ -78,8 +80,8 @@ pub(super) fn degraded(rules: &Rules, plugins: &[Subject]) -> (KMSPluginsDegrade
 }
 
 /// Computes the available condition. Unknown plugins do not count as unavailable.
-pub(super) fn available(plugins: &[Subject]) -> (KMSPluginsAvailable, String) {
-    let writers: Vec<&Subject> = plugins.iter().filter(|one| one.role == KeyRole::Write).collect();
+pub(super) fn available(plugins: &[PluginObservation]) -> (KMSPluginsAvailable, String) {
+    let writers: Vec<&PluginObservation> = plugins.iter().filter(|one| one.role == KeyRole::Write).collect();
     let unhealthy = writers.iter().filter(|one| one.state.is_failing()).count();
     if !writers.is_empty() && unhealthy == writers.len() {
         let message = format!("the write plugin is unhealthy on {unhealthy} of {} nodes", writers.len());

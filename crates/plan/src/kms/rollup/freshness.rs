@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::input::{Now, Report, Rules};
+use super::input::{ClockReading, PluginReport, RollupRules};
 use super::state::ObservedEntry;
 
 /// Freshness of a report.
@@ -19,9 +19,14 @@ pub(super) enum Freshness {
 
 /// Evaluates the freshness of a report. By the local clock, a report is stale if it has not changed for several intervals. A report
 /// that existed before this process started may already have been stale.
-pub(super) fn evaluate(report: &Report, entry: &ObservedEntry, rules: &Rules, now: Now) -> Freshness {
+pub(super) fn evaluate(
+    report: &PluginReport,
+    entry: &ObservedEntry,
+    rules: &RollupRules,
+    now: ClockReading,
+) -> Freshness {
     let limit = rules.stale_after(report.interval);
-    let silent = now.steady.saturating_sub(entry.last_change);
+    let silent = now.monotonic.saturating_sub(entry.last_change);
     let until = entry.last_change.saturating_add(limit).saturating_add(INSTANT);
     if entry.has_changed {
         return if silent > limit { Freshness::Stale } else { Freshness::Fresh { until } };

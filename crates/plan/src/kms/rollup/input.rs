@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use api::kms::{ExpectedKey, HealthStatus};
+use api::kms::{ExpectedKey, PluginStatus};
 use k8s_openapi::jiff::Timestamp;
 
 /// Readings of the monotonic clock and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
+pub struct ClockReading {
     /// Monotonic time since a fixed moment. All deadlines use it.
-    pub steady: Duration,
+    pub monotonic: Duration,
     /// Wall-clock time for messages. It may jump.
     pub wall: Timestamp,
 }
 
 /// Format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Form {
+pub enum ReportFormat {
     /// One condition per node.
     Condition,
     /// List of typed entries.
@@ -25,15 +25,15 @@ pub enum Form {
 
 /// Report of one plugin in an object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct PluginReport {
     /// Format.
-    pub form: Form,
+    pub format: ReportFormat,
     /// Node.
     pub node: String,
     /// Key number.
     pub key: String,
     /// Plugin status.
-    pub status: HealthStatus,
+    pub status: PluginStatus,
     /// Probe time by the clock of the node.
     pub checked: Timestamp,
     /// ID of the KMS key.
@@ -46,9 +46,9 @@ pub struct Report {
 
 /// Malformed report of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct MalformedReport {
     /// Format.
-    pub form: Form,
+    pub format: ReportFormat,
     /// Node.
     pub node: String,
     /// Raw content.
@@ -61,9 +61,9 @@ pub struct Unreadable {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reports {
     /// Valid reports.
-    pub readable: Vec<Report>,
+    pub valid: Vec<PluginReport>,
     /// Malformed reports.
-    pub unreadable: Vec<Unreadable>,
+    pub malformed: Vec<MalformedReport>,
 }
 
 /// Node that is expected to report.
@@ -79,7 +79,7 @@ pub struct ExpectedNode {
 
 /// Expected reporters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedReporters {
     /// Whether any plugin is deployed.
     pub kms: bool,
     /// Nodes.
@@ -88,7 +88,7 @@ pub struct Expected {
 
 /// Evaluation rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct RollupRules {
     /// Report interval, unless a report contains its own.
     pub interval: Duration,
     /// Tolerated clock skew of nodes, where freshness depends on clocks.
@@ -100,14 +100,14 @@ pub struct Rules {
 /// Number of intervals without a change after which a report is stale. Tolerates a few lost writes.
 const STALE_AFTER: u32 = 4;
 
-impl Rules {
+impl RollupRules {
     /// Returns the time after which an unchanged report is stale.
     pub(super) fn stale_after(&self, reported: Option<Duration>) -> Duration {
         reported.unwrap_or(self.interval).saturating_mul(STALE_AFTER)
     }
 }
 
-impl Default for Rules {
+impl Default for RollupRules {
     fn default() -> Self {
         Self { interval: Duration::from_secs(30), margin: Duration::from_secs(60), read_degrades: true }
     }

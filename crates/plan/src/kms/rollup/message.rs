@@ -2,11 +2,11 @@
 //! changes with every reconcile would cause a write each time.
 
 use api::condition::{KMSPluginsDegraded, Reason as _};
-use api::kms::{DETAIL_LIMIT, KeyRole, MESSAGE_BUDGET, clean};
+use api::kms::{DETAIL_LIMIT, KeyRole, MESSAGE_BUDGET, sanitize};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 
-use super::plugin_state::{State, Subject};
+use super::plugin_state::{PluginObservation, PluginState};
 
 /// Maximum number of nodes listed per line.
 const MAX_LISTED: usize = 5;
@@ -15,14 +15,14 @@ const MAX_LISTED: usize = 5;
 const LAST_LINE: usize = 32;
 
 /// Formats the message for all plugins.
-pub(super) fn format_message(plugins: &[Subject]) -> String {
-    let count = |fits: fn(&Subject) -> bool| plugins.iter().filter(|one| fits(one)).count();
+pub(super) fn format_message(plugins: &[PluginObservation]) -> String {
+    let count = |fits: fn(&PluginObservation) -> bool| plugins.iter().filter(|one| fits(one)).count();
     let mut message = format!(
         "{}/{} plugins healthy, {} stale, {} missing",
-        count(|one| one.state == State::Healthy && !one.flapping),
+        count(|one| one.state == PluginState::Healthy && !one.flapping),
         plugins.len(),
-        count(|one| one.state == State::Stale),
-        count(|one| matches!(one.state, State::NeverReported | State::NotYetObserved)),
+        count(|one| one.state == PluginState::Stale),
+        count(|one| matches!(one.state, PluginState::NeverReported | PluginState::NotYetObserved)),
     );
     let lines = format_lines(plugins);
     for (index, line) in lines.iter().enumerate() {
@@ -37,9 +37,9 @@ pub(super) fn format_message(plugins: &[Subject]) -> String {
 }
 
 /// Formats one line per problem. Nodes with the same problem share a line.
-fn format_lines(plugins: &[Subject]) -> Vec<String> {
-    let mut folded: Vec<(Vec<&Subject>, &'static str, String, String)> = Vec::new();
-    for plugin in plugins.iter().filter(|one| one.state != State::Healthy || one.flapping) {
+fn format_lines(plugins: &[PluginObservation]) -> Vec<String> {
+    let mut folded: Vec<(Vec<&PluginObservation>, &'static str, String, String)> = Vec::new();
+    for plugin in plugins.iter().filter(|one| one.state != PluginState::Healthy || one.flapping) {
         let class = display_state(plugin);
         let (cause, detail) = split_cause(plugin);
         let same = folded.iter_mut().find(|(all, other_class, other_cause, other_detail)| {
@@ -54,7 +54,7 @@ fn format_lines(plugins: &[Subject]) -> Vec<String> {
             None => folded.push((vec![plugin], class, cause, detail)),
         }
     }
-    let line = |(all, class, cause, detail): &(Vec<&Subject>, &str, String, String)| {
+    let line = |(all, class, cause, detail): &(Vec<&PluginObservation>, &str, String, String)| {
         let first = all.first()?;
         let since = all.iter().map(|one| one.since).min()?;
         let role = match first.role {
@@ -72,7 +72,7 @@ fn format_lines(plugins: &[Subject]) -> Vec<String> {
 }
 
 /// Formats one node name, or the number of nodes and their names.
-fn format_nodes(all: &[&Subject]) -> String {
+fn format_nodes(all: &[&PluginObservation]) -> String {
     if let [one] = all {
         return one.node.clone();
     }
@@ -84,26 +84,28 @@ fn format_nodes(all: &[&Subject]) -> String {
     format!("{} nodes: {}{more}", all.len(), named.join(", "))
 }
 
-fn display_state(plugin: &Subject) -> &'static str {
-    if plugin.flapping && plugin.state == State::Healthy { "Flapping" } else { plugin.state.as_str() }
+fn display_state(plugin: &PluginObservation) -> &'static str {
+    if plugin.flapping && plugin.state == PluginState::Healthy { "Flapping" } else { plugin.state.as_str() }
 }
 
 /// Splits a detail into cause and text. Outrigger's reporters start the detail with the cause.
-fn split_cause(plugin: &Subject) -> (String, String) {
-    let text = clean(plugin.detail.as_deref().unwrap_or_default(), DETAIL_LIMIT);
+fn split_cause(plugin: &PluginObservation) -> (String, String) {
+    let text = sanitize(plugin.detail.as_deref().unwrap_or_default(), DETAIL_LIMIT);
     let none = String::new();
     match plugin.state {
-        State::Healthy => ("PluginFlapping".into(), none),
-        State::Unhealthy | State::Error => match text.split_once(": ").filter(|(word, _)| is_cause(word)) {
-            Some((word, rest)) => (word.to_owned(), rest.to_owned()),
-            None if is_cause(&text) => (text, none),
-            None => ("Unspecified".into(), text),
-        },
-        State::Stale => ("ReporterStale".into(), none),
-        State::Malformed => ("ReportMalformed".into(), text),
-        State::ClockSkew => ("ReporterClockSkew".into(), none),
-        State::NeverReported => ("ReporterMissing".into(), none),
-        State::NotYetObserved => ("NotYetObserved".into(), none),
+        PluginState::Healthy => ("PluginFlapping".into(), none),
+        PluginState::Unhealthy | PluginState::Error => {
+            match text.split_once(": ").filter(|(word, _)| is_cause(word)) {
+                Some((word, rest)) => (word.to_owned(), rest.to_owned()),
+                None if is_cause(&text) => (text, none),
+                None => ("Unspecified".into(), text),
+            }
+        }
+        PluginState::Stale => ("ReporterStale".into(), none),
+        PluginState::Malformed => ("ReportMalformed".into(), text),
+        PluginState::ClockSkew => ("ReporterClockSkew".into(), none),
+        PluginState::NeverReported => ("ReporterMissing".into(), none),
+        PluginState::NotYetObserved => ("NotYetObserved".into(), none),
     }
 }
 
@@ -128,7 +130,7 @@ pub(super) struct StoredState {
     /// Whether the line covers nodes that it does not name.
     and_more: bool,
     key: String,
-    pub(super) state: State,
+    pub(super) state: PluginState,
     pub(super) since: Timestamp,
 }
 
@@ -151,7 +153,7 @@ fn parse_line(line: &str) -> Option<StoredState> {
     let key = fields.next()?.to_owned();
     let (_role, class, _since) = (fields.next()?, fields.next()?, fields.next()?);
     let since = fields.next()?.parse().ok()?;
-    let state = State::ALL.into_iter().find(|state| state.as_str() == class)?;
+    let state = PluginState::ALL.into_iter().find(|state| state.as_str() == class)?;
     let names = nodes.split_once(" nodes: ").map_or(nodes, |(_, names)| names);
     let (names, more) = names.rsplit_once(" and ").map_or((names, false), |(names, _)| (names, true));
     Some(StoredState {

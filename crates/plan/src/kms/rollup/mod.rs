@@ -21,30 +21,33 @@ use std::time::Duration;
 use api::condition::{KMSPluginsAvailable, KMSPluginsDegraded, KMSPluginsProgressing, KMSRemoteKeyConverged};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-pub use self::cleanup::Removal;
-pub use self::conditions::{TYPES, record};
-pub use self::input::{Expected, ExpectedNode, Form, Now, Report, Reports, Rules, Unreadable};
-pub use self::plugin_state::{State, Subject};
-pub use self::state::Memory;
+pub use self::cleanup::ReportRemoval;
+pub use self::conditions::{CONDITION_TYPES, update_conditions};
+pub use self::input::{
+    ClockReading, ExpectedNode, ExpectedReporters, MalformedReport, PluginReport, ReportFormat, Reports,
+    RollupRules,
+};
+pub use self::plugin_state::{PluginObservation, PluginState};
+pub use self::state::RollupState;
 
 /// Result of one reconcile.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
+pub struct RollupDecision {
     /// Conditions; `None` if no plugin is deployed, in which case the conditions are removed.
-    pub verdict: Option<Verdict>,
+    pub conditions: Option<KmsConditions>,
     /// Obsolete reports to remove.
-    pub removals: Vec<Removal>,
+    pub removals: Vec<ReportRemoval>,
     /// State for the next reconcile.
-    pub memory: Memory,
+    pub state: RollupState,
     /// Monotonic time at which the same reports may lead to a different result.
-    pub look_at: Option<Duration>,
+    pub requeue_at: Option<Duration>,
     /// State of each expected plugin.
-    pub subjects: Vec<Subject>,
+    pub plugins: Vec<PluginObservation>,
 }
 
 /// Conditions with reason and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct KmsConditions {
     /// Whether a plugin is unhealthy.
     pub degraded: (KMSPluginsDegraded, String),
     /// Whether new data can be encrypted.
@@ -59,31 +62,30 @@ pub struct Verdict {
 /// has been in its state.
 #[must_use]
 pub fn decide(
-    rules: &Rules,
+    rules: &RollupRules,
     reports: &Reports,
-    expected: &Expected,
+    expected: &ExpectedReporters,
     stored: &[Condition],
-    mut memory: Memory,
-    now: Now,
-) -> Decision {
-    memory.observe(reports, now);
-    let mut due = memory.flapping_deadlines();
-    let stored_states = if memory.has_observed() { Vec::new() } else { message::parse_stored(stored) };
-    let subjects =
-        plugin_state::evaluate(rules, reports, expected, &stored_states, &mut memory, now, &mut due);
-    let removals = cleanup::removals(rules, reports, expected, &memory, now, &mut due);
-    let verdict = if expected.kms {
-        Some(Verdict {
-            degraded: conditions::degraded(rules, &subjects),
-            available: conditions::available(&subjects),
-            progressing: progress::progressing(expected, &subjects),
-            converged: agreement::converged(&subjects, stored, &mut memory, now, &mut due),
+    mut state: RollupState,
+    now: ClockReading,
+) -> RollupDecision {
+    state.observe(reports, now);
+    let mut due = state.flapping_deadlines();
+    let stored_states = if state.has_observed() { Vec::new() } else { message::parse_stored(stored) };
+    let plugins = plugin_state::evaluate(rules, reports, expected, &stored_states, &mut state, now, &mut due);
+    let removals = cleanup::removals(rules, reports, expected, &state, now, &mut due);
+    let conditions = if expected.kms {
+        Some(KmsConditions {
+            degraded: conditions::degraded(rules, &plugins),
+            available: conditions::available(&plugins),
+            progressing: progress::progressing(expected, &plugins),
+            converged: agreement::converged(&plugins, stored, &mut state, now, &mut due),
         })
     } else {
-        memory.agreed = None;
+        state.agreed = None;
         None
     };
-    memory.mark_observed();
-    let look_at = due.into_iter().filter(|at| *at > now.steady).min();
-    Decision { verdict, removals, memory, look_at, subjects }
+    state.mark_observed();
+    let requeue_at = due.into_iter().filter(|at| *at > now.monotonic).min();
+    RollupDecision { conditions, removals, state, requeue_at, plugins }
 }

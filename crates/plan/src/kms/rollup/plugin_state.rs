@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use api::kms::{HealthStatus, KeyRole, UNKNOWN_KEY_ID};
+use api::kms::{KeyRole, PluginStatus, UNKNOWN_KEY_ID};
 use k8s_openapi::jiff::Timestamp;
 
 use super::freshness::{self, Freshness, INSTANT};
-use super::input::{Expected, ExpectedNode, Now, Report, Reports, Rules};
+use super::input::{ClockReading, ExpectedNode, ExpectedReporters, PluginReport, Reports, RollupRules};
 use super::message::StoredState;
-use super::state::Memory;
+use super::state::RollupState;
 
 /// State of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum PluginState {
     /// Healthy.
     Healthy,
     /// Responds, but an API server would not use it.
@@ -31,7 +31,7 @@ pub enum State {
     NotYetObserved,
 }
 
-impl State {
+impl PluginState {
     /// Every state.
     pub const ALL: [Self; 8] = [
         Self::Healthy,
@@ -72,7 +72,7 @@ impl State {
 
 /// Expected plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct PluginObservation {
     /// Node.
     pub node: String,
     /// Key number.
@@ -80,7 +80,7 @@ pub struct Subject {
     /// Whether the key encrypts new data.
     pub role: KeyRole,
     /// State.
-    pub state: State,
+    pub state: PluginState,
     /// Start of the state. It does not change while the state is unchanged.
     pub since: Timestamp,
     /// Whether the status is flapping.
@@ -94,36 +94,38 @@ pub struct Subject {
 /// Evaluates each expected plugin, sorted by node and key, latest key first. Adds to `due` the times at which a state may change
 /// without new reports.
 pub(super) fn evaluate(
-    rules: &Rules,
+    rules: &RollupRules,
     reports: &Reports,
-    expected: &Expected,
+    expected: &ExpectedReporters,
     stored_states: &[StoredState],
-    memory: &mut Memory,
-    now: Now,
+    rollup_state: &mut RollupState,
+    now: ClockReading,
     due: &mut Vec<Duration>,
-) -> Vec<Subject> {
+) -> Vec<PluginObservation> {
     let mut subjects = Vec::new();
     for node in &expected.nodes {
         for key in &node.keys {
             let found = newest(reports, &node.name, &key.key_id);
             let known = stored_states.iter().find(|known| known.matches(&node.name, &key.key_id));
             let (state, detail) = match found {
-                Some(report) => evaluate_report(report, rules, memory, now, due),
-                None => match reports.unreadable.iter().find(|one| one.node == node.name) {
-                    Some(unreadable) => (State::Malformed, Some(unreadable.why.clone())),
-                    None => (evaluate_missing(node, &key.key_id, rules, known, memory, now, due), None),
+                Some(report) => evaluate_report(report, rules, rollup_state, now, due),
+                None => match reports.malformed.iter().find(|one| one.node == node.name) {
+                    Some(unreadable) => (PluginState::Malformed, Some(unreadable.why.clone())),
+                    None => (evaluate_missing(node, &key.key_id, rules, known, rollup_state, now, due), None),
                 },
             };
             let plugin = (node.name.clone(), key.key_id.clone());
-            if state != State::NeverReported && state != State::NotYetObserved {
-                memory.awaited.remove(&plugin);
+            if state != PluginState::NeverReported && state != PluginState::NotYetObserved {
+                rollup_state.awaited.remove(&plugin);
             }
-            let flapping = found.and_then(|report| memory.entry(report)).and_then(|entry| entry.flapping);
-            let since = state_start(state, found, known, memory.states.get(&plugin), now);
-            memory.states.insert(plugin, (state, since));
-            let id =
-                found.filter(|_| state == State::Healthy).and_then(|report| report.remote_key_id.clone());
-            subjects.push(Subject {
+            let flapping =
+                found.and_then(|report| rollup_state.entry(report)).and_then(|entry| entry.flapping);
+            let since = state_start(state, found, known, rollup_state.states.get(&plugin), now);
+            rollup_state.states.insert(plugin, (state, since));
+            let id = found
+                .filter(|_| state == PluginState::Healthy)
+                .and_then(|report| report.remote_key_id.clone());
+            subjects.push(PluginObservation {
                 node: node.name.clone(),
                 key: key.key_id.clone(),
                 role: key.role,
@@ -138,8 +140,8 @@ pub(super) fn evaluate(
     }
     subjects.sort_by(|a, b| a.node.cmp(&b.node).then_with(|| sort_key(&b.key).cmp(&sort_key(&a.key))));
     let is_expected = |node: &str, key: &str| subjects.iter().any(|one| one.node == node && one.key == key);
-    memory.states.retain(|(node, key), _| is_expected(node, key));
-    memory.awaited.retain(|(node, key), _| is_expected(node, key));
+    rollup_state.states.retain(|(node, key), _| is_expected(node, key));
+    rollup_state.awaited.retain(|(node, key), _| is_expected(node, key));
     subjects
 }
 
@@ -149,30 +151,30 @@ fn sort_key(key: &str) -> (Option<u64>, &str) {
 }
 
 /// Returns the latest report of a plugin. A reporter that switched the format leaves its old report behind.
-pub(super) fn newest<'a>(reports: &'a Reports, node: &str, key: &str) -> Option<&'a Report> {
-    let all = reports.readable.iter().filter(|report| report.node == node && report.key == key);
-    all.max_by_key(|report| (report.checked, report.form))
+pub(super) fn newest<'a>(reports: &'a Reports, node: &str, key: &str) -> Option<&'a PluginReport> {
+    let all = reports.valid.iter().filter(|report| report.node == node && report.key == key);
+    all.max_by_key(|report| (report.checked, report.format))
 }
 
 fn evaluate_report(
-    report: &Report,
-    rules: &Rules,
-    memory: &Memory,
-    now: Now,
+    report: &PluginReport,
+    rules: &RollupRules,
+    rollup_state: &RollupState,
+    now: ClockReading,
     due: &mut Vec<Duration>,
-) -> (State, Option<String>) {
+) -> (PluginState, Option<String>) {
     let detail = || report.detail.clone();
     // Every report has been observed before.
-    let Some(entry) = memory.entry(report) else { return (State::NotYetObserved, None) };
+    let Some(entry) = rollup_state.entry(report) else { return (PluginState::NotYetObserved, None) };
     match freshness::evaluate(report, entry, rules, now) {
-        Freshness::Stale => (State::Stale, None),
-        Freshness::Ahead => (State::ClockSkew, None),
+        Freshness::Stale => (PluginState::Stale, None),
+        Freshness::Ahead => (PluginState::ClockSkew, None),
         Freshness::Fresh { until } => {
             due.push(until);
             match report.status {
-                HealthStatus::Healthy => (State::Healthy, None),
-                HealthStatus::Unhealthy => (State::Unhealthy, detail()),
-                HealthStatus::Error => (State::Error, detail()),
+                PluginStatus::Healthy => (PluginState::Healthy, None),
+                PluginStatus::Unhealthy => (PluginState::Unhealthy, detail()),
+                PluginStatus::Error => (PluginState::Error, detail()),
             }
         }
     }
@@ -182,42 +184,42 @@ fn evaluate_report(
 fn evaluate_missing(
     node: &ExpectedNode,
     key: &str,
-    rules: &Rules,
+    rules: &RollupRules,
     known: Option<&StoredState>,
-    memory: &mut Memory,
-    now: Now,
+    rollup_state: &mut RollupState,
+    now: ClockReading,
     due: &mut Vec<Duration>,
-) -> State {
+) -> PluginState {
     let plugin = (node.name.clone(), key.to_owned());
     if !node.running {
-        memory.awaited.remove(&plugin);
-        return State::NotYetObserved;
+        rollup_state.awaited.remove(&plugin);
+        return PluginState::NotYetObserved;
     }
     let deadline = rules.stale_after(None);
     // A restarted process does not grant a new deadline.
-    let was_missing = known.is_some_and(|known| known.state == State::NeverReported);
+    let was_missing = known.is_some_and(|known| known.state == PluginState::NeverReported);
     if was_missing {
-        return State::NeverReported;
+        return PluginState::NeverReported;
     }
-    if memory.states.get(&plugin).is_some_and(|(state, _)| *state == State::NeverReported) {
-        return State::NeverReported;
+    if rollup_state.states.get(&plugin).is_some_and(|(state, _)| *state == PluginState::NeverReported) {
+        return PluginState::NeverReported;
     }
-    let since = *memory.awaited.entry(plugin).or_insert(now.steady);
-    if now.steady.saturating_sub(since) > deadline {
-        return State::NeverReported;
+    let since = *rollup_state.awaited.entry(plugin).or_insert(now.monotonic);
+    if now.monotonic.saturating_sub(since) > deadline {
+        return PluginState::NeverReported;
     }
     due.push(since.saturating_add(deadline).saturating_add(INSTANT));
-    State::NotYetObserved
+    PluginState::NotYetObserved
 }
 
 /// Returns the start of the state. It is stable while the state is unchanged, also across restarts, because a time that changes with
 /// every reconcile would cause a write each time.
 fn state_start(
-    state: State,
-    report: Option<&Report>,
+    state: PluginState,
+    report: Option<&PluginReport>,
     known: Option<&StoredState>,
-    before: Option<&(State, Timestamp)>,
-    now: Now,
+    before: Option<&(PluginState, Timestamp)>,
+    now: ClockReading,
 ) -> Timestamp {
     match (before, known) {
         (Some((same, since)), _) if *same == state => return *since,
@@ -225,9 +227,10 @@ fn state_start(
         _ => {}
     }
     match (state, report) {
-        (State::Healthy | State::Unhealthy | State::Error | State::Stale, Some(report)) => {
-            whole_seconds(report.checked)
-        }
+        (
+            PluginState::Healthy | PluginState::Unhealthy | PluginState::Error | PluginState::Stale,
+            Some(report),
+        ) => whole_seconds(report.checked),
         _ => whole_seconds(now.wall),
     }
 }

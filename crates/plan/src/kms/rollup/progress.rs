@@ -6,11 +6,14 @@ use api::condition::KMSPluginsProgressing;
 use api::kms::KeyRole;
 
 use super::agreement::{fingerprint, format_groups};
-use super::input::Expected;
-use super::plugin_state::{State, Subject};
+use super::input::ExpectedReporters;
+use super::plugin_state::{PluginObservation, PluginState};
 
 /// Evaluates whether nodes differ in their format_deployed_keys keys, reported keys or KMS keys.
-pub(super) fn progressing(expected: &Expected, plugins: &[Subject]) -> (KMSPluginsProgressing, String) {
+pub(super) fn progressing(
+    expected: &ExpectedReporters,
+    plugins: &[PluginObservation],
+) -> (KMSPluginsProgressing, String) {
     let mut sets: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for node in &expected.nodes {
         sets.entry(format_deployed_keys(node)).or_default().push(&node.name);
@@ -60,6 +63,6 @@ fn format_deployed_keys(node: &super::ExpectedNode) -> String {
 }
 
 /// Reports whether the plugin has a fresh report.
-fn is_reported(plugin: &Subject) -> bool {
-    matches!(plugin.state, State::Healthy | State::Unhealthy | State::Error)
+fn is_reported(plugin: &PluginObservation) -> bool {
+    matches!(plugin.state, PluginState::Healthy | PluginState::Unhealthy | PluginState::Error)
 }

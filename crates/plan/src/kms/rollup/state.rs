@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::kms::HealthStatus;
+use api::kms::PluginStatus;
 use k8s_openapi::jiff::Timestamp;
 
-use super::input::{Form, Now, Report, Reports, Unreadable};
-use super::plugin_state::State;
+use super::input::{ClockReading, MalformedReport, PluginReport, ReportFormat, Reports};
+use super::plugin_state::PluginState;
 
 /// Number of status changes ...
 const FLAP_COUNT: usize = 3;
@@ -16,13 +16,13 @@ const FLAP_WINDOW: Duration = Duration::from_secs(600);
 
 /// State kept for the reports of one object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Memory {
+pub struct RollupState {
     has_observed: bool,
     entries: BTreeMap<ReportId, ObservedEntry>,
     /// Time since when the report of a running plugin is missing.
     pub(super) awaited: BTreeMap<(String, String), Duration>,
     /// State of each plugin, and since when.
-    pub(super) states: BTreeMap<(String, String), (State, Timestamp)>,
+    pub(super) states: BTreeMap<(String, String), (PluginState, Timestamp)>,
     /// KMS key that all nodes use, and since when.
     pub(super) agreed: Option<Agreed>,
 }
@@ -42,7 +42,7 @@ struct ReportId {
     node: String,
     /// `None` for a malformed report.
     key: Option<String>,
-    form: Form,
+    format: ReportFormat,
 }
 
 /// Last observed state of a report.
@@ -54,36 +54,41 @@ pub(super) struct ObservedEntry {
     pub(super) last_change: Duration,
     /// Whether the mark was observed to change, which proves that the reporter is alive regardless of its clock.
     pub(super) has_changed: bool,
-    status: Option<HealthStatus>,
+    status: Option<PluginStatus>,
     changes: Vec<Duration>,
     /// Start of the current flapping.
     pub(super) flapping: Option<Timestamp>,
 }
 
-impl Memory {
+impl RollupState {
     /// Records the current reports and forgets removed ones.
-    pub(super) fn observe(&mut self, reports: &Reports, now: Now) {
+    pub(super) fn observe(&mut self, reports: &Reports, now: ClockReading) {
         let mut previous = std::mem::take(&mut self.entries);
-        for report in &reports.readable {
+        for report in &reports.valid {
             let id = ReportId::new(report);
             let entry = self.observe_mark(previous.remove(&id), report.checked.to_string(), now);
             self.entries.insert(id, record_status(entry, report.status, now));
         }
-        for unreadable in &reports.unreadable {
-            let id = ReportId::of_malformed(unreadable);
-            let entry = self.observe_mark(previous.remove(&id), unreadable.text.clone(), now);
+        for malformed in &reports.malformed {
+            let id = ReportId::of_malformed(malformed);
+            let entry = self.observe_mark(previous.remove(&id), malformed.text.clone(), now);
             self.entries.insert(id, entry);
         }
     }
 
-    fn observe_mark(&self, previous: Option<ObservedEntry>, mark: String, now: Now) -> ObservedEntry {
+    fn observe_mark(
+        &self,
+        previous: Option<ObservedEntry>,
+        mark: String,
+        now: ClockReading,
+    ) -> ObservedEntry {
         match previous {
             Some(entry) if entry.mark == mark => entry,
-            Some(entry) => ObservedEntry { mark, last_change: now.steady, has_changed: true, ..entry },
+            Some(entry) => ObservedEntry { mark, last_change: now.monotonic, has_changed: true, ..entry },
             // A report that is new since an earlier observation was written since then.
             None => ObservedEntry {
                 mark,
-                last_change: now.steady,
+                last_change: now.monotonic,
                 has_changed: self.has_observed,
                 status: None,
                 changes: Vec::new(),
@@ -101,13 +106,13 @@ impl Memory {
     }
 
     /// Returns the observed state of a report.
-    pub(super) fn entry(&self, report: &Report) -> Option<&ObservedEntry> {
+    pub(super) fn entry(&self, report: &PluginReport) -> Option<&ObservedEntry> {
         self.entries.get(&ReportId::new(report))
     }
 
     /// Returns the observed state of a malformed report.
-    pub(super) fn entry_of_malformed(&self, unreadable: &Unreadable) -> Option<&ObservedEntry> {
-        self.entries.get(&ReportId::of_malformed(unreadable))
+    pub(super) fn entry_of_malformed(&self, malformed: &MalformedReport) -> Option<&ObservedEntry> {
+        self.entries.get(&ReportId::of_malformed(malformed))
     }
 
     /// Reports whether there was an earlier observation.
@@ -121,22 +126,22 @@ impl Memory {
 }
 
 /// Records the status and whether it is flapping.
-fn record_status(mut entry: ObservedEntry, status: HealthStatus, now: Now) -> ObservedEntry {
+fn record_status(mut entry: ObservedEntry, status: PluginStatus, now: ClockReading) -> ObservedEntry {
     if entry.status.is_some_and(|before| before != status) {
-        entry.changes.push(now.steady);
+        entry.changes.push(now.monotonic);
     }
     entry.status = Some(status);
-    entry.changes.retain(|at| now.steady.saturating_sub(*at) < FLAP_WINDOW);
+    entry.changes.retain(|at| now.monotonic.saturating_sub(*at) < FLAP_WINDOW);
     entry.flapping = (entry.changes.len() >= FLAP_COUNT).then(|| entry.flapping.unwrap_or(now.wall));
     entry
 }
 
 impl ReportId {
-    fn new(report: &Report) -> Self {
-        Self { node: report.node.clone(), key: Some(report.key.clone()), form: report.form }
+    fn new(report: &PluginReport) -> Self {
+        Self { node: report.node.clone(), key: Some(report.key.clone()), format: report.format }
     }
 
-    fn of_malformed(unreadable: &Unreadable) -> Self {
-        Self { node: unreadable.node.clone(), key: None, form: unreadable.form }
+    fn of_malformed(malformed: &MalformedReport) -> Self {
+        Self { node: malformed.node.clone(), key: None, format: malformed.format }
     }
 }

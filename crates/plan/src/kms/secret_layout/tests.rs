@@ -11,25 +11,26 @@ fn entries_round_trip_with_dashes_and_digits() {
     for (name, key, id) in
         NAMES.iter().flat_map(|name| KEYS.iter().flat_map(move |key| NUMBERS.map(|id| (name, key, id))))
     {
-        let reference = Reference::new(name, key).unwrap();
-        for entry in [Entry::Secret(reference.clone(), id), Entry::ConfigMap(reference, id)] {
-            assert_eq!(Entry::read(&entry.key()), Ok(Some(entry.clone())), "{}", entry.key());
+        let reference = ObjectKeyRef::new(name, key).unwrap();
+        for entry in [SecretEntry::Secret(reference.clone(), id), SecretEntry::ConfigMap(reference, id)] {
+            assert_eq!(SecretEntry::read(&entry.key()), Ok(Some(entry.clone())), "{}", entry.key());
             assert_eq!(seen.insert(entry.key(), entry.clone()), None, "{} is ambiguous", entry.key());
         }
     }
     for id in NUMBERS {
-        let entry = Entry::PluginConfig(id);
-        assert_eq!(Entry::read(&entry.key()), Ok(Some(entry)));
+        let entry = SecretEntry::PluginConfig(id);
+        assert_eq!(SecretEntry::read(&entry.key()), Ok(Some(entry)));
     }
 }
 
 #[test]
 fn entry_keys_match_upstream_format() {
-    let secret = |name: &str, key: &str, id| Entry::Secret(Reference::new(name, key).unwrap(), id);
-    let config_map = |name: &str, key: &str, id| Entry::ConfigMap(Reference::new(name, key).unwrap(), id);
+    let secret = |name: &str, key: &str, id| SecretEntry::Secret(ObjectKeyRef::new(name, key).unwrap(), id);
+    let config_map =
+        |name: &str, key: &str, id| SecretEntry::ConfigMap(ObjectKeyRef::new(name, key).unwrap(), id);
     for (key, entry) in [
-        ("encryption-config", Entry::Config),
-        ("kms-plugin-config-555", Entry::PluginConfig(555)),
+        ("encryption-config", SecretEntry::Config),
+        ("kms-plugin-config-555", SecretEntry::PluginConfig(555)),
         ("kms-plugin-secret-vault-approle_secret-id-555", secret("vault-approle", "secret-id", 555)),
         (
             "kms-plugin-configmap-vault-ca-bundle_ca-bundle.crt-555",
@@ -37,7 +38,7 @@ fn entry_keys_match_upstream_format() {
         ),
         ("kms-plugin-secret-foo-1_bar-2-3", secret("foo-1", "bar-2", 3)),
     ] {
-        assert_eq!(Entry::read(key), Ok(Some(entry.clone())));
+        assert_eq!(SecretEntry::read(key), Ok(Some(entry.clone())));
         assert_eq!(entry.key(), key);
     }
 }
@@ -61,7 +62,7 @@ fn malformed_key_error_names_key_and_missing_part() {
         ("kms-plugin-secret-1", "must end in"),
         ("kms-plugin-configmap-a-1", "kms-plugin-configmap-NAME_KEY-NUMBER"),
     ] {
-        let error = Entry::read(key).unwrap_err().to_string();
+        let error = SecretEntry::read(key).unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains(&format!("{key:?}")), "{key}: {error}");
         assert!(!error.contains('\n'));
     }
@@ -70,16 +71,16 @@ fn malformed_key_error_names_key_and_missing_part() {
 #[test]
 fn unrelated_keys_are_ignored() {
     for key in ["", "other", "kms-plugin-", "kms-plugin-configx-1", "encryption-config-1", "tls.crt"] {
-        assert_eq!(Entry::read(key), Ok(None), "{key}");
+        assert_eq!(SecretEntry::read(key), Ok(None), "{key}");
     }
 }
 
 #[test]
 fn ambiguous_object_name_is_rejected() {
     for name in ["", "a_b", "_"] {
-        assert!(Reference::new(name, "key").is_err(), "{name}");
+        assert!(ObjectKeyRef::new(name, "key").is_err(), "{name}");
     }
-    assert!(Reference::new("name", "").is_err());
+    assert!(ObjectKeyRef::new("name", "").is_err());
 }
 
 #[test]
@@ -94,20 +95,20 @@ fn secret_round_trips() {
     ]
     .map(|(key, value)| (key.to_owned(), text(value)))
     .into();
-    let content = Content::read(&data).unwrap();
+    let content = EncryptionSecret::read(&data).unwrap();
     assert_eq!(content.plugins.keys().collect::<Vec<_>>(), [&1, &2]);
     assert_eq!(content.write(), data);
     let mut more = data.clone();
     more.insert("unrelated".into(), text("x"));
-    assert_eq!(Content::read(&more).unwrap(), content);
+    assert_eq!(EncryptionSecret::read(&more).unwrap(), content);
     more.insert("kms-plugin-config-3".into(), text(""));
     assert_eq!(
-        Content::read(&more).unwrap_err().to_string(),
+        EncryptionSecret::read(&more).unwrap_err().to_string(),
         "key \"kms-plugin-config-3\" of the secret is empty: set or remove it"
     );
 }
 
 #[test]
 fn empty_secret_has_no_config() {
-    assert_eq!(Content::read(&BTreeMap::new()).unwrap(), Content::default());
+    assert_eq!(EncryptionSecret::read(&BTreeMap::new()).unwrap(), EncryptionSecret::default());
 }

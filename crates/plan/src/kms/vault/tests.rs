@@ -1,4 +1,4 @@
-use super::super::plugin::Files;
+use super::super::plugin::PluginFiles;
 use super::super::secret_layout::PluginData;
 use super::*;
 use serde_json::json;
@@ -13,22 +13,26 @@ fn config() -> Value {
 }
 
 fn data() -> PluginData {
-    let secret = |key| Reference::new("vault-approle", key).unwrap();
+    let secret = |key| ObjectKeyRef::new("vault-approle", key).unwrap();
     PluginData {
         secrets: [(secret("role-id"), b"role-123\n".to_vec()), (secret("secret-id"), b"s".to_vec())].into(),
-        config_maps: [(Reference::new("ca", "ca-bundle.crt").unwrap(), b"pem".to_vec())].into(),
+        config_maps: [(ObjectKeyRef::new("ca", "ca-bundle.crt").unwrap(), b"pem".to_vec())].into(),
         ..PluginData::default()
     }
 }
 
-fn program(config: &Value, data: &PluginData, files: &Files) -> Result<Program, Refusal> {
+fn program(
+    config: &Value,
+    data: &PluginData,
+    files: &PluginFiles,
+) -> Result<PluginContainer, InvalidKmsConfig> {
     let endpoint = "unix:///var/run/kmsplugin/kms-5.sock";
     Vault.container(&Plugin { key_id: 5, endpoint, config, data, files })
 }
 
 #[test]
 fn vault_arguments_are_exact() {
-    let files = Files::Secret("encryption-config-7".into());
+    let files = PluginFiles::Secret("encryption-config-7".into());
     let minimal = program(&config(), &data(), &files).unwrap();
     assert_eq!(
         minimal.args,
@@ -45,7 +49,7 @@ fn vault_arguments_are_exact() {
     full["tls"] = json!({ "caBundle": { "name": "ca" }, "serverName": "vault.internal" });
     full["vaultNamespace"] = json!("admin");
     full["vaultAuthNamespace"] = json!("auth");
-    let on_disk = Files::Resources("encryption-config".into());
+    let on_disk = PluginFiles::Resources("encryption-config".into());
     let full = program(&full, &data(), &on_disk).unwrap();
     let folder = "/etc/kubernetes/static-pod-resources/secrets/encryption-config";
     assert_eq!(
@@ -63,7 +67,7 @@ fn vault_arguments_are_exact() {
 
 #[test]
 fn missing_value_error_names_secret_key() {
-    let files = Files::Secret("s".into());
+    let files = PluginFiles::Secret("s".into());
     let without = |field: &str| {
         let mut config = config();
         config[field] = Value::Null;
@@ -80,7 +84,7 @@ fn missing_value_error_names_secret_key() {
     }
     for key in ["role-id", "secret-id"] {
         let mut data = data();
-        data.secrets.remove(&Reference::new("vault-approle", key).unwrap());
+        data.secrets.remove(&ObjectKeyRef::new("vault-approle", key).unwrap());
         let error = program(&config(), &data, &files).unwrap_err().to_string();
         assert!(
             error.starts_with(&format!(
@@ -90,7 +94,7 @@ fn missing_value_error_names_secret_key() {
         );
     }
     let mut blank = data();
-    blank.secrets.insert(Reference::new("vault-approle", "role-id").unwrap(), b" \n".to_vec());
+    blank.secrets.insert(ObjectKeyRef::new("vault-approle", "role-id").unwrap(), b" \n".to_vec());
     let error = program(&config(), &blank, &files).unwrap_err().to_string();
     assert!(error.contains("must contain a role ID"), "{error}");
     let mut other = config();

@@ -5,7 +5,7 @@ use api::sei_node::KeyringSecret;
 use serde_json::Value;
 
 use super::{CheckResult, secret, value};
-use crate::node::observed::{Observed, SecretSight};
+use crate::node::observed::{Observed, SecretObservation};
 
 /// The fields of a key that signs blocks.
 const SIGNING_KEY_FIELDS: [&str; 5] =
@@ -24,7 +24,7 @@ pub(crate) fn node_key(name: &str, observed: &Observed) -> CheckResult {
     json_key(name, observed.secrets.get(name), data_key::NODE_KEY, &NODE_KEY_FIELDS)
 }
 
-fn json_key(name: &str, observed: Option<&SecretSight>, key: &str, fields: &[&str]) -> CheckResult {
+fn json_key(name: &str, observed: Option<&SecretObservation>, key: &str, fields: &[&str]) -> CheckResult {
     if name.is_empty() {
         return CheckResult::Invalid("the name of the Secret is empty: set it in the spec".into());
     }
@@ -57,7 +57,7 @@ pub(crate) fn operator_keyring(keyring: &KeyringSecret, observed: &Observed) -> 
     CheckResult::worst([keys, passphrase.err().unwrap_or(CheckResult::Valid)])
 }
 
-fn check_keyring(keyring: &KeyringSecret, observed: Option<&SecretSight>) -> CheckResult {
+fn check_keyring(keyring: &KeyringSecret, observed: Option<&SecretObservation>) -> CheckResult {
     let name = &keyring.secret_name;
     let secret = match secret(name, observed) {
         Ok(secret) => secret,

@@ -4,7 +4,7 @@ pub(super) mod claim;
 pub(super) mod keys;
 pub(super) mod tls_secret;
 
-use super::observed::SecretSight;
+use super::observed::SecretObservation;
 
 /// The result of validating an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,11 @@ impl CheckResult {
 }
 
 /// Returns a value of a Secret.
-fn value<'a>(name: &str, observed: Option<&'a SecretSight>, key: &str) -> Result<&'a [u8], CheckResult> {
+fn value<'a>(
+    name: &str,
+    observed: Option<&'a SecretObservation>,
+    key: &str,
+) -> Result<&'a [u8], CheckResult> {
     let secret = secret(name, observed)?;
     let value = secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice());
     value
@@ -44,17 +48,17 @@ fn value<'a>(name: &str, observed: Option<&'a SecretSight>, key: &str) -> Result
 /// Returns a Secret, if it exists and is not being deleted.
 fn secret<'a>(
     name: &str,
-    observed: Option<&'a SecretSight>,
+    observed: Option<&'a SecretObservation>,
 ) -> Result<&'a k8s_openapi::api::core::v1::Secret, CheckResult> {
     match observed {
-        Some(SecretSight::Found(secret)) if secret.metadata.deletion_timestamp.is_some() => {
+        Some(SecretObservation::Found(secret)) if secret.metadata.deletion_timestamp.is_some() => {
             Err(CheckResult::Pending(format!("Secret {name} is being deleted: create it again")))
         }
-        Some(SecretSight::Found(secret)) => Ok(secret),
-        Some(SecretSight::Unreadable(why)) => {
+        Some(SecretObservation::Found(secret)) => Ok(secret),
+        Some(SecretObservation::Unreadable(why)) => {
             Err(CheckResult::Pending(format!("Secret {name} cannot be read: {why}")))
         }
-        Some(SecretSight::Missing) | None => {
+        Some(SecretObservation::Missing) | None => {
             Err(CheckResult::Pending(format!("Secret {name} not found: create it")))
         }
     }

@@ -8,7 +8,7 @@ use api::sei_node::Scheme;
 use k8s_openapi::api::core::v1::Secret;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use crate::node::observed::{Observed, SecretSight};
+use crate::node::observed::{Observed, SecretObservation};
 use crate::node::tls::{DesiredTls, Issuer};
 
 /// The type of a Secret that holds a certificate.
@@ -40,11 +40,11 @@ pub(crate) fn check(node: &SeiNode, desired: &DesiredTls, observed: &Observed) -
         return finding;
     }
     match observed.secrets.get(name) {
-        Some(SecretSight::Found(secret)) => check_secret(node, name, secret),
-        Some(SecretSight::Unreadable(why)) => {
+        Some(SecretObservation::Found(secret)) => check_secret(node, name, secret),
+        Some(SecretObservation::Unreadable(why)) => {
             finding(Reason::TLSSecretUnavailable, format!("Secret {name} cannot be read: {why}"))
         }
-        Some(SecretSight::Missing) | None => {
+        Some(SecretObservation::Missing) | None => {
             let advice =
                 if desired.issuer.is_some() { "cert-manager has not created it yet" } else { "create it" };
             finding(Reason::TLSSecretNotFound, format!("Secret {name} not found: {advice}"))
@@ -131,9 +131,9 @@ fn check_secret(node: &SeiNode, name: &str, secret: &Secret) -> Finding {
 }
 
 /// Returns the hexadecimal SHA-256 of the certificate in a Secret.
-pub(crate) fn fingerprint(observed: Option<&SecretSight>) -> Option<String> {
+pub(crate) fn fingerprint(observed: Option<&SecretObservation>) -> Option<String> {
     use sha2::{Digest, Sha256};
-    let Some(SecretSight::Found(secret)) = observed else { return None };
+    let Some(SecretObservation::Found(secret)) = observed else { return None };
     let bytes = secret.data.as_ref()?.get(data_key::TLS_CERTIFICATE)?;
     let (_, pem) = x509_parser::pem::parse_x509_pem(&bytes.0).ok()?;
     Some(Sha256::digest(&pem.contents).iter().map(|byte| format!("{byte:02x}")).collect())

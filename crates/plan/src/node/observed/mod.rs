@@ -44,7 +44,7 @@ pub struct Observed {
     /// The bootstrap Job.
     pub job: Option<Arc<Job>>,
     /// The Secrets that were requested, by name.
-    pub secrets: BTreeMap<String, SecretSight>,
+    pub secrets: BTreeMap<String, SecretObservation>,
     /// Host names of the nodes that each label source selects, by its index in `spec.peers`, sorted.
     pub label_peers: BTreeMap<usize, Vec<String>>,
     /// The answers of the sidecar.
@@ -57,7 +57,7 @@ pub struct Observed {
 
 /// The observed state of a Secret.
 #[derive(Clone, Debug)]
-pub enum SecretSight {
+pub enum SecretObservation {
     /// The Secret exists.
     Found(Arc<Secret>),
     /// The Secret does not exist.

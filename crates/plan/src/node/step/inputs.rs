@@ -26,17 +26,17 @@ pub(super) fn data_claim(context: NodeContext<'_>) -> StepOutcome {
 }
 
 pub(super) fn signing_key(context: NodeContext<'_>) -> StepOutcome {
-    let name = context.kind.keys().signing_key.unwrap_or_default();
+    let name = context.kind.key_secrets().signing_key.unwrap_or_default();
     outcome(keys::signing_key(&name, context.observed), "Secret", &name)
 }
 
 pub(super) fn node_key(context: NodeContext<'_>) -> StepOutcome {
-    let name = context.kind.keys().node_key.unwrap_or_default();
+    let name = context.kind.key_secrets().node_key.unwrap_or_default();
     outcome(keys::node_key(&name, context.observed), "Secret", &name)
 }
 
 pub(super) fn operator_keyring(context: NodeContext<'_>) -> StepOutcome {
-    let keyring = context.kind.keys().operator_keyring.unwrap_or_default();
+    let keyring = context.kind.key_secrets().operator_keyring.unwrap_or_default();
     outcome(keys::operator_keyring(&keyring, context.observed), "Secret", &keyring.secret_name)
 }
 

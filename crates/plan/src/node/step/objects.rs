@@ -1,6 +1,6 @@
 //! Steps that apply, create or delete an object.
 
-use api::applied::Standing;
+use api::drift::Drift;
 use kube_core::Resource;
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ where
         }
         let cache = &context.observed.render_cache;
         match cache.desired_hash(context.node, kind, &desired) {
-            Ok(hash) if cache.compare(context.node, live, &hash, &desired) == Standing::AsWished => {
+            Ok(hash) if cache.compare(context.node, live, &hash, &desired) == Drift::InSync => {
                 return StepOutcome::DONE;
             }
             Ok(_) => {}

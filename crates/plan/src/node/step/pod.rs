@@ -1,6 +1,6 @@
 //! Steps that replace and observe the node's own pod.
 
-use api::applied;
+use api::drift;
 use api::names::{container, object};
 use k8s_openapi::api::apps::v1::StatefulSet;
 
@@ -30,7 +30,7 @@ pub(super) fn replace(context: NodeContext<'_>) -> StepOutcome {
         Ok(hash) => hash,
         Err(error) => return StepOutcome::Fatal(error.to_string()),
     };
-    if !applied::is_from(set, &hash) {
+    if !drift::is_applied_from(set, &hash) {
         return wait("the new template is not visible in the watch yet");
     }
     let Some(newest) = set.newest_revision() else {

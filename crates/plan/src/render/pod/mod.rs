@@ -31,7 +31,7 @@ const BOOTSTRAP_GRACE_SECONDS: i64 = 120;
 /// Renders the template of the node's own pod.
 pub(super) fn node_template(node: &SeiNode, platform: &Platform) -> Result<PodTemplateSpec, RenderError> {
     let (kind, tls) = (meta::kind(node)?, node::desired_tls(node));
-    let keys = kind.keys();
+    let keys = kind.key_secrets();
     let keyring = keys.operator_keyring.as_ref();
     let mut pod = common(node, kind, platform, &node.spec.image, tls.scheme, keyring)?;
     pod.volumes.get_or_insert_default().extend(tls.secret_name.as_deref().map(volumes::certificate));
@@ -68,7 +68,7 @@ pub(super) fn bootstrap_template(
     pod.subdomain = Some(meta::name(node).into());
     pod.restart_policy = Some("Never".into());
     pod.termination_grace_period_seconds = Some(BOOTSTRAP_GRACE_SECONDS);
-    guard::check_no_signing_keys(&pod, &kind.keys())?;
+    guard::check_no_signing_keys(&pod, &kind.key_secrets())?;
     Ok(template(meta::bootstrap_labels(node), do_not_disrupt(), pod))
 }
 

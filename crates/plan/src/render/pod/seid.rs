@@ -61,7 +61,7 @@ pub(super) fn node_container(
     scheme: Scheme,
 ) -> Result<Container, RenderError> {
     let mut seid = seid_container(node, &node.spec.image, EXIT, &[], kind, platform)?;
-    seid.volume_mounts.get_or_insert_default().extend(keys(&kind.keys()));
+    seid.volume_mounts.get_or_insert_default().extend(keys(&kind.key_secrets()));
     seid.ports = Some(SEID_PORTS.into_iter().map(container_port).collect());
     // Five days: restoring a snapshot of terabytes precedes the start of seid.
     seid.startup_probe = Some(probe::sidecar(

@@ -1,7 +1,7 @@
 //! Comparison with the peer: a difference without an explanation is a finding.
 
 use percent_encoding::percent_decode_str;
-use testbed::fakes::recorder::Seen;
+use testbed::fakes::recorder::RecordedRequest;
 
 use super::outcome::Outcome;
 
@@ -69,7 +69,7 @@ fn explain_rejection(input: &[u8], ours: &Outcome, peer: &Outcome) -> Result<&'s
 /// Returns the requests that the peer forwarded, without upgrade headers if ours forwarded none: ours forwards an upgrade only
 /// over HTTP/1.1 and for an authorized user.
 fn without_upgrades(ours: &Outcome, peer: &Outcome) -> Vec<String> {
-    let has_upgrade = |request: &Seen| !request.all("upgrade").is_empty();
+    let has_upgrade = |request: &RecordedRequest| !request.header_values("upgrade").is_empty();
     if ours.forwarded.iter().any(has_upgrade) {
         return peer.forwarded.iter().map(normalize).collect();
     }
@@ -134,7 +134,7 @@ fn keeps_connection(ours: &Outcome, peer: &Outcome) -> bool {
 
 /// Formats a forwarded request for the comparison, without headers that legitimately differ: framing, the encoding that the peer
 /// requests, and identity headers on ignored paths, where the peer forwards those of the client.
-fn normalize(request: &Seen) -> String {
+fn normalize(request: &RecordedRequest) -> String {
     const IGNORED: [&str; 7] = [
         "accept-encoding",
         "content-length",
@@ -144,7 +144,7 @@ fn normalize(request: &Seen) -> String {
         "x-forwarded-for",
         "http2-settings",
     ];
-    let is_open = request.all("x-remote-user").is_empty() || request.target.starts_with("/open");
+    let is_open = request.header_values("x-remote-user").is_empty() || request.target.starts_with("/open");
     let is_compared = |name: &str| !is_open && (name == "x-remote-user" || name == "x-remote-groups");
     let is_identity = |name: &str| name == "authorization" || name.replace('_', "-").starts_with("x-remote-");
     let headers = request.headers.iter().map(|(name, value)| (name.to_lowercase(), value));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use testbed::fakes::recorder::Recorder;
-use testbed::harness::wire::Wire;
+use testbed::harness::raw_http::RawConnection;
 use testbed::{Context, Result, TestResult};
 
 use self::outcome::Outcome;
@@ -55,12 +55,12 @@ impl Side {
 
     async fn send_input(&self, bytes: &[u8], quiet: Duration) -> Result<Outcome> {
         let _ = self.upstream.take();
-        let mut connection = Wire::connect(self.proxy.plain()).await?;
+        let mut connection = RawConnection::connect(self.proxy.plain()).await?;
         // The proxy may close the connection before it has read everything.
         let _ = connection.send(bytes).await;
         let mut response = Vec::new();
         let closed = loop {
-            let (more, is_closed) = connection.rest(quiet).await;
+            let (more, is_closed) = connection.read_to_end(quiet).await;
             response.extend(&more);
             if is_closed || more.is_empty() {
                 break is_closed;

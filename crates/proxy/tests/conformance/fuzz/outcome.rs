@@ -1,6 +1,6 @@
 //! The outcome of an input, and the invariants that every outcome must satisfy.
 
-use testbed::fakes::recorder::Seen;
+use testbed::fakes::recorder::RecordedRequest;
 
 /// The outcome of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Outcome {
     /// Whether the proxy closed the connection.
     pub closed: bool,
     /// The requests that reached the upstream.
-    pub forwarded: Vec<Seen>,
+    pub forwarded: Vec<RecordedRequest>,
 }
 
 /// The status codes that the upstream, the proxy and its HTTP parser may return.
@@ -26,7 +26,7 @@ pub fn violations(outcome: &Outcome, user: &str) -> Vec<String> {
     for forwarded in &outcome.forwarded {
         let path = forwarded.target.split('?').next().unwrap_or_default();
         let is_open = path == "/open" || path.strip_prefix("/open/").is_some_and(|rest| !rest.contains('/'));
-        let users = forwarded.all("x-remote-user");
+        let users = forwarded.header_values("x-remote-user");
         if is_open && !users.is_empty() {
             violations.push(format!("identity on an ignored path: {users:?}"));
         }
@@ -41,7 +41,7 @@ pub fn violations(outcome: &Outcome, user: &str) -> Vec<String> {
         if fields().any(|(name, value)| is_identity(name) && value.contains("mallory")) {
             violations.push("a spoofed identity header was forwarded".into());
         }
-        if !is_open && !forwarded.all("authorization").is_empty() {
+        if !is_open && !forwarded.header_values("authorization").is_empty() {
             violations.push("the token was forwarded".into());
         }
         violations.extend(ambiguous_path(path));
@@ -73,7 +73,7 @@ fn ambiguous_path(path: &str) -> Option<String> {
 }
 
 /// Reports a head that is not in the form that all parsers agree on.
-fn ambiguous_head(forwarded: &Seen) -> Option<String> {
+fn ambiguous_head(forwarded: &RecordedRequest) -> Option<String> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let names_are_valid =
         forwarded.headers.iter().all(|(name, _)| !name.is_empty() && name.bytes().all(is_token));
@@ -81,7 +81,8 @@ fn ambiguous_head(forwarded: &Seen) -> Option<String> {
         .headers
         .iter()
         .all(|(_, value)| value.bytes().all(|byte| byte == b'\t' || (byte >= 32 && byte != 127)));
-    let (lengths, encodings) = (forwarded.all("content-length"), forwarded.all("transfer-encoding"));
+    let (lengths, encodings) =
+        (forwarded.header_values("content-length"), forwarded.header_values("transfer-encoding"));
     let framing_is_unique = lengths.len() + encodings.len() <= 1
         && lengths.iter().all(|value| value.bytes().all(|byte| byte.is_ascii_digit()))
         && encodings.iter().all(|value| *value == "chunked");
@@ -92,7 +93,7 @@ fn ambiguous_head(forwarded: &Seen) -> Option<String> {
         && framing_is_unique
         && !has_fold
         && !has_bare_line_end
-        && forwarded.all("host").len() == 1
+        && forwarded.header_values("host").len() == 1
         && forwarded.version == "HTTP/1.1";
     (!is_valid).then(|| format!("ambiguous head {:?}", forwarded.head))
 }

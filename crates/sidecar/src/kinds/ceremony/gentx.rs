@@ -42,7 +42,7 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
         .map_err(|error| TaskError::new(format_args!("{TASK}: stakingAmount: {error}")))?;
     let balance = Coins::parse(&params.account_balance)
         .map_err(|error| TaskError::new(format_args!("{TASK}: accountBalance: {error}")))?;
-    if balance.of(&stake.denomination) < stake.amount {
+    if balance.amount_of(&stake.denomination) < stake.amount {
         return Err(TaskError::new(format_args!("{TASK}: accountBalance is less than stakingAmount")));
     }
     ctx.blocking(move || {
@@ -69,7 +69,7 @@ fn load_or_create_account_key(home: &Path) -> Result<AccountKey, TaskError> {
     let dir = home.join(home::KEYRING);
     let existing = read(&dir.join(keyring::KEY_FILE)).map_err(failed(TASK))?;
     let key = match &existing {
-        Some(file) => keyring::read(file).map_err(failed(TASK))?,
+        Some(file) => keyring::read_key(file).map_err(failed(TASK))?,
         None => AccountKey::from_bytes(&random()?).map_err(failed(TASK))?,
     };
     files::create_private_dir(&dir).map_err(failed(TASK))?;

@@ -54,7 +54,7 @@ fn load_or_create_node_key(home: &Path) -> Result<String, TaskError> {
         return NodeKey::parse(&file).map(|key| key.id()).map_err(failed(TASK));
     }
     let key = NodeKey::from_seed(&random()?);
-    files::write(&path, key.file().expose(), 0o600).map_err(failed(TASK))?;
+    files::write(&path, key.render_file().expose(), 0o600).map_err(failed(TASK))?;
     Ok(key.id())
 }
 

@@ -3,10 +3,11 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use api::sidecar_wire::{SnapshotRestore, TaskType};
+use runtime::sync::lock;
 use serde::Serialize;
 use serde_json::json;
 
@@ -131,14 +132,14 @@ async fn download(
     };
     let offsets = Mutex::new(None);
     let on_progress = |length: u64| {
-        let mut offsets = offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offsets = lock(&offsets);
         let (first, _) = *offsets.get_or_insert((length, length));
         *offsets = Some((first, length));
         ctx.execution.progress.set(&Progress { resumed_from: first, downloaded: length, ..initial.clone() });
     };
     let failed = |error: bucket::Error| TaskError::new(format_args!("snapshot-restore: {error}"));
     store.download(version, target, &ctx.threads, on_progress).await.map_err(failed)?;
-    let (first, length) = offsets.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
+    let (first, length) = lock(&offsets).unwrap_or_default();
     Ok(Progress { resumed_from: first, downloaded: length, ..initial })
 }
 

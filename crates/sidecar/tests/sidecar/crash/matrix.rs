@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testbed::faults::crash_writes::Watcher;
+use testbed::faults::crash_writes::WriteTracer;
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
@@ -183,7 +183,7 @@ async fn run_matrix(cx: &Context, workload: &Workload) -> TestResult<usize> {
         let sidecar = fixture.start().await?;
         let dirs = [fixture.home.as_path(), fixture.objects.as_path()];
         let name = format!("writes-{}-{point}", workload.task_type);
-        let watcher = Watcher::start(&fixture.site, &name, sidecar.process.pid()?, point, &dirs).await?;
+        let watcher = WriteTracer::start(&fixture.site, &name, sidecar.process.pid()?, point, &dirs).await?;
         let attempt = submit(&sidecar, workload).await?;
         let last = watcher.writes().last().cloned().unwrap_or_default();
         let what = format!("{what} ({last})");

@@ -14,7 +14,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use testbed::cluster::control_plane::ControlPlane;
 use testbed::demo::platform::{NAMESPACE, Platform};
-use testbed::fakes::kms_plugin::KmsPlugin;
+use testbed::fakes::kms_plugin::FakeKmsPlugin;
 use testbed::harness::logs;
 use testbed::harness::wait;
 use testbed::process::signals;
@@ -44,7 +44,7 @@ pub(crate) fn run_demo(options: Options) -> Result<()> {
     let waiting = Arc::new(AtomicBool::new(false));
     let is_waiting = waiting.clone();
     // Ctrl-C is the regular end of the demo once it waits; before that it is an interruption.
-    signals::remove_on_signal(
+    signals::cleanup_on_signal(
         move |signal| if is_waiting.load(Ordering::SeqCst) { 0 } else { 128 + signal },
     )?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -63,11 +63,11 @@ pub(crate) fn run_demo(options: Options) -> Result<()> {
 }
 
 async fn show(narrator: &Narrator, options: Options, waiting: &AtomicBool) -> Result<()> {
-    let site = Site::claim(logs::folder("demo", "cluster"))?;
+    let site = Site::claim(logs::test_dir("demo", "cluster"))?;
     let socket_dir = site.dir().join("kmsplugin");
     std::fs::create_dir_all(&socket_dir)
         .map_err(|source| Error::Io { what: format!("creating {}", socket_dir.display()), source })?;
-    let plugin = KmsPlugin::start("kms-1", &socket_dir)?;
+    let plugin = FakeKmsPlugin::start("kms-1", &socket_dir)?;
     let platform = start(narrator, &site, &plugin).await?;
     install(narrator, &platform).await?;
     if !options.quick {
@@ -92,14 +92,14 @@ async fn show(narrator: &Narrator, options: Options, waiting: &AtomicBool) -> Re
     Ok(())
 }
 
-async fn start(narrator: &Narrator, site: &Arc<Site>, plugin: &KmsPlugin) -> Result<Platform> {
+async fn start(narrator: &Narrator, site: &Arc<Site>, plugin: &FakeKmsPlugin) -> Result<Platform> {
     narrator.section(
         "Cluster",
         "etcd and kube-apiserver with KMS encryption of Secrets, nodes with containerd and kubelet, DNS, cert-manager and S3. \
          All components are real and run in separate networks on this machine.",
     );
     let plane =
-        ControlPlane::on(site).controllers().scheduler().encrypted_by(plugin.provider()).start().await?;
+        ControlPlane::builder(site).controllers().scheduler().kms_provider(plugin.provider()).start().await?;
     narrator.event(format!(
         "control plane is ready at {} ({:.1} s)",
         plane.url(),
@@ -127,7 +127,7 @@ async fn install(narrator: &Narrator, platform: &Platform) -> Result<()> {
         let status = deployments.get(name).await?.status.unwrap_or_default();
         match status.available_replicas {
             Some(2) => Ok(()),
-            _ => Err(Error::Refused(format!("{status:?}"))),
+            _ => Err(Error::Other(format!("{status:?}"))),
         }
     })
     .await?;

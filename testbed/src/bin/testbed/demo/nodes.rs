@@ -6,7 +6,7 @@ use std::time::Instant;
 use api::SeiNode;
 use api::sei_node::SeiNodeStatus;
 use kube::ResourceExt as _;
-use testbed::demo::platform::{FULL_NODE, NAMESPACE, Platform, SEID, SEID_AGAIN, VALIDATOR};
+use testbed::demo::platform::{FULL_NODE, NAMESPACE, Platform, SEID, SEID_ALIAS, VALIDATOR};
 use testbed::demo::sei_nodes::{SeiNodes, is_ready};
 use testbed::{Error, Result};
 
@@ -23,7 +23,7 @@ pub(super) struct NodeDemo<'a> {
 
 impl<'a> NodeDemo<'a> {
     pub(super) async fn new(narrator: &'a Narrator, platform: &'a Platform) -> Result<Self> {
-        Ok(Self { narrator, nodes: SeiNodes::on(platform).await? })
+        Ok(Self { narrator, nodes: SeiNodes::new(platform).await? })
     }
 
     /// Creates both nodes and waits until they have blocks.
@@ -41,7 +41,7 @@ impl<'a> NodeDemo<'a> {
             self.narrator.event(format!("kubectl apply --server-side -f examples/{file}"));
             self.nodes.platform().apply_file(file)?;
             self.wait_until_running(node).await?;
-            self.nodes.height(node, 2).await?;
+            self.nodes.wait_for_height(node, 2).await?;
             self.narrator.event(format!(
                 "{node} is Running and {activity}, {:.1} s after kubectl apply",
                 begin.elapsed().as_secs_f64()
@@ -49,9 +49,9 @@ impl<'a> NodeDemo<'a> {
         }
         self.narrator.show(self.nodes.plane(), &["get", "seinodes", "--namespace", NAMESPACE])?;
         self.show_heights().await?;
-        let target = self.nodes.height(VALIDATOR, 1).await? + 3;
+        let target = self.nodes.wait_for_height(VALIDATOR, 1).await? + 3;
         for node in [VALIDATOR, FULL_NODE] {
-            self.nodes.height(node, target).await?;
+            self.nodes.wait_for_height(node, target).await?;
         }
         self.show_heights().await
     }
@@ -65,19 +65,22 @@ impl<'a> NodeDemo<'a> {
         let plane = self.nodes.plane();
         self.narrator.event("kubectl apply --server-side -f examples/tls/issuer.yaml");
         self.nodes.platform().apply_file("tls/issuer.yaml")?;
-        let (before, pod, begin) =
-            (self.nodes.height(VALIDATOR, 1).await?, self.nodes.pod(FULL_NODE).await?, Instant::now());
+        let (before, pod, begin) = (
+            self.nodes.wait_for_height(VALIDATOR, 1).await?,
+            self.nodes.pod(FULL_NODE).await?,
+            Instant::now(),
+        );
         let patch = format!(
-            r#"{{"spec":{{"image":"{SEID_AGAIN}","sidecar":{{"tls":{{"issuerName":"sidecars","issuerKind":"Issuer"}}}}}}}}"#
+            r#"{{"spec":{{"image":"{SEID_ALIAS}","sidecar":{{"tls":{{"issuerName":"sidecars","issuerKind":"Issuer"}}}}}}}}"#
         );
         self.patch(&patch)?;
         self.wait_until_running(FULL_NODE).await?;
         let cycles = self.nodes.pod_deletions(FULL_NODE)?;
         let now = self.nodes.pod(FULL_NODE).await?;
         if now.uid() == pod.uid() {
-            return Err(Error::Refused("the pod was not replaced".into()));
+            return Err(Error::Other("the pod was not replaced".into()));
         }
-        let after = self.nodes.height(VALIDATOR, before + 1).await?;
+        let after = self.nodes.wait_for_height(VALIDATOR, before + 1).await?;
         self.narrator.event(format!(
             "full-node is Running with the new spec after {:.1} s, with {} pod cycle (from the audit log); validator advanced from block {before} to {after}",
             begin.elapsed().as_secs_f64(),
@@ -102,7 +105,7 @@ impl<'a> NodeDemo<'a> {
         };
         let node = self
             .nodes
-            .until(FULL_NODE, "status to report the image", |_, status| pull_failure(status).is_some())
+            .wait_until(FULL_NODE, "status to report the image", |_, status| pull_failure(status).is_some())
             .await?;
         let message = node.status.as_ref().and_then(pull_failure).unwrap_or_default();
         self.narrator.event(format!(
@@ -116,8 +119,8 @@ impl<'a> NodeDemo<'a> {
         let begin = Instant::now();
         self.patch(&format!(r#"{{"spec":{{"image":"{SEID}"}}}}"#))?;
         self.wait_until_running(FULL_NODE).await?;
-        let height = self.nodes.height(VALIDATOR, 1).await?;
-        self.nodes.height(FULL_NODE, height).await?;
+        let height = self.nodes.wait_for_height(VALIDATOR, 1).await?;
+        self.nodes.wait_for_height(FULL_NODE, height).await?;
         self.narrator.event(format!(
             "full-node is Running again {:.1} s after the fix, at block {height}",
             begin.elapsed().as_secs_f64()
@@ -135,7 +138,7 @@ impl<'a> NodeDemo<'a> {
         for node in [VALIDATOR, FULL_NODE] {
             let rpc = self.nodes.rpc(node).await?;
             let height = rpc.height().await?;
-            self.narrator.event(format!("{node}: block {height}, {}", rpc.block(height).await?));
+            self.narrator.event(format!("{node}: block {height}, {}", rpc.block_hash(height).await?));
         }
         Ok(())
     }
@@ -157,6 +160,6 @@ impl<'a> NodeDemo<'a> {
             }
             false
         };
-        self.nodes.until(name, "node to run", is_running).await.map(drop)
+        self.nodes.wait_until(name, "node to run", is_running).await.map(drop)
     }
 }

@@ -32,12 +32,12 @@ pub fn compile_and_list() -> Result<Vec<Binary>> {
         .output();
     let listed = listed.map_err(|source| Error::Io { what: "running cargo".into(), source })?;
     if !listed.status.success() {
-        return Err(Error::Refused("cargo failed to compile the tests: see above".into()));
+        return Err(Error::Other("cargo failed to compile the tests: see above".into()));
     }
     let text = String::from_utf8_lossy(&listed.stdout);
     let binaries: Vec<Binary> = text.lines().filter_map(parse).collect();
     if binaries.is_empty() {
-        return Err(Error::Refused("cargo listed no test binary".into()));
+        return Err(Error::Other("cargo listed no test binary".into()));
     }
     Ok(binaries)
 }

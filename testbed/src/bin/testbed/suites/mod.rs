@@ -11,12 +11,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use testbed::sync::lock;
 use testbed::{Error, Result};
 
 use binary::Binary;
@@ -82,8 +83,8 @@ pub fn run_suites(concurrency: usize) -> Result<()> {
     let failed: Vec<String> = failed.into_iter().map(|(name, _)| name).collect();
     match received_signal.load(Ordering::SeqCst) {
         0 if failed.is_empty() => Ok(()),
-        0 => Err(Error::Refused(format!("failed: {}", failed.join(", ")))),
-        signal => Err(Error::Refused(format!("terminated by signal {signal}"))),
+        0 => Err(Error::Other(format!("failed: {}", failed.join(", ")))),
+        signal => Err(Error::Other(format!("terminated by signal {signal}"))),
     }
 }
 
@@ -107,11 +108,11 @@ fn run_binary(binary: &Binary, folder: &Path, running: &Running) -> Result<bool>
         .stderr(log)
         .spawn()
         .map_err(io)?;
-    let mut children = running.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut children = lock(running);
     children.insert(child.id(), binary.name.clone());
     drop(children);
     let result = wait(&mut child);
-    running.lock().unwrap_or_else(PoisonError::into_inner).remove(&child.id());
+    lock(running).remove(&child.id());
     result
 }
 
@@ -140,7 +141,7 @@ fn forward_signals(running: &Running, received_signal: &Arc<AtomicI32>) -> Resul
     std::thread::spawn(move || {
         for number in signals.forever() {
             received_signal.store(number, Ordering::SeqCst);
-            for pid in running.lock().unwrap_or_else(PoisonError::into_inner).keys() {
+            for pid in lock(&running).keys() {
                 signal(*pid, Signal::TERM);
             }
         }

@@ -1,6 +1,6 @@
 //! Convergence of nodes on one KMS key.
 
-use api::kms::HealthStatus;
+use api::kms::PluginStatus;
 
 use super::simulation::{Simulation, WRITE};
 
@@ -82,7 +82,7 @@ fn missing_unhealthy_or_empty_is_not_converged() {
     assert_eq!(message(&simulation), "remote key ID unknown on c");
     let mut simulation = Simulation::new(&NODES);
     after(&mut simulation, 330, ["x", "x", "x"]);
-    simulation.report_status("b", WRITE, HealthStatus::Unhealthy);
+    simulation.report_status("b", WRITE, PluginStatus::Unhealthy);
     simulation.reconcile();
     assert_eq!(simulation.condition("KMSRemoteKeyConverged"), ("False", "Incomplete"), "unhealthy plugin");
 }

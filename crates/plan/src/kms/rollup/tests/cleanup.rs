@@ -1,15 +1,15 @@
 //! Removal of obsolete reports.
 
-use api::kms::HealthStatus;
+use api::kms::PluginStatus;
 
 use super::simulation::{READ, Simulation, WRITE};
-use crate::kms::rollup::{Form, Removal};
+use crate::kms::rollup::{ReportFormat, ReportRemoval};
 
 fn reconcile_and_remove(simulation: &mut Simulation) -> Vec<String> {
     let decision = simulation.reconcile();
-    let name = |removal: &Removal| match removal {
-        Removal::Condition { node } => format!("condition {node}"),
-        Removal::Typed { node, key, .. } => format!("{node} {key}"),
+    let name = |removal: &ReportRemoval| match removal {
+        ReportRemoval::Condition { node } => format!("condition {node}"),
+        ReportRemoval::Typed { node, key, .. } => format!("{node} {key}"),
     };
     let names = decision.removals.iter().map(name).collect();
     simulation.remove(&decision.removals);
@@ -24,7 +24,7 @@ fn report_of_deleted_node_is_removed_after_eight_intervals() {
     simulation.reconcile();
     simulation.expected.nodes.retain(|node| node.name == "a");
     let decision = simulation.reconcile();
-    assert!(decision.removals.is_empty() && decision.look_at.is_some());
+    assert!(decision.removals.is_empty() && decision.requeue_at.is_some());
     for passed in [120, 120] {
         simulation.advance(passed);
         simulation.report_healthy("a");
@@ -33,7 +33,7 @@ fn report_of_deleted_node_is_removed_after_eight_intervals() {
     simulation.advance(1);
     assert_eq!(reconcile_and_remove(&mut simulation), ["b 1", "b 2"]);
     assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
-    assert_eq!(simulation.reports.readable.len(), 2);
+    assert_eq!(simulation.reports.valid.len(), 2);
 }
 
 /// Covers nodes that are replaced under the same name.
@@ -62,7 +62,7 @@ fn live_report_is_never_removed() {
         for _ in 0..200 {
             simulation.report_healthy("a");
             simulation.report_healthy("b");
-            simulation.report_status("a", "7", HealthStatus::Error);
+            simulation.report_status("a", "7", PluginStatus::Error);
             assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
             simulation.advance(30);
         }
@@ -98,7 +98,7 @@ fn report_of_undeployed_key_is_removed() {
     simulation.run_healthy(60);
     simulation.node("a").keys.retain(|key| key.key_id == WRITE);
     for _ in 0..8 {
-        simulation.report_status("a", WRITE, HealthStatus::Healthy);
+        simulation.report_status("a", WRITE, PluginStatus::Healthy);
         assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
         simulation.advance(30);
     }
@@ -109,10 +109,10 @@ fn report_of_undeployed_key_is_removed() {
 fn without_kms_stale_reports_are_removed() {
     let mut simulation = Simulation::new(&["a"]);
     simulation.report_healthy("a");
-    simulation.report(Form::Condition, "b", WRITE, HealthStatus::Healthy, None);
+    simulation.report(ReportFormat::Condition, "b", WRITE, PluginStatus::Healthy, None);
     simulation.report_malformed("c");
     simulation.reconcile();
-    simulation.expected = crate::kms::rollup::Expected::default();
+    simulation.expected = crate::kms::rollup::ExpectedReporters::default();
     simulation.advance(120);
     assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new());
     simulation.advance(1);
@@ -123,14 +123,14 @@ fn without_kms_stale_reports_are_removed() {
 fn condition_is_removed_when_unused() {
     let mut simulation = Simulation::new(&["a"]);
     for key in [WRITE, READ] {
-        simulation.report(Form::Condition, "a", key, HealthStatus::Healthy, None);
+        simulation.report(ReportFormat::Condition, "a", key, PluginStatus::Healthy, None);
     }
     simulation.reconcile();
     simulation.node("a").keys.retain(|key| key.key_id == WRITE);
     simulation.advance(1000);
     assert_eq!(reconcile_and_remove(&mut simulation), Vec::<String>::new(), "one key is still expected");
     // The reporter switched to the other format.
-    simulation.report_status("a", WRITE, HealthStatus::Healthy);
+    simulation.report_status("a", WRITE, PluginStatus::Healthy);
     assert_eq!(reconcile_and_remove(&mut simulation), ["condition a"]);
     assert_eq!(simulation.degraded().1, "AsExpected");
 }

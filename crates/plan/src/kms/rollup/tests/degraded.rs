@@ -1,9 +1,9 @@
 //! Rules of the degraded condition: each alone, and every pair.
 
-use api::kms::{ExpectedKey, HealthStatus, KeyRole};
+use api::kms::{ExpectedKey, KeyRole, PluginStatus};
 
 use super::simulation::{READ, Simulation, WRITE};
-use crate::kms::rollup::Form;
+use crate::kms::rollup::ReportFormat;
 
 /// Drives a node; called every ten seconds.
 type Behavior = fn(&mut Simulation, &str, i64);
@@ -11,22 +11,22 @@ type Behavior = fn(&mut Simulation, &str, i64);
 /// Rules in order of precedence: status, reason and the node behavior that triggers it.
 const RULES: [(&str, &str, Behavior); 11] = [
     ("True", "PluginUnhealthy", |simulation, node, at| {
-        report_failing(simulation, node, at, WRITE, HealthStatus::Unhealthy)
+        report_failing(simulation, node, at, WRITE, PluginStatus::Unhealthy)
     }),
     ("True", "PluginError", |simulation, node, at| {
-        report_failing(simulation, node, at, WRITE, HealthStatus::Error)
+        report_failing(simulation, node, at, WRITE, PluginStatus::Error)
     }),
     ("True", "ReadPluginUnhealthy", |simulation, node, at| {
-        report_failing(simulation, node, at, READ, HealthStatus::Unhealthy)
+        report_failing(simulation, node, at, READ, PluginStatus::Unhealthy)
     }),
     ("True", "ReadPluginUnhealthy", |simulation, node, at| {
-        report_failing(simulation, node, at, READ, HealthStatus::Error)
+        report_failing(simulation, node, at, READ, PluginStatus::Error)
     }),
     ("True", "PluginFlapping", |simulation, node, at| {
         if at % 30 == 0 {
             simulation.report_healthy(node);
             if at % 60 == 0 && at < 300 {
-                simulation.report_status(node, WRITE, HealthStatus::Error);
+                simulation.report_status(node, WRITE, PluginStatus::Error);
             }
         }
     }),
@@ -51,7 +51,7 @@ const RULES: [(&str, &str, Behavior); 11] = [
     }),
 ];
 
-fn report_failing(simulation: &mut Simulation, node: &str, at: i64, key: &str, status: HealthStatus) {
+fn report_failing(simulation: &mut Simulation, node: &str, at: i64, key: &str, status: PluginStatus) {
     if at % 30 == 0 {
         simulation.report_healthy(node);
         simulation.report_status(node, key, status);
@@ -115,7 +115,7 @@ fn no_plugin_removes_conditions() {
     assert_eq!(simulation.stored.len(), 4);
     simulation.expected.kms = false;
     let decision = simulation.reconcile();
-    assert_eq!((decision.verdict, simulation.stored.len()), (None, 0));
+    assert_eq!((decision.conditions, simulation.stored.len()), (None, 0));
     let mut simulation = Simulation::new(&[]);
     simulation.reconcile();
     assert_eq!(simulation.degraded(), ("False", "NotYetObserved"));
@@ -129,7 +129,7 @@ fn stale_reporter_does_not_hide_failing_plugin() {
     simulation.advance(200);
     simulation.reconcile();
     assert_eq!(simulation.degraded(), ("Unknown", "ReporterStale"));
-    simulation.report_status("b", READ, HealthStatus::Error);
+    simulation.report_status("b", READ, PluginStatus::Error);
     simulation.reconcile();
     assert_eq!(simulation.degraded(), ("True", "ReadPluginUnhealthy"));
 }
@@ -139,7 +139,7 @@ fn read_plugin_failure_can_be_non_degrading() {
     let mut simulation = Simulation::new(&["a"]);
     simulation.rules.read_degrades = false;
     simulation.report_healthy("a");
-    simulation.report_status("a", READ, HealthStatus::Error);
+    simulation.report_status("a", READ, PluginStatus::Error);
     simulation.reconcile();
     assert_eq!(simulation.degraded(), ("False", "AsExpected"));
     assert!(simulation.message().contains("a keyID=1 role=read Error since "), "{}", simulation.message());
@@ -152,19 +152,19 @@ fn unavailable_only_if_all_write_plugins_fail() {
     simulation.reconcile();
     assert_eq!(available(&simulation), "True", "no reports");
     for (node, expected) in [("a", "True"), ("b", "True"), ("c", "False")] {
-        simulation.report_status(node, WRITE, HealthStatus::Error);
+        simulation.report_status(node, WRITE, PluginStatus::Error);
         simulation.reconcile();
         assert_eq!(available(&simulation), expected, "{node}");
     }
     simulation.advance(100);
-    simulation.report_status("a", WRITE, HealthStatus::Error);
-    simulation.report_status("b", WRITE, HealthStatus::Unhealthy);
+    simulation.report_status("a", WRITE, PluginStatus::Error);
+    simulation.report_status("b", WRITE, PluginStatus::Unhealthy);
     simulation.advance(100);
     simulation.reconcile();
     assert_eq!(available(&simulation), "True", "unknown does not count");
     let mut lone = Simulation::new(&["a"]);
-    lone.report_status("a", WRITE, HealthStatus::Unhealthy);
-    lone.report_status("a", READ, HealthStatus::Healthy);
+    lone.report_status("a", WRITE, PluginStatus::Unhealthy);
+    lone.report_status("a", READ, PluginStatus::Healthy);
     lone.reconcile();
     assert_eq!(lone.condition("KMSPluginsAvailable"), ("False", "WritePluginDown"));
 }
@@ -183,10 +183,10 @@ fn differing_keys_are_progressing() {
     simulation.reconcile();
     assert_eq!(progressing(&simulation), "KeySetsDiffer", "deployed keys");
     simulation.node("a").keys.push(ExpectedKey { key_id: "3".into(), role: KeyRole::Read });
-    simulation.report_status("b", "3", HealthStatus::Healthy);
+    simulation.report_status("b", "3", PluginStatus::Healthy);
     simulation.reconcile();
     assert_eq!(progressing(&simulation), "KeySetsDiffer", "reported keys");
-    simulation.report_status("a", "3", HealthStatus::Healthy);
+    simulation.report_status("a", "3", PluginStatus::Healthy);
     simulation.reconcile();
     assert_eq!(progressing(&simulation), "AsExpected");
 }
@@ -194,8 +194,8 @@ fn differing_keys_are_progressing() {
 #[test]
 fn newer_report_format_wins() {
     let mut simulation = Simulation::new(&["a"]);
-    simulation.report(Form::Condition, "a", WRITE, HealthStatus::Error, None);
-    simulation.report(Form::Condition, "a", READ, HealthStatus::Healthy, None);
+    simulation.report(ReportFormat::Condition, "a", WRITE, PluginStatus::Error, None);
+    simulation.report(ReportFormat::Condition, "a", READ, PluginStatus::Healthy, None);
     simulation.reconcile();
     assert_eq!(simulation.degraded().1, "PluginError");
     simulation.advance(30);

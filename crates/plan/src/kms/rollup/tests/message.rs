@@ -1,18 +1,18 @@
 //! Content and size of messages.
 
-use api::kms::{HealthStatus, MESSAGE_BUDGET};
+use api::kms::{MESSAGE_BUDGET, PluginStatus};
 
 use super::simulation::{READ, Simulation, WRITE};
-use crate::kms::rollup::Form;
+use crate::kms::rollup::ReportFormat;
 
 #[test]
 fn line_contains_all_fields() {
     let mut simulation = Simulation::new(&["b", "a"]);
     simulation.reconcile();
     simulation.report_healthy("a");
-    simulation.report_status("b", WRITE, HealthStatus::Healthy);
-    simulation.report_status("b", READ, HealthStatus::Error);
-    simulation.report(Form::Typed, "a", WRITE, HealthStatus::Unhealthy, Some("the key\nis disabled"));
+    simulation.report_status("b", WRITE, PluginStatus::Healthy);
+    simulation.report_status("b", READ, PluginStatus::Error);
+    simulation.report(ReportFormat::Typed, "a", WRITE, PluginStatus::Unhealthy, Some("the key\nis disabled"));
     simulation.reconcile();
     assert_eq!(
         simulation.message(),
@@ -29,7 +29,7 @@ fn nodes_with_same_problem_share_a_line() {
     simulation.reconcile();
     for node in nodes {
         simulation.report_healthy(node);
-        simulation.report_status(node, WRITE, HealthStatus::Error);
+        simulation.report_status(node, WRITE, PluginStatus::Error);
         simulation.reconcile();
         simulation.advance(1);
     }
@@ -54,7 +54,7 @@ fn long_message_is_truncated_with_count() {
         simulation.node(node).keys.push(third);
         for key in ["1", "2", "3"] {
             let detail = format!("{index} {key} {}", "鍵".repeat(1020));
-            simulation.report(Form::Typed, node, key, HealthStatus::Error, Some(&detail));
+            simulation.report(ReportFormat::Typed, node, key, PluginStatus::Error, Some(&detail));
         }
     }
     simulation.reconcile();
@@ -81,7 +81,7 @@ fn cause_is_parsed_strictly() {
         ("ERR: x", "cause=Unspecified: ERR: x"),
         ("", "cause=Unspecified"),
     ] {
-        simulation.report(Form::Typed, "a", WRITE, HealthStatus::Error, Some(detail));
+        simulation.report(ReportFormat::Typed, "a", WRITE, PluginStatus::Error, Some(detail));
         simulation.reconcile();
         let line = simulation.message().lines().nth(1).unwrap();
         assert!(line.ends_with(expected), "{line}");

@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::kms::{ExpectedKey, HealthStatus, KeyRole};
+use api::kms::{ExpectedKey, KeyRole, PluginStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::kms::rollup::{
-    Decision, Expected, ExpectedNode, Form, Memory, Now, Removal, Report, Reports, Rules, Unreadable, decide,
-    record,
+    ClockReading, ExpectedNode, ExpectedReporters, MalformedReport, PluginReport, ReportFormat,
+    ReportRemoval, Reports, RollupDecision, RollupRules, RollupState, decide, update_conditions,
 };
 
 pub(super) const WRITE: &str = "2";
 pub(super) const READ: &str = "1";
 
 pub(super) struct Simulation {
-    pub(super) rules: Rules,
-    pub(super) expected: Expected,
+    pub(super) rules: RollupRules,
+    pub(super) expected: ExpectedReporters,
     pub(super) reports: Reports,
-    pub(super) memory: Memory,
+    pub(super) state: RollupState,
     pub(super) stored: Vec<Condition>,
     /// Offset of the local wall clock in seconds.
     pub(super) local_clock_offset: i64,
@@ -34,10 +34,10 @@ impl Simulation {
     /// Creates nodes with one write plugin and one read plugin each.
     pub(super) fn new(nodes: &[&str]) -> Self {
         let mut simulation = Self {
-            rules: Rules::default(),
-            expected: Expected { kms: true, nodes: Vec::new() },
+            rules: RollupRules::default(),
+            expected: ExpectedReporters { kms: true, nodes: Vec::new() },
             reports: Reports::default(),
-            memory: Memory::default(),
+            state: RollupState::default(),
             stored: Vec::new(),
             local_clock_offset: 0,
             clocks: BTreeMap::new(),
@@ -62,9 +62,9 @@ impl Simulation {
         self.seconds += seconds;
     }
 
-    pub(super) fn now(&self) -> Now {
-        let steady = Duration::from_secs(u64::try_from(self.seconds).unwrap() + 1000);
-        Now { steady, wall: self.wall_time(self.local_clock_offset) }
+    pub(super) fn now(&self) -> ClockReading {
+        let monotonic = Duration::from_secs(u64::try_from(self.seconds).unwrap() + 1000);
+        ClockReading { monotonic, wall: self.wall_time(self.local_clock_offset) }
     }
 
     pub(super) fn wall_time(&self, offset: i64) -> Timestamp {
@@ -74,15 +74,15 @@ impl Simulation {
     /// Adds or replaces the report of one plugin.
     pub(super) fn report(
         &mut self,
-        form: Form,
+        format: ReportFormat,
         node: &str,
         key: &str,
-        status: HealthStatus,
+        status: PluginStatus,
         detail: Option<&str>,
     ) {
         let checked = self.wall_time(self.clocks.get(node).copied().unwrap_or(0));
-        let report = Report {
-            form,
+        let report = PluginReport {
+            format,
             node: node.into(),
             key: key.into(),
             status,
@@ -91,50 +91,56 @@ impl Simulation {
             detail: detail.map(Into::into),
             interval: None,
         };
-        let is_same = |one: &Report| one.form == form && one.node == node && one.key == key;
-        self.reports.readable.retain(|one| !is_same(one));
-        self.reports.readable.push(report);
+        let is_same = |one: &PluginReport| one.format == format && one.node == node && one.key == key;
+        self.reports.valid.retain(|one| !is_same(one));
+        self.reports.valid.push(report);
     }
 
-    pub(super) fn report_status(&mut self, node: &str, key: &str, status: HealthStatus) {
-        let detail = (status != HealthStatus::Healthy).then_some("Timeout: no answer within 5s");
-        self.report(Form::Typed, node, key, status, detail);
+    pub(super) fn report_status(&mut self, node: &str, key: &str, status: PluginStatus) {
+        let detail = (status != PluginStatus::Healthy).then_some("Timeout: no answer within 5s");
+        self.report(ReportFormat::Typed, node, key, status, detail);
     }
 
     pub(super) fn report_healthy(&mut self, node: &str) {
-        self.report_status(node, WRITE, HealthStatus::Healthy);
-        self.report_status(node, READ, HealthStatus::Healthy);
+        self.report_status(node, WRITE, PluginStatus::Healthy);
+        self.report_status(node, READ, PluginStatus::Healthy);
     }
 
     pub(super) fn report_key_id(&mut self, node: &str, id: &str) {
         self.report_healthy(node);
-        let reports = self.reports.readable.iter_mut().filter(|one| one.node == node);
+        let reports = self.reports.valid.iter_mut().filter(|one| one.node == node);
         reports.for_each(|report| report.remote_key_id = (!id.is_empty()).then(|| id.into()));
     }
 
     pub(super) fn report_malformed(&mut self, node: &str) {
-        self.reports.unreadable.retain(|one| one.node != node);
+        self.reports.malformed.retain(|one| one.node != node);
         let (text, why) = ("{".into(), "EOF while parsing".into());
-        self.reports.unreadable.push(Unreadable { form: Form::Condition, node: node.into(), text, why });
+        self.reports.malformed.push(MalformedReport {
+            format: ReportFormat::Condition,
+            node: node.into(),
+            text,
+            why,
+        });
     }
 
     /// Runs one reconcile and stores its result.
-    pub(super) fn reconcile(&mut self) -> Decision {
+    pub(super) fn reconcile(&mut self) -> RollupDecision {
         let now = self.now();
-        let memory = std::mem::take(&mut self.memory);
-        let decision = decide(&self.rules, &self.reports, &self.expected, &self.stored, memory, now);
-        let (conditions, _) = record(decision.verdict.as_ref(), &self.stored, 1, &Time(now.wall));
+        let state = std::mem::take(&mut self.state);
+        let decision = decide(&self.rules, &self.reports, &self.expected, &self.stored, state, now);
+        let (conditions, _) =
+            update_conditions(decision.conditions.as_ref(), &self.stored, 1, &Time(now.wall));
         if conditions != self.stored {
             self.writes += 1;
             self.stored = conditions;
         }
-        self.memory = decision.memory.clone();
+        self.state = decision.state.clone();
         decision
     }
 
     /// Simulates a restart, which loses the state.
     pub(super) fn restart(&mut self) {
-        self.memory = Memory::default();
+        self.state = RollupState::default();
     }
 
     /// Every node reports healthy plugins every 30 seconds, each followed by a reconcile.
@@ -162,18 +168,22 @@ impl Simulation {
     }
 
     /// Removes reports.
-    pub(super) fn remove(&mut self, removals: &[Removal]) {
+    pub(super) fn remove(&mut self, removals: &[ReportRemoval]) {
         for removal in removals {
             match removal {
-                Removal::Typed { node, key, checked } => self.reports.readable.retain(|one| {
-                    !(one.form == Form::Typed
+                ReportRemoval::Typed { node, key, checked } => self.reports.valid.retain(|one| {
+                    !(one.format == ReportFormat::Typed
                         && one.node == *node
                         && one.key == *key
                         && one.checked == *checked)
                 }),
-                Removal::Condition { node } => {
-                    self.reports.readable.retain(|one| one.form != Form::Condition || one.node != *node);
-                    self.reports.unreadable.retain(|one| one.form != Form::Condition || one.node != *node);
+                ReportRemoval::Condition { node } => {
+                    self.reports
+                        .valid
+                        .retain(|one| one.format != ReportFormat::Condition || one.node != *node);
+                    self.reports
+                        .malformed
+                        .retain(|one| one.format != ReportFormat::Condition || one.node != *node);
                 }
             }
         }

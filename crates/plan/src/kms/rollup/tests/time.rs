@@ -1,14 +1,14 @@
 //! Freshness, clock skew, deadlines, flapping and write frequency.
 
-use api::kms::HealthStatus;
+use api::kms::PluginStatus;
 
 use super::simulation::{Simulation, WRITE};
-use crate::kms::rollup::State;
-use crate::kms::union::{Inertia, OperatorCondition, SLOTS, union};
+use crate::kms::rollup::PluginState;
+use crate::kms::union::{CONDITION_RULES, Inertia, OperatorCondition, union_condition};
 
-fn state(simulation: &mut Simulation, node: &str) -> State {
+fn state(simulation: &mut Simulation, node: &str) -> PluginState {
     let decision = simulation.reconcile();
-    decision.subjects.iter().find(|one| one.node == node && one.key == WRITE).unwrap().state
+    decision.plugins.iter().find(|one| one.node == node && one.key == WRITE).unwrap().state
 }
 
 #[test]
@@ -17,16 +17,19 @@ fn report_is_stale_after_four_intervals() {
     simulation.reconcile();
     simulation.report_healthy("a");
     let decision = simulation.reconcile();
-    let due = decision.look_at.unwrap() - simulation.now().steady;
+    let due = decision.requeue_at.unwrap() - simulation.now().monotonic;
     assert_eq!(due.as_secs(), 120, "requeued when it becomes stale");
-    for (passed, expected) in
-        [(119, State::Healthy), (1, State::Healthy), (1, State::Stale), (10_000, State::Stale)]
-    {
+    for (passed, expected) in [
+        (119, PluginState::Healthy),
+        (1, PluginState::Healthy),
+        (1, PluginState::Stale),
+        (10_000, PluginState::Stale),
+    ] {
         simulation.advance(passed);
         assert_eq!(state(&mut simulation, "a"), expected);
     }
     simulation.report_healthy("a");
-    assert_eq!(state(&mut simulation, "a"), State::Healthy);
+    assert_eq!(state(&mut simulation, "a"), PluginState::Healthy);
 }
 
 #[test]
@@ -34,14 +37,14 @@ fn reported_interval_determines_staleness() {
     let mut simulation = Simulation::new(&["a"]);
     simulation.reconcile();
     simulation.report_healthy("a");
-    for report in &mut simulation.reports.readable {
+    for report in &mut simulation.reports.valid {
         report.interval = Some(std::time::Duration::from_secs(60));
     }
     simulation.reconcile();
     simulation.advance(240);
-    assert_eq!(state(&mut simulation, "a"), State::Healthy);
+    assert_eq!(state(&mut simulation, "a"), PluginState::Healthy);
     simulation.advance(1);
-    assert_eq!(state(&mut simulation, "a"), State::Stale);
+    assert_eq!(state(&mut simulation, "a"), PluginState::Stale);
 }
 
 /// A changing report proves that its reporter is alive, whatever its clock says.
@@ -53,12 +56,12 @@ fn node_clock_skew_is_harmless_while_reports_change() {
         for off in clocks {
             simulation.clocks.insert("a".into(), off);
             simulation.report_healthy("a");
-            assert_eq!(state(&mut simulation, "a"), State::Healthy, "{off}");
+            assert_eq!(state(&mut simulation, "a"), PluginState::Healthy, "{off}");
             simulation.advance(30);
-            assert_eq!(state(&mut simulation, "a"), State::Healthy, "{off}");
+            assert_eq!(state(&mut simulation, "a"), PluginState::Healthy, "{off}");
         }
         simulation.advance(121);
-        assert_eq!(state(&mut simulation, "a"), State::Stale, "must become stale: {clocks:?}");
+        assert_eq!(state(&mut simulation, "a"), PluginState::Stale, "must become stale: {clocks:?}");
     }
 }
 
@@ -68,10 +71,10 @@ fn local_wall_clock_may_jump() {
     simulation.run_healthy(60);
     for jump in [7200, -7200, 0] {
         simulation.local_clock_offset = jump;
-        assert_eq!(state(&mut simulation, "a"), State::Healthy, "{jump}");
+        assert_eq!(state(&mut simulation, "a"), PluginState::Healthy, "{jump}");
         simulation.advance(30);
         simulation.report_healthy("a");
-        assert_eq!(state(&mut simulation, "a"), State::Healthy, "{jump}");
+        assert_eq!(state(&mut simulation, "a"), PluginState::Healthy, "{jump}");
     }
 }
 
@@ -79,24 +82,25 @@ fn local_wall_clock_may_jump() {
 #[test]
 fn restarted_process_uses_clocks_with_margin() {
     for (off, expected) in [
-        (0, State::Healthy),
-        (-180, State::Healthy),
-        (-181, State::Stale),
-        (-86_400, State::Stale),
-        (60, State::Healthy),
-        (61, State::ClockSkew),
+        (0, PluginState::Healthy),
+        (-180, PluginState::Healthy),
+        (-181, PluginState::Stale),
+        (-86_400, PluginState::Stale),
+        (60, PluginState::Healthy),
+        (61, PluginState::ClockSkew),
     ] {
         let mut simulation = Simulation::new(&["a"]);
         simulation.clocks.insert("a".into(), off);
         simulation.report_healthy("a");
         assert_eq!(state(&mut simulation, "a"), expected, "{off}");
         simulation.advance(121);
-        let later = if expected == State::ClockSkew { State::ClockSkew } else { State::Stale };
+        let later =
+            if expected == PluginState::ClockSkew { PluginState::ClockSkew } else { PluginState::Stale };
         if off < 60 {
             assert_eq!(state(&mut simulation, "a"), later, "{off}: unchanged since the start");
         }
         simulation.report_healthy("a");
-        assert_eq!(state(&mut simulation, "a"), State::Healthy, "{off}: changed");
+        assert_eq!(state(&mut simulation, "a"), PluginState::Healthy, "{off}: changed");
     }
 }
 
@@ -118,20 +122,20 @@ fn restart_with_stale_reports_writes_nothing() {
 #[test]
 fn missing_reporter_deadline_survives_restart() {
     let mut simulation = Simulation::new(&["a"]);
-    assert_eq!(state(&mut simulation, "a"), State::NotYetObserved);
+    assert_eq!(state(&mut simulation, "a"), PluginState::NotYetObserved);
     simulation.advance(120);
-    assert_eq!(state(&mut simulation, "a"), State::NotYetObserved);
+    assert_eq!(state(&mut simulation, "a"), PluginState::NotYetObserved);
     simulation.advance(1);
-    assert_eq!(state(&mut simulation, "a"), State::NeverReported);
+    assert_eq!(state(&mut simulation, "a"), PluginState::NeverReported);
     assert_eq!(simulation.degraded(), ("Unknown", "ReporterMissing"));
     let stored = simulation.stored.clone();
     simulation.restart();
-    assert_eq!(state(&mut simulation, "a"), State::NeverReported);
+    assert_eq!(state(&mut simulation, "a"), PluginState::NeverReported);
     simulation.advance(5);
-    assert_eq!(state(&mut simulation, "a"), State::NeverReported);
+    assert_eq!(state(&mut simulation, "a"), PluginState::NeverReported);
     assert_eq!(simulation.stored, stored);
     simulation.report_healthy("a");
-    assert_eq!(state(&mut simulation, "a"), State::Healthy);
+    assert_eq!(state(&mut simulation, "a"), PluginState::Healthy);
 }
 
 /// The deadline starts when the API server runs.
@@ -141,11 +145,11 @@ fn reporter_of_stopped_api_server_is_not_missing() {
     simulation.node("a").running = false;
     simulation.reconcile();
     simulation.advance(1000);
-    assert_eq!(state(&mut simulation, "a"), State::NotYetObserved);
+    assert_eq!(state(&mut simulation, "a"), PluginState::NotYetObserved);
     simulation.node("a").running = true;
-    assert_eq!(state(&mut simulation, "a"), State::NotYetObserved);
+    assert_eq!(state(&mut simulation, "a"), PluginState::NotYetObserved);
     simulation.advance(121);
-    assert_eq!(state(&mut simulation, "a"), State::NeverReported);
+    assert_eq!(state(&mut simulation, "a"), PluginState::NeverReported);
 }
 
 /// Returns the degraded status of the ClusterOperator for the stored conditions.
@@ -161,7 +165,7 @@ fn cluster_operator(simulation: &Simulation) -> String {
             message: one.message.clone(),
         })
         .collect();
-    union(SLOTS[0], &parts, &Inertia::default(), simulation.now().wall).0.status
+    union_condition(CONDITION_RULES[0], &parts, &Inertia::default(), simulation.now().wall).0.status
 }
 
 /// The plugin is unhealthy for half of each period; the reporter probes about every 30 seconds.
@@ -177,7 +181,7 @@ fn flapping_plugin_degrades_cluster_operator() {
             if at % 35 == 0 {
                 simulation.report_healthy("a");
                 if unhealthy {
-                    simulation.report_status("a", WRITE, HealthStatus::Unhealthy);
+                    simulation.report_status("a", WRITE, PluginStatus::Unhealthy);
                 }
             }
             simulation.reconcile();
@@ -198,17 +202,17 @@ fn flapping_plugin_degrades_cluster_operator() {
 fn three_changes_in_ten_minutes_are_flapping() {
     let mut simulation = Simulation::new(&["a"]);
     simulation.run_healthy(30);
-    for status in [HealthStatus::Error, HealthStatus::Healthy, HealthStatus::Error] {
+    for status in [PluginStatus::Error, PluginStatus::Healthy, PluginStatus::Error] {
         simulation.advance(30);
         simulation.report_status("a", WRITE, status);
         simulation.reconcile();
         assert_ne!(simulation.degraded().1, "PluginFlapping");
     }
     simulation.advance(30);
-    simulation.report_status("a", WRITE, HealthStatus::Healthy);
+    simulation.report_status("a", WRITE, PluginStatus::Healthy);
     let decision = simulation.reconcile();
     assert_eq!(simulation.degraded(), ("True", "PluginFlapping"));
-    assert!(decision.look_at.is_some());
+    assert!(decision.requeue_at.is_some());
     simulation.run_healthy(540);
     assert_eq!(simulation.degraded().1, "PluginFlapping", "still three changes in the window");
     simulation.run_healthy(60);
@@ -225,8 +229,8 @@ fn steady_state_writes_nothing() {
             for node in ["a", "b"] {
                 simulation.report_healthy(node);
             }
-            simulation.report_status("c", WRITE, HealthStatus::Error);
-            simulation.report_status("c", "1", HealthStatus::Healthy);
+            simulation.report_status("c", WRITE, PluginStatus::Error);
+            simulation.report_status("c", "1", PluginStatus::Healthy);
             simulation.reconcile();
             simulation.advance(30);
         }
@@ -251,8 +255,8 @@ fn messages_are_stable_across_reconciles() {
             for (index, node) in ["a", "b", "c"].into_iter().enumerate() {
                 match mix / 7_u32.pow(u32::try_from(index).unwrap()) % 7 {
                     0 => simulation.report_healthy(node),
-                    1 => simulation.report_status(node, WRITE, HealthStatus::Unhealthy),
-                    2 => simulation.report_status(node, WRITE, HealthStatus::Error),
+                    1 => simulation.report_status(node, WRITE, PluginStatus::Unhealthy),
+                    2 => simulation.report_status(node, WRITE, PluginStatus::Error),
                     3 if round < 2 => simulation.report_healthy(node),
                     4 => simulation.report_malformed(node),
                     5 => simulation.node(node).running = false,

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::Wire;
+use super::RawConnection;
 use crate::error::Result;
 
 /// Client connection preface with an empty SETTINGS frame.
 #[must_use]
-pub fn begin() -> Vec<u8> {
+pub fn preface() -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(0x4, 0, 0, &[]));
     bytes
@@ -25,7 +25,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// Encodes a header block with literal, never indexed fields and no compression.
 #[must_use]
-pub fn block<N: AsRef<[u8]>, V: AsRef<[u8]>>(fields: &[(N, V)]) -> Vec<u8> {
+pub fn header_block<N: AsRef<[u8]>, V: AsRef<[u8]>>(fields: &[(N, V)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in fields {
         bytes.push(0x10);
@@ -54,20 +54,20 @@ fn encode_string(bytes: &mut Vec<u8>, text: &[u8]) {
 /// Encodes a request without body as a single HEADERS frame.
 #[must_use]
 pub fn request<N: AsRef<[u8]>, V: AsRef<[u8]>>(stream: u32, fields: &[(N, V)]) -> Vec<u8> {
-    frame(0x1, 0x5, stream, &block(fields))
+    frame(0x1, 0x5, stream, &header_block(fields))
 }
 
 /// Encodes RST_STREAM with CANCEL.
 #[must_use]
-pub fn reset(stream: u32) -> Vec<u8> {
+pub fn rst_stream(stream: u32) -> Vec<u8> {
     frame(0x3, 0, stream, &8_u32.to_be_bytes())
 }
 
 /// What a server sent on a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct ServerFrames {
     /// Status codes by stream.
-    pub answers: Vec<(u32, u16)>,
+    pub statuses: Vec<(u32, u16)>,
     /// Error codes of reset streams.
     pub resets: Vec<(u32, u32)>,
     /// Error code of GOAWAY.
@@ -77,8 +77,12 @@ pub struct Said {
 }
 
 /// Reads frames until `enough`, the end of the connection, or the timeout.
-pub async fn listen(wire: &mut Wire, timeout: Duration, enough: impl Fn(&Said) -> bool) -> Result<Said> {
-    let mut received = Said::default();
+pub async fn read_until(
+    wire: &mut RawConnection,
+    timeout: Duration,
+    enough: impl Fn(&ServerFrames) -> bool,
+) -> Result<ServerFrames> {
+    let mut received = ServerFrames::default();
     let mut bytes = Vec::new();
     let deadline = tokio::time::Instant::now() + timeout;
     while !enough(&received) {
@@ -111,13 +115,13 @@ fn frame_length(bytes: &[u8]) -> Option<usize> {
     (bytes.len() >= length).then_some(length)
 }
 
-fn record(received: &mut Said, frame: &[u8]) {
+fn record(received: &mut ServerFrames, frame: &[u8]) {
     let number = |at: usize| {
         frame.get(at..at + 4).map_or(0, |four| u32::from_be_bytes([four[0], four[1], four[2], four[3]]))
     };
     let stream = number(5) & 0x7fff_ffff;
     match frame[3] {
-        0x1 => received.answers.push((stream, parse_status(&frame[9..]))),
+        0x1 => received.statuses.push((stream, parse_status(&frame[9..]))),
         0x3 => received.resets.push((stream, number(9))),
         0x7 => received.goaway = Some(number(13)),
         _ => {}

@@ -83,7 +83,7 @@ pub fn granted(documents: &[Value]) -> Vec<Permission> {
 
 /// Returns wildcard permissions and those that allow privilege escalation. Our roles grant none.
 #[must_use]
-pub fn boundless(documents: &[Value]) -> Vec<String> {
+pub fn overbroad(documents: &[Value]) -> Vec<String> {
     let is_overbroad = |permission: &Permission| {
         [&permission.group, &permission.resource, &permission.verb].contains(&&"*".to_owned())
             || matches!(permission.verb.as_str(), "escalate" | "bind")
@@ -121,7 +121,7 @@ mod tests {
             name: name.into(),
             code,
             received: MicroTime(Timestamp::UNIX_EPOCH),
-            answered: MicroTime(Timestamp::UNIX_EPOCH),
+            responded: MicroTime(Timestamp::UNIX_EPOCH),
             body: None,
         }
     }
@@ -139,10 +139,10 @@ mod tests {
             ("rbac.authorization.k8s.io", "roles", "bind"),
             ("rbac.authorization.k8s.io", "roles", "escalate"),
         ] {
-            let seen = boundless(&[role(group, resource, verb)]);
+            let seen = overbroad(&[role(group, resource, verb)]);
             assert_eq!(seen, [format!("{verb} {resource}.{group}")]);
         }
-        assert_eq!(boundless(&[role("", "pods", "get")]), Vec::<String>::new());
+        assert_eq!(overbroad(&[role("", "pods", "get")]), Vec::<String>::new());
     }
 
     #[test]

@@ -26,23 +26,23 @@ pub struct Description {
 
 /// Declares metric descriptions as constants, and a list of them in documentation order.
 #[macro_export]
-macro_rules! catalogue {
+macro_rules! catalog {
     ($(#[$doc:meta])* $all:ident; $($constant:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
-        $(pub(crate) const $constant: $crate::metrics::catalogue::Description =
-            $crate::metrics::catalogue::Description {
+        $(pub(crate) const $constant: $crate::metrics::catalog::Description =
+            $crate::metrics::catalog::Description {
                 name: $name,
-                kind: $crate::metrics::catalogue::Type::$kind,
+                kind: $crate::metrics::catalog::Type::$kind,
                 labels: &[$($label),*],
                 help: $help,
             };)*
 
         $(#[$doc])*
-        pub const $all: &[$crate::metrics::catalogue::Description] = &[$($constant),*];
+        pub const $all: &[$crate::metrics::catalog::Description] = &[$($constant),*];
     };
 }
 
 // The names up to `leader_election_master_status` are those of controller-runtime, so that existing dashboards work.
-catalogue! {
+catalog! {
     /// The runtime's metrics, in documentation order.
     ALL;
     RECONCILES: Counter "controller_runtime_reconcile_total" ["controller", "result"] "Reconciles, by result: success, requeue_after or error";
@@ -85,6 +85,33 @@ pub fn page(tables: &[(&str, &[Description])]) -> String {
     page
 }
 
+/// Compares descriptions with metrics in the text format: returns each described metric or label that has no sample, and each
+/// metric that starts with `prefix` but is not described. For tests that record every metric once.
+#[must_use]
+pub fn differences(described: &[Description], prefix: &str, text: &str) -> Vec<String> {
+    let is_sample = |line: &&str, name: &str| {
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ', '_']))
+    };
+    let mut found = Vec::new();
+    for metric in described {
+        match text.lines().find(|line| is_sample(line, metric.name)) {
+            None => found.push(format!("{} has no sample", metric.name)),
+            Some(sample) => found.extend(
+                metric
+                    .labels
+                    .iter()
+                    .filter(|label| !sample.contains(&format!("{label}=\"")))
+                    .map(|label| format!("{} has no label {label}", metric.name)),
+            ),
+        }
+    }
+    let names: Vec<&str> = described.iter().map(|metric| metric.name.trim_end_matches("_total")).collect();
+    let served = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let undescribed = served.filter(|name| name.starts_with(prefix) && !names.contains(name));
+    found.extend(undescribed.map(|name| format!("{name} is not described")));
+    found
+}
+
 fn table(metrics: &[Description]) -> String {
     let mut table = String::from("| metric | type | labels | description |\n|---|---|---|---|\n");
     for metric in metrics {
@@ -107,6 +134,18 @@ fn table(metrics: &[Description]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn differences_between_descriptions_and_samples_are_found() {
+        let described = |name, labels| Description { name, kind: Type::Counter, labels, help: "" };
+        let all = [described("a_total", &["x", "y"][..]), described("b_total", &[])];
+        let text =
+            "# TYPE a counter\na_total{x=\"1\"} 1\n# TYPE c gauge\nc 1\n# TYPE process_threads gauge\n";
+        let expected = ["a_total has no label y", "b_total has no sample", "c is not described"];
+        assert_eq!(differences(&all, "c", text), expected);
+        let text = "# TYPE a counter\na_total{x=\"1\",y=\"2\"} 1\n# TYPE b counter\nb_total 0\n";
+        assert_eq!(differences(&all, "", text), Vec::<String>::new());
+    }
 
     #[test]
     fn metric_names_are_unique_and_follow_conventions() {

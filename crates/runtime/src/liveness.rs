@@ -12,7 +12,7 @@ const FAILURE_TTL: Duration = Duration::from_secs(60);
 
 /// The liveness of a background task.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct Liveness {
     inner: Arc<Inner>,
 }
 
@@ -32,7 +32,7 @@ struct Failing {
     error: String,
 }
 
-impl Progress {
+impl Liveness {
     /// Creates the liveness of a task that must not fail for longer than `tolerance`.
     #[must_use]
     pub fn new(name: impl Into<String>, tolerance: Duration) -> Self {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn task_expires_after_failing_for_too_long_but_not_when_idle() {
-        let progress = Progress::new("watch nodes", Duration::from_secs(60));
+        let progress = Liveness::new("watch nodes", Duration::from_secs(60));
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(progress.expired_at(after(1_000_000)), None, "idle");
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn single_failure_followed_by_silence_is_healthy() {
-        let progress = Progress::new("watch nodes", Duration::from_secs(60));
+        let progress = Liveness::new("watch nodes", Duration::from_secs(60));
         let start = Instant::now();
         progress.record_failure_at("reset".into(), start);
         let later = start + Duration::from_secs(3600);

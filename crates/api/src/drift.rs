@@ -12,13 +12,13 @@ use crate::names::annotation::APPLIED_HASH;
 
 /// How a live object relates to the desired object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Drift {
     /// It was applied from this desired object and matches it.
-    AsWished,
+    InSync,
     /// It was applied from this desired object and was modified since.
-    Changed,
+    Modified,
     /// It was applied from another desired object, or not by us.
-    OtherWish,
+    Outdated,
 }
 
 /// Returns the hash of a desired object that is not annotated yet.
@@ -29,28 +29,28 @@ pub fn hash(desired: &impl Serialize) -> serde_json::Result<String> {
 }
 
 /// Sets the annotation with the hash.
-pub fn sign<K: Resource>(desired: &mut K, hash: &str) {
+pub fn annotate<K: Resource>(desired: &mut K, hash: &str) {
     let annotations = desired.meta_mut().annotations.get_or_insert_default();
     annotations.insert(APPLIED_HASH.into(), hash.into());
 }
 
 /// Returns whether an object was applied from the desired object with this hash, even if it was modified since.
 #[must_use]
-pub fn is_from<K: Resource>(live: &K, hash: &str) -> bool {
+pub fn is_applied_from<K: Resource>(live: &K, hash: &str) -> bool {
     let applied = live.meta().annotations.as_ref().and_then(|annotations| annotations.get(APPLIED_HASH));
     applied.map(String::as_str) == Some(hash)
 }
 
 /// Compares a live object with the desired object, which has this hash.
-pub fn standing<L>(live: &L, desired: &impl Serialize, hash: &str) -> serde_json::Result<Standing>
+pub fn detect<L>(live: &L, desired: &impl Serialize, hash: &str) -> serde_json::Result<Drift>
 where
     L: Resource + Serialize,
 {
-    if !is_from(live, hash) {
-        return Ok(Standing::OtherWish);
+    if !is_applied_from(live, hash) {
+        return Ok(Drift::Outdated);
     }
     let matches = contains(&serde_json::to_value(live)?, &serde_json::to_value(desired)?);
-    Ok(if matches { Standing::AsWished } else { Standing::Changed })
+    Ok(if matches { Drift::InSync } else { Drift::Modified })
 }
 
 /// Returns whether every field of `part` is in `whole`. Lists must have the same length.
@@ -94,7 +94,7 @@ mod tests {
     fn desired_and_live(object: Value) -> (Service, String, Service) {
         let desired = service(object);
         let (hash, mut live) = (hash(&desired).unwrap(), desired.clone());
-        sign(&mut live, &hash);
+        annotate(&mut live, &hash);
         (desired, hash, live)
     }
 
@@ -106,7 +106,7 @@ mod tests {
         let mut live = json!(live);
         live["spec"] = json!({ "ports": [{ "port": 1, "protocol": "TCP" }], "type": "ClusterIP" });
         live["status"] = json!({ "loadBalancer": {} });
-        assert_eq!(standing(&service(live.clone()), &desired, &hash).unwrap(), Standing::AsWished);
+        assert_eq!(detect(&service(live.clone()), &desired, &hash).unwrap(), Drift::InSync);
         for (path, value) in [
             ("/spec/ports/0/port", json!(2)),
             ("/spec/ports", json!([])),
@@ -115,7 +115,7 @@ mod tests {
         ] {
             let mut other = live.clone();
             *other.pointer_mut(path).unwrap() = value;
-            assert_eq!(standing(&service(other), &desired, &hash).unwrap(), Standing::Changed, "{path}");
+            assert_eq!(detect(&service(other), &desired, &hash).unwrap(), Drift::Modified, "{path}");
         }
     }
 
@@ -124,13 +124,13 @@ mod tests {
         let (old, old_hash, live) =
             desired_and_live(json!({ "metadata": { "labels": { "a": "1", "b": "2" } } }));
         let (new, new_hash, _) = desired_and_live(json!({ "metadata": { "labels": { "a": "1" } } }));
-        assert_eq!(standing(&live, &old, &old_hash).unwrap(), Standing::AsWished);
-        assert_eq!(standing(&live, &new, &new_hash).unwrap(), Standing::OtherWish, "b must be removed");
+        assert_eq!(detect(&live, &old, &old_hash).unwrap(), Drift::InSync);
+        assert_eq!(detect(&live, &new, &new_hash).unwrap(), Drift::Outdated, "b must be removed");
     }
 
     #[test]
     fn object_without_hash_is_outdated() {
         let (desired, hash, _) = desired_and_live(json!({ "metadata": { "name": "a" } }));
-        assert_eq!(standing(&desired, &desired, &hash).unwrap(), Standing::OtherWish);
+        assert_eq!(detect(&desired, &desired, &hash).unwrap(), Drift::Outdated);
     }
 }

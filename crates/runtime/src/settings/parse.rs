@@ -5,12 +5,12 @@ use std::time::Duration;
 
 /// Parses a positive Go duration: `90s`, `1m30s`, `500ms`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    duration_or_none(text)?.ok_or_else(|| invalid_duration(text))
+    optional_duration(text)?.ok_or_else(|| invalid_duration(text))
 }
 
 /// Parses a Go duration. Zero and negative values (`0`, `-5s`) are `None`: in the programs that Outrigger replaces they disable
 /// the setting.
-pub fn duration_or_none(text: &str) -> Result<Option<Duration>, String> {
+pub fn optional_duration(text: &str) -> Result<Option<Duration>, String> {
     let nanoseconds = api::duration::parse(text).ok_or_else(|| invalid_duration(text))?;
     Ok(u64::try_from(nanoseconds).ok().filter(|time| *time > 0).map(Duration::from_nanos))
 }
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!((parse("500ms"), parse("2h")), (Duration::from_millis(500), Duration::from_secs(7200)));
         assert_eq!(parse("1.5h"), Duration::from_secs(5400));
         for none in ["0", "0s", "-5s"] {
-            assert_eq!(duration_or_none(none), Ok(None), "{none}");
+            assert_eq!(optional_duration(none), Ok(None), "{none}");
         }
         for bad in ["", "5", "s", "0s", "5 s", "-5s", "5d", "99999999999999999999h"] {
             assert!(duration(bad).is_err_and(|error| error.contains("use one like")), "{bad:?}");

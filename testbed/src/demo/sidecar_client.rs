@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::cluster::kubectl;
 use crate::demo::platform;
-use crate::demo::sei_nodes::{SOON, SeiNodes};
+use crate::demo::sei_nodes::{SeiNodes, TIMEOUT};
 use crate::error::{Error, IoContext, Result};
 use crate::harness::wait;
 
@@ -18,16 +18,16 @@ use crate::harness::wait;
 const AUDIENCE: &str = "--audience=sidecars.sei.io";
 
 /// A client, anonymous or with a bearer token.
-pub struct Caller {
+pub struct SidecarClient {
     token: Option<String>,
 }
 
-impl Caller {
+impl SidecarClient {
     /// Client without a token.
-    pub const NOBODY: Self = Self { token: None };
+    pub const ANONYMOUS: Self = Self { token: None };
 
     /// Client with a token of a ServiceAccount in the namespace of the nodes.
-    pub fn account(nodes: &SeiNodes<'_>, name: &str) -> Result<Self> {
+    pub fn service_account(nodes: &SeiNodes<'_>, name: &str) -> Result<Self> {
         Self::with_token(nodes, &["create", "token", name, "--namespace", platform::NAMESPACE, AUDIENCE])
     }
 
@@ -44,7 +44,7 @@ impl Caller {
     }
 
     /// Sends a GET, or a POST if there is a body, and returns status code and body.
-    pub async fn ask(&self, host: IpAddr, path: &str, body: Option<&Value>) -> Result<(u16, String)> {
+    pub async fn request(&self, host: IpAddr, path: &str, body: Option<&Value>) -> Result<(u16, String)> {
         let what = || format!("requesting {path} from {host}");
         let mut stream = TcpStream::connect((host, port::PROXY as u16)).await.context(what)?;
         let method = if body.is_some() { "POST" } else { "GET" };
@@ -60,12 +60,12 @@ impl Caller {
         stream.read_to_string(&mut response).await.context(what)?;
         let code = response.split(' ').nth(1).and_then(|code| code.parse().ok());
         let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
-        code.map(|code| (code, body)).ok_or_else(|| Error::Refused(format!("{}: {response:?}", what())))
+        code.map(|code| (code, body)).ok_or_else(|| Error::Other(format!("{}: {response:?}", what())))
     }
 
     /// Submits a task, waits for its completion and returns its result. Resubmits failed tasks like the operator does:
     /// DNS names may not resolve yet, and servers may be busy.
-    pub async fn have_done(
+    pub async fn run_task(
         &self,
         nodes: &SeiNodes<'_>,
         node: &str,
@@ -74,9 +74,9 @@ impl Caller {
     ) -> Result<Value> {
         let task = json!({ "id": task_id(node, kind, params), "type": kind, "params": params });
         let task_path = format!("{}/{}", path::TASKS, task["id"].as_str().unwrap_or_default());
-        wait::until(format!("{kind} of {node} to complete"), SOON, || async {
+        wait::until(format!("{kind} of {node} to complete"), TIMEOUT, || async {
             let host = nodes.address(node).await?;
-            let (code, body) = self.ask(host, &task_path, None).await?;
+            let (code, body) = self.request(host, &task_path, None).await?;
             let observed: Value = serde_json::from_str(body.trim()).unwrap_or_default();
             let status = observed["status"].as_str();
             if status == Some("completed") {
@@ -84,10 +84,10 @@ impl Caller {
             }
             let mut outcome = format!("{kind} of {node}: {code} {body}");
             if code == 404 || status == Some("failed") {
-                let (code, body) = self.ask(host, path::TASKS, Some(&task)).await?;
+                let (code, body) = self.request(host, path::TASKS, Some(&task)).await?;
                 outcome = format!("{outcome}; submitted: {code} {body}");
             }
-            Err(Error::Refused(outcome))
+            Err(Error::Other(outcome))
         })
         .await
     }

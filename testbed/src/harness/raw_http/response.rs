@@ -7,11 +7,11 @@ use crate::error::{Error, IoContext, Result};
 
 /// One response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct RawResponse {
     /// Status code.
     pub status: u16,
     /// Status line.
-    pub line: String,
+    pub status_line: String,
     /// Header fields in order.
     pub headers: Vec<(String, String)>,
     /// Body.
@@ -24,7 +24,7 @@ pub struct Answer {
     pub complete: bool,
 }
 
-impl Answer {
+impl RawResponse {
     /// Returns the first value of a header field.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -39,7 +39,11 @@ impl Answer {
     }
 }
 
-pub(super) async fn read(stream: &mut dyn Transport, buffer: &mut Vec<u8>, method: &str) -> Result<Answer> {
+pub(super) async fn read(
+    stream: &mut dyn Transport,
+    buffer: &mut Vec<u8>,
+    method: &str,
+) -> Result<RawResponse> {
     let mut source = Source { stream, buffer };
     let mut interim = Vec::new();
     loop {
@@ -77,23 +81,23 @@ impl Source<'_> {
         }
     }
 
-    async fn read_head(&mut self) -> Result<Answer> {
+    async fn read_head(&mut self) -> Result<RawResponse> {
         let Some(line) = self.read_line().await? else {
-            return Err(Error::Refused("connection closed without a response".into()));
+            return Err(Error::Other("connection closed without a response".into()));
         };
         let status = line.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let status = status.ok_or_else(|| Error::Refused(format!("{line:?} is not a status line")))?;
-        let mut response = Answer { status, line, ..Answer::default() };
+        let status = status.ok_or_else(|| Error::Other(format!("{line:?} is not a status line")))?;
+        let mut response = RawResponse { status, status_line: line, ..RawResponse::default() };
         loop {
             match self.read_line().await? {
-                None => return Err(Error::Refused("connection closed within the response head".into())),
+                None => return Err(Error::Other("connection closed within the response head".into())),
                 Some(line) if line.is_empty() => return Ok(response),
                 Some(line) => response.headers.push(parse_header(&line)),
             }
         }
     }
 
-    async fn read_body(&mut self, response: &mut Answer, method: &str) -> Result<()> {
+    async fn read_body(&mut self, response: &mut RawResponse, method: &str) -> Result<()> {
         let no_body = method == "HEAD" || matches!(response.status, 101 | 204 | 304);
         let chunked = response.header("transfer-encoding").is_some_and(|value| value.contains("chunked"));
         let length = response.header("content-length").and_then(|value| value.parse::<usize>().ok());
@@ -124,7 +128,7 @@ impl Source<'_> {
         Ok(true)
     }
 
-    async fn read_chunks(&mut self, response: &mut Answer) -> Result<bool> {
+    async fn read_chunks(&mut self, response: &mut RawResponse) -> Result<bool> {
         loop {
             let Some(line) = self.read_line().await.unwrap_or(None) else { return Ok(false) };
             let size = line.split(';').next().unwrap_or_default().trim();

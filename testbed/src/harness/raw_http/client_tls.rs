@@ -1,6 +1,6 @@
 //! TLS configuration of the raw client.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
@@ -9,11 +9,12 @@ use rustls::{CipherSuite, ClientConfig, DigitallySignedStruct, SignatureScheme, 
 
 use crate::cluster::pki::Identity;
 use crate::error::{Error, Result};
+use crate::sync::lock;
 use crate::tls;
 
 /// TLS configuration of the raw client: trusted CA, client certificate, protocols.
 #[derive(Clone, Debug, Default)]
-pub struct Trust {
+pub struct ClientTls {
     ca: Option<String>,
     identity: Option<Identity>,
     protocols: Vec<Vec<u8>>,
@@ -30,54 +31,54 @@ impl PresentedCertificate {
     /// Returns the certificate in DER.
     #[must_use]
     pub fn certificate(&self) -> Option<Vec<u8>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 
-impl Trust {
+impl ClientTls {
     /// Trusts servers with a certificate of one CA.
     #[must_use]
-    pub fn authority(pem: &str) -> Self {
+    pub fn trusting_ca(pem: &str) -> Self {
         Self { ca: Some(pem.into()), ..Self::default() }
     }
 
     /// Trusts every server, for self-signed certificates, which a test can only inspect.
     #[must_use]
-    pub fn anybody() -> Self {
+    pub fn trusting_any() -> Self {
         Self::default()
     }
 
     /// Presents this client certificate.
     #[must_use]
-    pub fn show(mut self, identity: &Identity) -> Self {
+    pub fn client_certificate(mut self, identity: &Identity) -> Self {
         self.identity = Some(identity.clone());
         self
     }
 
     /// Offers these ALPN protocols.
     #[must_use]
-    pub fn protocols(mut self, names: &[&str]) -> Self {
+    pub fn alpn(mut self, names: &[&str]) -> Self {
         self.protocols = names.iter().map(|name| name.as_bytes().to_vec()).collect();
         self
     }
 
     /// Offers only these TLS versions.
     #[must_use]
-    pub fn versions(mut self, versions: &[&'static SupportedProtocolVersion]) -> Self {
+    pub fn tls_versions(mut self, versions: &[&'static SupportedProtocolVersion]) -> Self {
         self.versions = versions.to_vec();
         self
     }
 
     /// Offers only these cipher suites.
     #[must_use]
-    pub fn suites(mut self, suites: &[CipherSuite]) -> Self {
+    pub fn cipher_suites(mut self, suites: &[CipherSuite]) -> Self {
         self.suites = suites.to_vec();
         self
     }
 
     /// Returns a handle to the server certificate of later handshakes.
     #[must_use]
-    pub fn presented(&self) -> PresentedCertificate {
+    pub fn presented_certificate(&self) -> PresentedCertificate {
         self.presented.clone()
     }
 
@@ -97,7 +98,7 @@ impl Trust {
                 let roots = Arc::new(tls::roots(ca)?);
                 rustls::client::WebPkiServerVerifier::builder(roots)
                     .build()
-                    .map_err(|error| Error::Refused(format!("building the server verifier: {error}")))?
+                    .map_err(|error| Error::Other(format!("building the server verifier: {error}")))?
             }
             None => Arc::new(AcceptAny { algorithms }),
         };
@@ -131,7 +132,7 @@ impl ServerCertVerifier for RecordingVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        *self.presented.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.to_vec());
+        *lock(&self.presented.0) = Some(end_entity.to_vec());
         self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 

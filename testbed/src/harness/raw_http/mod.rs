@@ -16,8 +16,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-pub use self::client_tls::{PresentedCertificate, Trust};
-pub use self::response::Answer;
+pub use self::client_tls::{ClientTls, PresentedCertificate};
+pub use self::response::RawResponse;
 use crate::error::{Error, IoContext, Result};
 
 /// Response timeout: long enough for a busy machine, short enough to detect a hanging server.
@@ -29,12 +29,12 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
 /// One connection.
-pub struct Wire {
+pub struct RawConnection {
     stream: Box<dyn Transport>,
     buffer: Vec<u8>,
 }
 
-impl Wire {
+impl RawConnection {
     /// Connects without TLS.
     pub async fn connect(address: SocketAddr) -> Result<Self> {
         Ok(Self { stream: Box::new(tcp(address).await?), buffer: Vec::new() })
@@ -47,7 +47,7 @@ impl Wire {
     }
 
     /// Connects with TLS, without SNI: the tested servers have a single certificate.
-    pub async fn encrypted(address: SocketAddr, config: Arc<ClientConfig>) -> Result<Self> {
+    pub async fn connect_tls(address: SocketAddr, config: Arc<ClientConfig>) -> Result<Self> {
         let stream = tcp(address).await?;
         let name = ServerName::from(address.ip());
         let what = || format!("TLS with {address}");
@@ -73,12 +73,12 @@ impl Wire {
     }
 
     /// Closes the write half.
-    pub async fn finish(&mut self) -> Result<()> {
+    pub async fn close_write(&mut self) -> Result<()> {
         self.stream.shutdown().await.context(|| "closing a connection for writing".to_owned())
     }
 
     /// Reads the next response to a request with this method, including its body.
-    pub async fn answer(&mut self, method: &str) -> Result<Answer> {
+    pub async fn read_response(&mut self, method: &str) -> Result<RawResponse> {
         let read = response::read(self.stream.as_mut(), &mut self.buffer, method);
         timeout(TIMEOUT, read).await.map_err(|_| timed_out("a response".into()))?
     }
@@ -111,7 +111,7 @@ impl Wire {
     }
 
     /// Reads until EOF or reset, at most for `limit`. Returns the bytes and whether the connection ended.
-    pub async fn rest(&mut self, limit: Duration) -> (Vec<u8>, bool) {
+    pub async fn read_to_end(&mut self, limit: Duration) -> (Vec<u8>, bool) {
         let mut bytes = std::mem::take(&mut self.buffer);
         let read = async {
             // A reset ends the connection, too.

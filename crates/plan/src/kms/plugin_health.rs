@@ -1,7 +1,7 @@
 //! Evaluation of a plugin probe with the acceptance rules of kube-apiserver: a plugin that an API server would not use is never
 //! reported as healthy.
 
-use api::kms::{Cause, DETAIL_LIMIT, HealthStatus, KEY_ID_LIMIT, clean, redact};
+use api::kms::{Cause, DETAIL_LIMIT, KEY_ID_LIMIT, PluginStatus, redact, sanitize};
 
 use super::call::{CallError, StatusReply};
 
@@ -15,7 +15,7 @@ const VERSIONS: [&str; 2] = ["v2", "v2beta1"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginHealth {
     /// Status.
-    pub status: HealthStatus,
+    pub status: PluginStatus,
     /// Cause, unless healthy.
     pub cause: Option<Cause>,
     /// Sanitized and redacted message for users: cause, error text and hint.
@@ -26,20 +26,20 @@ pub struct PluginHealth {
 
 impl PluginHealth {
     fn healthy(key_id: Option<String>) -> Self {
-        Self { status: HealthStatus::Healthy, cause: None, detail: None, key_id }
+        Self { status: PluginStatus::Healthy, cause: None, detail: None, key_id }
     }
 
-    fn failing(status: HealthStatus, cause: Cause, message: &str, key_id: Option<String>) -> Self {
+    fn failing(status: PluginStatus, cause: Cause, message: &str, key_id: Option<String>) -> Self {
         Self { status, cause: Some(cause), detail: Some(detail(cause, message)), key_id }
     }
 
     /// Marks a healthy plugin as unhealthy after a failed encrypt/decrypt round trip.
     #[must_use]
     pub fn after_round_trip(self, why: &str) -> Self {
-        if self.status != HealthStatus::Healthy {
+        if self.status != PluginStatus::Healthy {
             return self;
         }
-        Self::failing(HealthStatus::Unhealthy, Cause::RoundTripFailed, why, self.key_id)
+        Self::failing(PluginStatus::Unhealthy, Cause::RoundTripFailed, why, self.key_id)
     }
 }
 
@@ -47,7 +47,7 @@ impl PluginHealth {
 fn detail(cause: Cause, message: &str) -> String {
     let hint = cause.hint();
     let fixed = format!("{cause}: ; {hint}").chars().count();
-    let message = clean(&redact(message), DETAIL_LIMIT.saturating_sub(fixed));
+    let message = sanitize(&redact(message), DETAIL_LIMIT.saturating_sub(fixed));
     format!("{cause}: {message}; {hint}")
 }
 
@@ -60,14 +60,14 @@ pub fn evaluate_status(
     let answer = match response {
         Ok(answer) => answer,
         Err(failure) => {
-            return PluginHealth::failing(HealthStatus::Error, failure.cause(), &failure.to_string(), None);
+            return PluginHealth::failing(PluginStatus::Error, failure.cause(), &failure.to_string(), None);
         }
     };
     let StatusReply { version, healthz, key_id } = answer;
     let accepted = (1..=KEY_ID_LIMIT).contains(&key_id.len());
-    let reported_id = accepted.then(|| clean(key_id, KEY_ID_LIMIT));
+    let reported_id = accepted.then(|| sanitize(key_id, KEY_ID_LIMIT));
     let unhealthy = |cause, message: &str| {
-        PluginHealth::failing(HealthStatus::Unhealthy, cause, message, reported_id.clone())
+        PluginHealth::failing(PluginStatus::Unhealthy, cause, message, reported_id.clone())
     };
     if healthz != OK {
         let message = if healthz.trim().is_empty() { "the plugin gave no reason" } else { healthz };
@@ -109,16 +109,16 @@ mod tests {
         Ok(StatusReply { version: version.into(), healthz: healthz.into(), key_id: key_id.into() })
     }
 
-    fn cause(response: &Result<StatusReply, CallError>) -> (HealthStatus, Option<Cause>) {
+    fn cause(response: &Result<StatusReply, CallError>) -> (PluginStatus, Option<Cause>) {
         let health = evaluate_status(response, None);
-        assert_eq!(health.cause.is_some(), health.status != HealthStatus::Healthy);
-        assert_eq!(health.detail.as_deref().and_then(Cause::of_detail), health.cause);
+        assert_eq!(health.cause.is_some(), health.status != PluginStatus::Healthy);
+        assert_eq!(health.detail.as_deref().and_then(Cause::from_detail), health.cause);
         (health.status, health.cause)
     }
 
     #[test]
     fn status_is_evaluated_like_api_server() {
-        use HealthStatus::{Healthy, Unhealthy};
+        use PluginStatus::{Healthy, Unhealthy};
         for (version, healthz, key_id, expected) in [
             ("v2", "ok", "k", (Healthy, None)),
             ("v2beta1", "ok", "k", (Healthy, None)),
@@ -140,7 +140,7 @@ mod tests {
         let later = evaluate_status(&answer("v2beta1", "ok", "k"), Some("v2"));
         assert_eq!(later.cause, Some(Cause::BadVersion));
         assert!(later.detail.is_some_and(|detail| detail.contains("from \"v2\" to \"v2beta1\"")));
-        assert_eq!(evaluate_status(&answer("v2", "ok", "k"), Some("v2")).status, HealthStatus::Healthy);
+        assert_eq!(evaluate_status(&answer("v2", "ok", "k"), Some("v2")).status, PluginStatus::Healthy);
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
             ),
             (CallError::Empty, Cause::EmptyResponse),
         ] {
-            assert_eq!(cause(&Err(failure)), (HealthStatus::Error, Some(expected)));
+            assert_eq!(cause(&Err(failure)), (PluginStatus::Error, Some(expected)));
         }
     }
 
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn failed_round_trip_affects_healthy_plugins_only() {
         let failed = evaluate_status(&answer("v2", "ok", "k"), None).after_round_trip("Decrypt: denied");
-        assert_eq!((failed.status, failed.cause), (HealthStatus::Unhealthy, Some(Cause::RoundTripFailed)));
+        assert_eq!((failed.status, failed.cause), (PluginStatus::Unhealthy, Some(Cause::RoundTripFailed)));
         let error = evaluate_status(&Err(CallError::Empty), None);
         assert_eq!(error.clone().after_round_trip("x"), error);
     }

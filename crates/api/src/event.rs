@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
+pub enum EventType {
     /// Informational.
     Normal,
     /// Something may need attention.
     Warning,
 }
 
-impl Tone {
+impl EventType {
     /// Returns the value in the Kubernetes API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -24,9 +24,9 @@ impl Tone {
 
 /// An event to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct EventRecord {
     /// Type of the event.
-    pub tone: Tone,
+    pub event_type: EventType,
     /// CamelCase reason.
     pub reason: Cow<'static, str>,
     /// CamelCase action that the controller took.
