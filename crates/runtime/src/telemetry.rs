@@ -79,7 +79,7 @@ pub struct Options<'a> {
     pub service: &'a str,
 }
 
-/// The telemetry of this process, from [`start`] to [`end`](Self::end).
+/// The telemetry of this process, from [`start`] to [`shutdown`](Self::shutdown).
 #[derive(Debug)]
 pub struct Telemetry {
     level: LogLevel,

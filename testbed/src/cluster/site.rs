@@ -221,7 +221,7 @@ pub fn is_live(number: u8) -> bool {
     number < SITES && matches!(try_lock(number), Ok(None))
 }
 
-/// Permits the start of a process until the guard is dropped; returns `None` after [`end_all`] was called.
+/// Permits the start of a process until the guard is dropped; returns `None` after [`remove_all`] was called.
 pub(crate) fn allow_start() -> Option<RwLockReadGuard<'static, ()>> {
     let guard = sync::read(&STARTING);
     (!TERMINATING.load(Ordering::SeqCst)).then_some(guard)

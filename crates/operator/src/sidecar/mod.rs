@@ -34,7 +34,7 @@ impl Sidecars {
         Self { calls: Arc::new(Calls::new(client, wake)) }
     }
 
-    /// Probes whether a node's sidecar lets seid run. Returns [`Health::Unasked`] while the response is pending.
+    /// Probes whether a node's sidecar lets seid run. Returns [`Health::Unknown`] while the response is pending.
     pub async fn probe_health(
         &self,
         node: &Key,
@@ -48,7 +48,7 @@ impl Sidecars {
         }
     }
 
-    /// Reads the state of a task. Returns [`TaskSight::Unasked`] while the response is pending.
+    /// Reads the state of a task. Returns [`TaskObservation::Unknown`] while the response is pending.
     pub async fn get_task(
         &self,
         node: &Key,
@@ -83,7 +83,7 @@ impl Sidecars {
         }
     }
 
-    /// Probes whether a node's sidecar serves as the transport says. Returns [`Served::Unasked`] while the response is
+    /// Probes whether a node's sidecar serves as the transport says. Returns [`ServingObservation::Unknown`] while the response is
     /// pending.
     pub async fn probe_serving(
         &self,

@@ -1,4 +1,4 @@
-//! Plugin kinds. Everything that differs between them is behind [`Kind`]; Vault is the only one so far.
+//! Plugin kinds. Everything that differs between them is behind [`PluginKind`]; Vault is the only one so far.
 
 use std::fmt::Debug;
 

@@ -39,7 +39,7 @@ impl HmacKey {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DigestHasher(u64);
 
-/// Builds [`HalfOf`].
+/// Builds [`DigestHasher`].
 pub(super) type BuildDigestHasher = BuildHasherDefault<DigestHasher>;
 
 impl Hasher for DigestHasher {

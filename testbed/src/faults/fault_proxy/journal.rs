@@ -101,7 +101,7 @@ impl Journal {
         let entry = RequestEntry {
             number,
             at_us: self.now(),
-            info: info,
+            info,
             written: None,
             code: None,
             upstream: None,
