@@ -204,7 +204,7 @@ async fn encryption_faults_are_detected() {
     let fixture = Fixture::new();
     let text = b"a text to encrypt";
     for (fault, expected) in [
-        (EncryptFault::WrongKeyId("other".into()), ReplyRejection::OtherKey),
+        (EncryptFault::WrongKeyId("other".into()), ReplyRejection::WrongKeyId),
         (EncryptFault::CiphertextLength(0), ReplyRejection::Empty),
         (EncryptFault::CiphertextLength(1025), ReplyRejection::TooLong(1025)),
         (EncryptFault::Plaintext, ReplyRejection::Plain),
@@ -219,7 +219,7 @@ async fn encryption_faults_are_detected() {
     let encrypted = fixture.probe.encrypt(text, "uid", LONG).await.unwrap();
     fixture.plugin.script(|script| script.decrypt = Some(DecryptFault::WrongPlaintext));
     let decrypted = fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap();
-    assert_eq!(round_trip::check_plaintext(text, &decrypted), Err(ReplyRejection::OtherText));
+    assert_eq!(round_trip::check_plaintext(text, &decrypted), Err(ReplyRejection::WrongPlaintext));
     let denied = DecryptFault::Error(Code::PermissionDenied, "kms:Decrypt".into());
     fixture.plugin.script(|script| script.decrypt = Some(denied));
     let failure = fixture.probe.decrypt(&encrypted, "uid", LONG).await.unwrap_err();

@@ -16,16 +16,16 @@ const KEY_ID: &str = "key-1";
 /// A running issuer; the server stops when this is dropped.
 pub struct Issuer {
     server: Recorder,
-    authority: CertificateAuthority,
+    ca: CertificateAuthority,
     key: EcdsaKeyPair,
 }
 
 impl Issuer {
     /// Starts an issuer on a free loopback port, with its own CA. Tokens are signed with ES256.
     pub async fn start() -> Result<Self> {
-        let authority = CertificateAuthority::new("issuer")?;
+        let ca = CertificateAuthority::new("issuer")?;
         let names = ServerNames { addresses: vec![[127, 0, 0, 1].into()], ..ServerNames::default() };
-        let server = Recorder::start_tls_http1(&authority.issue_server("issuer", &names)?).await?;
+        let server = Recorder::start_tls_http1(&ca.issue_server("issuer", &names)?).await?;
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
             .map_err(|_| Error::Other("generating the issuer key failed".into()))?;
         // Uncompressed point: one marker byte, then both coordinates.
@@ -48,7 +48,7 @@ impl Issuer {
             "/keys" => json_response(&keys),
             _ => Reply::raw("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
         });
-        Ok(Self { server, authority, key })
+        Ok(Self { server, ca, key })
     }
 
     /// Returns the issuer URL, which is also the address of the server.
@@ -60,7 +60,7 @@ impl Issuer {
     /// Returns the CA that issued the server certificate.
     #[must_use]
     pub fn ca(&self) -> &CertificateAuthority {
-        &self.authority
+        &self.ca
     }
 
     /// Returns a signed token with these claims.

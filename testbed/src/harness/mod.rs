@@ -59,7 +59,7 @@ pub struct Context {
 /// Resources shared by the tests of one binary, started on first use.
 struct Shared {
     control_plane: OnceCell<ControlPlane>,
-    controlled_plane: OnceCell<ControlPlane>,
+    plane_with_controllers: OnceCell<ControlPlane>,
     cluster: OnceCell<Cluster>,
     platform: OnceCell<Platform>,
     logs: PathBuf,
@@ -97,7 +97,7 @@ impl Context {
     /// Returns the shared control plane with kube-controller-manager. Each test uses its own namespace.
     pub async fn control_plane_with_controllers(&self) -> Result<&ControlPlane> {
         self.shared
-            .controlled_plane
+            .plane_with_controllers
             .get_or_try_init(|| async {
                 ControlPlane::builder(&Site::claim(self.shared.logs.join("controlled"))?)
                     .controllers()
@@ -185,7 +185,7 @@ impl Suite {
         };
         let shared = Arc::new(Shared {
             control_plane: OnceCell::new(),
-            controlled_plane: OnceCell::new(),
+            plane_with_controllers: OnceCell::new(),
             cluster: OnceCell::new(),
             platform: OnceCell::new(),
             logs: logs::test_dir(self.name, "shared"),

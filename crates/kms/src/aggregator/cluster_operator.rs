@@ -44,11 +44,11 @@ impl ClusterOperatorWriter {
         };
         let conditions: Vec<OperatorCondition> = conditions.iter().map(operator_condition).collect();
         let (mut desired, mut due) = (Vec::new(), None);
-        for slot in CONDITION_RULES {
+        for rule in CONDITION_RULES {
             let (condition, changes_at) = if spec["managementState"] == UNMANAGED {
-                (unmanaged_condition(slot, now), None)
+                (unmanaged_condition(rule, now), None)
             } else {
-                union_condition(slot, &conditions, &condition_inertia(target), now)
+                union_condition(rule, &conditions, &condition_inertia(target), now)
             };
             due = due.into_iter().chain(changes_at).min();
             desired.push(condition);

@@ -76,13 +76,13 @@ pub(super) fn start(settings: &Settings, process: &mut Process) -> Result<(), pr
     let queue = Queue::new(CONCURRENCY, BACKOFF, process.metrics.queue(CONTROLLER));
     let mut starter = Starter { settings, process, queue, synced: SyncGroup::default() };
     let caches = Arc::new(Caches {
-        kube_api_server: starter.objects()?,
-        openshift_api_server: starter.objects()?,
-        authentication: starter.objects()?,
-        kms_health: starter.objects()?,
+        kube_api_server: starter.watch_objects()?,
+        openshift_api_server: starter.watch_objects()?,
+        authentication: starter.watch_objects()?,
+        kms_health: starter.watch_objects()?,
     });
-    let pods = starter.pods()?;
-    let cluster_operator = starter.cluster_operator()?;
+    let pods = starter.watch_pods()?;
+    let cluster_operator = starter.watch_cluster_operator()?;
     let events = starter.process.spawn_events(manager::KMS_AGGREGATOR, &settings.identity);
     let client = &starter.process.client;
     let aggregator = Arc::new(Aggregator {
@@ -108,7 +108,7 @@ pub(super) fn start(settings: &Settings, process: &mut Process) -> Result<(), pr
 
 impl Starter<'_> {
     /// Starts the watch of a target, if it is configured.
-    fn objects<K: TargetResource>(&mut self) -> Result<Option<Objects<K>>, process::Error> {
+    fn watch_objects<K: TargetResource>(&mut self) -> Result<Option<Objects<K>>, process::Error> {
         if !self.settings.targets.contains(&K::TARGET) {
             return Ok(None);
         }
@@ -131,7 +131,7 @@ impl Starter<'_> {
     }
 
     /// Starts the pod watches of targets whose API servers run as Deployments.
-    fn pods(&mut self) -> Result<HashMap<KmsTarget, Pods>, process::Error> {
+    fn watch_pods(&mut self) -> Result<HashMap<KmsTarget, Pods>, process::Error> {
         let mut all = HashMap::new();
         for target in [KmsTarget::OpenShiftApiServer, KmsTarget::Authentication] {
             let Some(namespace) =
@@ -152,7 +152,7 @@ impl Starter<'_> {
     }
 
     /// Starts the watch of the ClusterOperator, if one is configured.
-    fn cluster_operator(&mut self) -> Result<Option<ClusterOperatorWriter>, process::Error> {
+    fn watch_cluster_operator(&mut self) -> Result<Option<ClusterOperatorWriter>, process::Error> {
         let Some((name, target)) = self.settings.cluster_operator.clone() else { return Ok(None) };
         let api = Api::all(self.process.client.clone());
         let queue = self.queue.clone();

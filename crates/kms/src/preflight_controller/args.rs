@@ -82,7 +82,7 @@ pub struct Args {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub(super) kind: OperatorKind,
-    pub(super) place: PreflightPodConfig,
+    pub(super) pod_config: PreflightPodConfig,
     pub(super) encryption_config_secret: String,
     pub(super) config_namespace: String,
     pub(super) retry_after: Vec<Duration>,
@@ -106,11 +106,11 @@ impl TryFrom<Args> for Settings {
                 return Err(format!("invalid {flag}: must not be empty"));
             }
         }
-        let mut check = Validator::new::<Args>("preflight controller");
+        let mut validator = Validator::new::<Args>("preflight controller");
         let identity = settings::identity(Some(&args.pod_name));
-        let lease = args.lease.resolve(&mut check, |_| Some(args.namespace.clone()), LEASE, &identity);
-        check.finish().map_err(|problems| problems.to_string())?;
-        let place = PreflightPodConfig {
+        let lease = args.lease.resolve(&mut validator, |_| Some(args.namespace.clone()), LEASE, &identity);
+        validator.finish().map_err(|problems| problems.to_string())?;
+        let pod_config = PreflightPodConfig {
             namespace: args.namespace,
             image: args.image,
             command: args.command,
@@ -120,7 +120,7 @@ impl TryFrom<Args> for Settings {
         };
         Ok(Self {
             kind: args.target,
-            place,
+            pod_config,
             encryption_config_secret: args.encryption_config_secret,
             config_namespace: args.config_namespace,
             retry_after: args.retry_after,

@@ -36,7 +36,7 @@ pub(super) async fn observe(
 ) -> Result<(Observed, Option<InvalidKmsConfig>), Error> {
     let operator =
         settings.kind.api(client).get(NAME).await.map_err(Error::reading("the operator resource"))?;
-    let namespace = &settings.place.namespace;
+    let namespace = &settings.pod_config.namespace;
     let label = format!("{}={}", names::APP_LABEL, names::APP);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let pods = pods.list(&ListParams::default().labels(&label)).await.map_err(Error::reading("pods"))?;
@@ -60,8 +60,11 @@ fn is_check_pod(pod: &Pod) -> bool {
 }
 
 /// Returns the nodes to check; none if the check runs on any node.
-pub(super) async fn list_nodes(client: &Client, place: &PreflightPodConfig) -> Result<Vec<String>, Error> {
-    let Some(label) = &place.node_label else { return Ok(Vec::new()) };
+pub(super) async fn list_nodes(
+    client: &Client,
+    pod_config: &PreflightPodConfig,
+) -> Result<Vec<String>, Error> {
+    let Some(label) = &pod_config.node_label else { return Ok(Vec::new()) };
     let api: Api<Node> = Api::all(client.clone());
     let nodes = api.list(&ListParams::default().labels(label)).await.map_err(Error::reading("nodes"))?;
     Ok(schedulable_nodes(&nodes.items))
@@ -170,7 +173,7 @@ fn bytes(data: BTreeMap<String, ByteString>) -> BTreeMap<String, Vec<u8>> {
 
 /// Reads the encryption configuration in use.
 async fn read_current(client: &Client, settings: &Settings) -> Result<Option<Secret>, Error> {
-    let api: Api<Secret> = Api::namespaced(client.clone(), &settings.place.namespace);
+    let api: Api<Secret> = Api::namespaced(client.clone(), &settings.pod_config.namespace);
     let secret = api.get_opt(&settings.encryption_config_secret).await;
     secret.map_err(Error::reading("the encryption configuration in use"))
 }

@@ -158,9 +158,9 @@ impl Controller {
                     // Pod names are fixed. The deletion of the old pods triggers the reconcile that creates the new ones.
                     return Ok(());
                 }
-                let nodes = list_nodes(&self.client, &self.settings.place).await?;
+                let nodes = list_nodes(&self.client, &self.settings.pod_config).await?;
                 let this = Attempt { number: *attempt, retry: retry.as_deref() };
-                deploy(&self.writer, &self.settings.place, &nodes, desired, content, &this).await?;
+                deploy(&self.writer, &self.settings.pod_config, &nodes, desired, content, &this).await?;
                 tracing::info!(hash = desired.hash, attempt, ?nodes, "preflight check started");
                 self.memory.started = None;
                 self.memory.honored_retry = retry;

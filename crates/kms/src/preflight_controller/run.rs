@@ -62,7 +62,7 @@ impl Watches<'_> {
     fn start(&mut self, settings: &Settings) -> Result<(), process::Error> {
         let label = format!("{}={}", names::APP_LABEL, names::APP);
         let pods: Api<DeserializeGuard<Pod>> =
-            Api::namespaced(self.process.client.clone(), &settings.place.namespace);
+            Api::namespaced(self.process.client.clone(), &settings.pod_config.namespace);
         self.watch(pods, watcher::Config::default().labels(&label))?;
         self.watch_object::<ApiServer>()?;
         match settings.kind.target() {

@@ -44,7 +44,7 @@ pub(super) struct Attempt<'a> {
 /// Creates all objects of a check, pods last, so that everything they need exists when they start.
 pub(super) async fn deploy(
     writer: &Writer,
-    place: &PreflightPodConfig,
+    pod_config: &PreflightPodConfig,
     nodes: &[String],
     desired: &RequestedCheck,
     content: &EncryptionSecret,
@@ -60,12 +60,12 @@ pub(super) async fn deploy(
         retry: attempt.retry,
     };
     // Rendered before anything is created: a configuration that cannot be rendered leaves no objects behind.
-    let pods = render_pods(place, &workload, nodes)?;
+    let pods = render_pods(pod_config, &workload, nodes)?;
     let mut data = content.write();
     data.insert(names::FINGERPRINT_KEY.into(), ByteString(key));
     let secret = Secret {
         metadata: ObjectMeta {
-            namespace: Some(place.namespace.clone()),
+            namespace: Some(pod_config.namespace.clone()),
             name: Some(names::SECRET.into()),
             ..ObjectMeta::default()
         },
@@ -73,9 +73,9 @@ pub(super) async fn deploy(
         ..Secret::default()
     };
     require("creating the check Secret", writer.create(&secret).await?)?;
-    apply(writer, &render_service_account(&place.namespace)?).await?;
-    apply(writer, &render_role(&place.namespace, nodes)?).await?;
-    apply(writer, &render_role_binding(&place.namespace)?).await?;
+    apply(writer, &render_service_account(&pod_config.namespace)?).await?;
+    apply(writer, &render_role(&pod_config.namespace, nodes)?).await?;
+    apply(writer, &render_role_binding(&pod_config.namespace)?).await?;
     for pod in &pods {
         require("creating a check pod", writer.create(pod).await?)?;
     }

@@ -80,15 +80,15 @@ impl TryFrom<Args> for Settings {
 
     fn try_from(args: Args) -> Result<Self, InvalidSettings> {
         let Args { platform, process, sidecar, lease, upstream } = args;
-        let mut check = Validator::new::<Args>("operator");
-        let own_namespace = own_namespace(&mut check, &process);
-        let gateway = gateway(&mut check, &platform);
-        let clients = clients(&mut check, &process, &sidecar, &own_namespace);
-        let audience = audience(&mut check, &sidecar);
-        let platform = self::platform(&mut check, platform, clients, audience);
+        let mut validator = Validator::new::<Args>("operator");
+        let own_namespace = own_namespace(&mut validator, &process);
+        let gateway = gateway(&mut validator, &platform);
+        let clients = clients(&mut validator, &process, &sidecar, &own_namespace);
+        let audience = audience(&mut validator, &sidecar);
+        let platform = self::platform(&mut validator, platform, clients, audience);
         let identity = settings::identity(process.pod_name.as_deref());
-        let lease = lease.resolve(&mut check, |_| Some(own_namespace.clone()), LEASE, &identity);
-        let ignored = ignored(&mut check, &upstream);
+        let lease = lease.resolve(&mut validator, |_| Some(own_namespace.clone()), LEASE, &identity);
+        let ignored = ignored(&mut validator, &upstream);
         let settings = Self {
             platform,
             gateway,
@@ -96,55 +96,56 @@ impl TryFrom<Args> for Settings {
                 kubeconfig: non_empty(process.kubeconfig.as_deref()).map(PathBuf::from),
                 context: non_empty(process.context.as_deref()).map(str::to_owned),
             },
-            watch_namespaces: check.list(setting!(process.watch_namespaces), namespace),
+            watch_namespaces: validator.list(setting!(process.watch_namespaces), namespace),
             identity,
-            admin: admin(&mut check, &process),
+            admin: admin(&mut validator, &process),
             lease,
-            max_concurrent_reconciles: check
+            max_concurrent_reconciles: validator
                 .read(setting!(process.max_concurrent_reconciles), count)
                 .unwrap_or_default(),
-            sidecar_address: check
+            sidecar_address: validator
                 .read(setting!(sidecar.sidecar_address_template), str::parse)
                 .unwrap_or_default(),
-            sidecar_token_file: check
+            sidecar_token_file: validator
                 .read(setting!(sidecar.sidecar_token_file), |file| Ok(PathBuf::from(file)))
                 .unwrap_or_default(),
-            log_level: check
+            log_level: validator
                 .read(setting!(process.log_level), |level| Ok(level.to_owned()))
                 .unwrap_or_default(),
-            log_format: check.read(setting!(process.log_format), str::parse).unwrap_or_default(),
-            otlp_endpoint: check.optional(setting!(process.otlp_endpoint), parse::url),
+            log_format: validator.read(setting!(process.log_format), str::parse).unwrap_or_default(),
+            otlp_endpoint: validator.optional(setting!(process.otlp_endpoint), parse::url),
             ignored,
         };
-        check.finish().map(|()| settings)
+        validator.finish().map(|()| settings)
     }
 }
 
-fn own_namespace(check: &mut Validator, process: &ProcessArgs) -> String {
+fn own_namespace(validator: &mut Validator, process: &ProcessArgs) -> String {
     if non_empty(process.pod_namespace.as_deref()).is_some() {
-        return check.optional(setting!(process.pod_namespace), namespace).unwrap_or_default();
+        return validator.optional(setting!(process.pod_namespace), namespace).unwrap_or_default();
     }
     let Some(namespace) = settings::own_namespace() else {
-        check.add_problem("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
+        validator
+            .add_problem("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
         return String::new();
     };
     namespace
 }
 
 fn platform(
-    check: &mut Validator,
+    validator: &mut Validator,
     args: PlatformArgs,
     sidecar_clients: Vec<SidecarClient>,
     proxy_token_audience: Option<String>,
 ) -> Platform {
     macro_rules! text {
         ($name:ident) => {
-            check.required(setting!(args.$name), without_spaces)
+            validator.required(setting!(args.$name), without_spaces)
         };
     }
     macro_rules! quantity {
         ($name:ident) => {
-            check.required(setting!(args.$name), parse::quantity)
+            validator.required(setting!(args.$name), parse::quantity)
         };
     }
     Platform {
@@ -167,7 +168,7 @@ fn platform(
         },
         snapshot_bucket: Bucket { name: text!(snapshot_bucket), region: text!(snapshot_region) },
         genesis_bucket: Bucket { name: text!(genesis_bucket), region: text!(genesis_region) },
-        object_store: object_store(check, &args),
+        object_store: object_store(validator, &args),
         sidecar_image: text!(sidecar_image),
         proxy_image: text!(kube_rbac_proxy_image),
         proxy_token_audience,
@@ -176,12 +177,12 @@ fn platform(
     }
 }
 
-fn object_store(check: &mut Validator, args: &PlatformArgs) -> ObjectStore {
-    let is_path_style = check.read(setting!(args.s3_path_style), boolean).unwrap_or_default();
-    let url = check.optional(setting!(args.s3_endpoint), parse::url);
+fn object_store(validator: &mut Validator, args: &PlatformArgs) -> ObjectStore {
+    let is_path_style = validator.read(setting!(args.s3_path_style), boolean).unwrap_or_default();
+    let url = validator.optional(setting!(args.s3_endpoint), parse::url);
     ObjectStore {
         endpoint: url.map(|url| Endpoint { url, is_path_style }),
-        credentials: check.optional(setting!(args.s3_credentials_secret), name),
+        credentials: validator.optional(setting!(args.s3_credentials_secret), name),
     }
 }
 
@@ -193,16 +194,16 @@ fn without_spaces(text: &str) -> Result<String, String> {
 }
 
 /// Returns the Gateway. Name, namespace and domain are required together, or not set at all.
-fn gateway(check: &mut Validator, args: &PlatformArgs) -> Option<GatewaySettings> {
+fn gateway(validator: &mut Validator, args: &PlatformArgs) -> Option<GatewaySettings> {
     let required = [&args.gateway_name, &args.gateway_namespace, &args.gateway_domain];
-    let public_domain = check.optional(setting!(args.gateway_public_domain), without_spaces);
+    let public_domain = validator.optional(setting!(args.gateway_public_domain), without_spaces);
     if required.iter().all(|value| non_empty(value.as_deref()).is_none()) && public_domain.is_none() {
         return None;
     }
     Some(GatewaySettings {
-        name: check.required(setting!(args.gateway_name), without_spaces),
-        namespace: check.required(setting!(args.gateway_namespace), namespace),
-        domain: check.required(setting!(args.gateway_domain), without_spaces),
+        name: validator.required(setting!(args.gateway_name), without_spaces),
+        namespace: validator.required(setting!(args.gateway_namespace), namespace),
+        domain: validator.required(setting!(args.gateway_domain), without_spaces),
         public_domain,
     })
 }
@@ -210,22 +211,22 @@ fn gateway(check: &mut Validator, args: &PlatformArgs) -> Option<GatewaySettings
 /// Returns the pods that may connect to sidecars. The operator's pod is always one: a network policy that blocks it would stop
 /// every plan.
 fn clients(
-    check: &mut Validator,
+    validator: &mut Validator,
     process: &ProcessArgs,
     sidecar: &SidecarArgs,
     own_namespace: &str,
 ) -> Vec<SidecarClient> {
-    let labels = check.optional(setting!(process.pod_labels), parse::labels).unwrap_or_default();
+    let labels = validator.optional(setting!(process.pod_labels), parse::labels).unwrap_or_default();
     let mut clients = vec![SidecarClient { namespace: own_namespace.to_owned(), labels }];
-    clients.extend(check.list(setting!(sidecar.sidecar_clients), parse::client));
+    clients.extend(validator.list(setting!(sidecar.sidecar_clients), parse::client));
     clients
 }
 
 /// Returns the audience that proxies require. The default token has the audience of the API server, and would be rejected.
-fn audience(check: &mut Validator, sidecar: &SidecarArgs) -> Option<String> {
-    let audience = check.optional(setting!(sidecar.proxy_token_audience), parse::audience)?;
+fn audience(validator: &mut Validator, sidecar: &SidecarArgs) -> Option<String> {
+    let audience = validator.optional(setting!(sidecar.proxy_token_audience), parse::audience)?;
     if sidecar.sidecar_token_file.trim() == SERVICE_ACCOUNT_TOKEN {
-        check.add_problem(
+        validator.add_problem(
             "proxy_token_audience",
             "requires --sidecar-token-file: set it to the file of a projected token with this audience",
         );
@@ -234,19 +235,19 @@ fn audience(check: &mut Validator, sidecar: &SidecarArgs) -> Option<String> {
 }
 
 /// Returns the addresses of the admin server. Equal addresses are bound once.
-fn admin(check: &mut Validator, process: &ProcessArgs) -> Vec<SocketAddr> {
-    let metrics = check.read(setting!(process.metrics_bind_address), listen_address).flatten();
-    let probes = check.read(setting!(process.health_probe_bind_address), listen_address).flatten();
+fn admin(validator: &mut Validator, process: &ProcessArgs) -> Vec<SocketAddr> {
+    let metrics = validator.read(setting!(process.metrics_bind_address), listen_address).flatten();
+    let probes = validator.read(setting!(process.health_probe_bind_address), listen_address).flatten();
     let mut addresses: Vec<SocketAddr> = metrics.into_iter().chain(probes).collect();
     addresses.dedup();
     addresses
 }
 
 /// Returns the settings of the upstream controller that are set and have no effect.
-fn ignored(check: &mut Validator, args: &UpstreamArgs) -> Vec<IgnoredSetting> {
-    if check.optional(setting!(args.metrics_secure), boolean) == Some(true) {
+fn ignored(validator: &mut Validator, args: &UpstreamArgs) -> Vec<IgnoredSetting> {
+    if validator.optional(setting!(args.metrics_secure), boolean) == Some(true) {
         let problem = "metrics are not served over TLS: remove the flag, or put a TLS proxy in front";
-        check.add_problem("metrics_secure", problem);
+        validator.add_problem("metrics_secure", problem);
     }
     macro_rules! each {
         ($($name:ident),*) => {
@@ -269,7 +270,7 @@ fn ignored(check: &mut Validator, args: &UpstreamArgs) -> Vec<IgnoredSetting> {
         zap_time_encoding
     ];
     let set = all.into_iter().filter(|(_, value)| non_empty(value.as_deref()).is_some());
-    set.map(|(id, _)| IgnoredSetting { name: check.flag_name(id), reason: check.help(id) }).collect()
+    set.map(|(id, _)| IgnoredSetting { name: validator.flag_name(id), reason: validator.help(id) }).collect()
 }
 
 #[cfg(test)]

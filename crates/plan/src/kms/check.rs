@@ -99,7 +99,7 @@ fn encrypt_steps(answers: &PluginReplies<'_>) -> Vec<Step> {
     let key_id = answers.status.result.as_ref().map_or("", |status| status.key_id.as_str());
     let rejection = round_trip::check_encrypt_reply(answers.plaintext, key_id, response).err();
     let failed_at = rejection.as_ref().map(|rejection| match rejection {
-        ReplyRejection::OtherKey => 1,
+        ReplyRejection::WrongKeyId => 1,
         ReplyRejection::AnnotationsTooLong(_) | ReplyRejection::AnnotationName(_) => 2,
         _ => 0,
     });

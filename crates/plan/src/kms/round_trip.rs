@@ -22,7 +22,7 @@ pub enum ReplyRejection {
     Plain,
     /// Key ID differs from Status.
     #[error("Encrypt used a different key ID than Status reports; API servers reject such a response")]
-    OtherKey,
+    WrongKeyId,
     /// Annotations too long.
     #[error("Encrypt returned annotations of {0} bytes; API servers accept at most 32768")]
     AnnotationsTooLong(usize),
@@ -31,7 +31,7 @@ pub enum ReplyRejection {
     AnnotationName(String),
     /// Plaintext differs.
     #[error("Decrypt did not return the original plaintext")]
-    OtherText,
+    WrongPlaintext,
 }
 
 /// Validates an Encrypt response. `key_id` is the key ID in the Status response.
@@ -51,7 +51,7 @@ pub fn check_encrypt_reply(
         return Err(ReplyRejection::Plain);
     }
     if used != key_id {
-        return Err(ReplyRejection::OtherKey);
+        return Err(ReplyRejection::WrongKeyId);
     }
     let bytes = annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > ANNOTATIONS_LIMIT {
@@ -65,7 +65,7 @@ pub fn check_encrypt_reply(
 
 /// Validates a Decrypt response.
 pub fn check_plaintext(plaintext: &[u8], response: &[u8]) -> Result<(), ReplyRejection> {
-    if plaintext == response { Ok(()) } else { Err(ReplyRejection::OtherText) }
+    if plaintext == response { Ok(()) } else { Err(ReplyRejection::WrongPlaintext) }
 }
 
 /// Reports whether `name` is a fully qualified domain name: lower case, at least two labels.
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(encrypted(|e| e.ciphertext.clear()), Err(ReplyRejection::Empty));
         assert_eq!(encrypted(|e| e.ciphertext = vec![1; 1025]), Err(ReplyRejection::TooLong(1025)));
         assert_eq!(encrypted(|e| e.ciphertext = b"plain".to_vec()), Err(ReplyRejection::Plain));
-        assert_eq!(encrypted(|e| e.key_id = "other".into()), Err(ReplyRejection::OtherKey));
+        assert_eq!(encrypted(|e| e.key_id = "other".into()), Err(ReplyRejection::WrongKeyId));
         let note = |name: &str, length| (name.to_owned(), vec![0; length]);
         assert_eq!(encrypted(|e| e.annotations = [note("a.example", 32759)].into()), Ok(()));
         assert_eq!(
@@ -112,6 +112,6 @@ mod tests {
             assert_eq!(rejection, Err(ReplyRejection::AnnotationName(name.into())));
         }
         assert_eq!(check_plaintext(b"plain", b"plain"), Ok(()));
-        assert_eq!(check_plaintext(b"plain", b""), Err(ReplyRejection::OtherText));
+        assert_eq!(check_plaintext(b"plain", b""), Err(ReplyRejection::WrongPlaintext));
     }
 }

@@ -65,17 +65,17 @@ impl Inertia {
 /// Computes a ClusterOperator condition, and the time at which it may change without new input.
 #[must_use]
 pub fn union_condition(
-    slot: ConditionRule,
+    rule: ConditionRule,
     conditions: &[OperatorCondition],
     inertia: &Inertia,
     now: Timestamp,
 ) -> (OperatorCondition, Option<Timestamp>) {
     let mut parts: Vec<&OperatorCondition> =
-        conditions.iter().filter(|one| one.type_.ends_with(slot.name)).collect();
+        conditions.iter().filter(|one| one.type_.ends_with(rule.name)).collect();
     parts.sort_by(|a, b| a.type_.cmp(&b.type_));
     let status_text = |holds: bool| if holds { "True" } else { "False" };
     let build = |status: &str, changed, reason: String, message| OperatorCondition {
-        type_: slot.name.into(),
+        type_: rule.name.into(),
         status: status.into(),
         changed,
         reason,
@@ -85,33 +85,33 @@ pub fn union_condition(
         return (build("Unknown", now, "NoData".into(), String::new()), None);
     }
     let bad: Vec<&OperatorCondition> =
-        parts.iter().filter(|one| one.status != status_text(slot.healthy_status)).copied().collect();
+        parts.iter().filter(|one| one.status != status_text(rule.healthy_status)).copied().collect();
     let counts_from = |one: &OperatorCondition| {
-        let wait = if slot.has_inertia { inertia.for_type(&one.type_) } else { Duration::ZERO };
+        let wait = if rule.has_inertia { inertia.for_type(&one.type_) } else { Duration::ZERO };
         let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
         one.changed.saturating_add(wait).unwrap_or(Timestamp::MAX)
     };
-    let is_counted = |one: &&&OperatorCondition| !slot.has_inertia || counts_from(one) < now;
+    let is_counted = |one: &&&OperatorCondition| !rule.has_inertia || counts_from(one) < now;
     let next_change = bad.iter().filter(|one| !is_counted(one)).map(|one| counts_from(one)).min();
     let latest = |of: &[&OperatorCondition]| of.iter().map(|one| one.changed).max().unwrap_or(now);
     if !bad.iter().any(|one| is_counted(&one)) {
         let joined = join_messages(&parts);
         let message = if joined.is_empty() { "All is well".to_owned() } else { joined };
         return (
-            build(status_text(slot.healthy_status), latest(&parts), "AsExpected".into(), message),
+            build(status_text(rule.healthy_status), latest(&parts), "AsExpected".into(), message),
             next_change,
         );
     }
-    let opposite = status_text(!slot.healthy_status);
+    let opposite = status_text(!rule.healthy_status);
     let status = if bad.iter().any(|one| one.status == opposite) { opposite } else { "Unknown" };
-    (build(status, latest(&bad), join_reasons(slot, &bad), join_messages(&bad)), next_change)
+    (build(status, latest(&bad), join_reasons(rule, &bad), join_messages(&bad)), next_change)
 }
 
 /// Returns the condition of an unmanaged operator.
 #[must_use]
-pub fn unmanaged_condition(slot: ConditionRule, now: Timestamp) -> OperatorCondition {
+pub fn unmanaged_condition(rule: ConditionRule, now: Timestamp) -> OperatorCondition {
     let message = "the operator is in an unmanaged state, therefore its status is unknown".into();
-    let (type_, status, reason) = (slot.name.into(), "Unknown".into(), "Unmanaged".into());
+    let (type_, status, reason) = (rule.name.into(), "Unknown".into(), "Unmanaged".into());
     OperatorCondition { type_, status, changed: now, reason, message }
 }
 
@@ -127,9 +127,9 @@ fn join_messages(conditions: &[&OperatorCondition]) -> String {
     all.join("\n")
 }
 
-fn join_reasons(slot: ConditionRule, bad: &[&OperatorCondition]) -> String {
+fn join_reasons(rule: ConditionRule, bad: &[&OperatorCondition]) -> String {
     let reason = |one: &&OperatorCondition| {
-        let prefix = one.type_.strip_suffix(slot.name).unwrap_or_default();
+        let prefix = one.type_.strip_suffix(rule.name).unwrap_or_default();
         if prefix.is_empty() { one.reason.clone() } else { format!("{prefix}_{}", one.reason) }
     };
     let mut reasons: Vec<String> = bad.iter().map(reason).collect();
@@ -155,12 +155,12 @@ mod tests {
         }
     }
 
-    fn slot(name: &str) -> ConditionRule {
-        CONDITION_RULES.into_iter().find(|slot| slot.name == name).unwrap()
+    fn rule(name: &str) -> ConditionRule {
+        CONDITION_RULES.into_iter().find(|rule| rule.name == name).unwrap()
     }
 
     fn evaluate(name: &str, conditions: &[OperatorCondition], now: i64) -> (String, String, String) {
-        let (condition, _) = union_condition(slot(name), conditions, &Inertia::default(), at(now));
+        let (condition, _) = union_condition(rule(name), conditions, &Inertia::default(), at(now));
         (condition.status, condition.reason, condition.message)
     }
 
@@ -194,11 +194,11 @@ mod tests {
             evaluate("Degraded", &young, 221),
             expected("True", "KMSPlugins_Why100", "KMSPluginsDegraded: failing")
         );
-        let (_, again) = union_condition(slot("Degraded"), &young, &Inertia::default(), at(150));
+        let (_, again) = union_condition(rule("Degraded"), &young, &Inertia::default(), at(150));
         assert_eq!(again, Some(at(220)));
         let both =
             [condition("ZDegraded", "True", 200, "z"), condition("KMSPluginsDegraded", "Unknown", 0, "k")];
-        let (condition, again) = union_condition(slot("Degraded"), &both, &Inertia::default(), at(250));
+        let (condition, again) = union_condition(rule("Degraded"), &both, &Inertia::default(), at(250));
         assert_eq!(
             (condition.status.as_str(), condition.reason.as_str()),
             ("True", "KMSPlugins_Why0::Z_Why200")
@@ -236,13 +236,13 @@ mod tests {
             by_suffix: vec![("StaticPodsDegraded", Duration::from_secs(600))],
             ..Inertia::default()
         };
-        let status = |now| union_condition(slot("Degraded"), &slow, &inertia, at(now)).0.status;
+        let status = |now| union_condition(rule("Degraded"), &slow, &inertia, at(now)).0.status;
         assert_eq!((status(599).as_str(), status(601).as_str()), ("False", "True"));
     }
 
     #[test]
     fn condition_equal_to_suffix_has_no_reason_prefix() {
         assert_eq!(evaluate("Degraded", &[condition("Degraded", "True", 0, "")], 500).1, "Why0");
-        assert_eq!(unmanaged_condition(slot("Degraded"), at(0)).reason, "Unmanaged");
+        assert_eq!(unmanaged_condition(rule("Degraded"), at(0)).reason, "Unmanaged");
     }
 }

@@ -45,16 +45,16 @@ impl LeaseArgs {
     /// `namespace` is called only if leader election is enabled, and must report a problem if it returns `None`.
     pub fn resolve(
         &self,
-        check: &mut Validator,
+        validator: &mut Validator,
         namespace: impl FnOnce(&mut Validator) -> Option<String>,
         name: &str,
         identity: &str,
     ) -> Option<lease::Config> {
-        let elect = check.read(setting!(self.leader_elect), parse::boolean);
-        let duration = check.read(setting!(self.leader_elect_lease_duration), parse::duration);
-        let renew_deadline = check.read(setting!(self.leader_elect_renew_deadline), parse::duration);
-        let retry_period = check.read(setting!(self.leader_elect_retry_period), parse::duration);
-        let namespace = if elect == Some(false) { None } else { namespace(check) };
+        let elect = validator.read(setting!(self.leader_elect), parse::boolean);
+        let duration = validator.read(setting!(self.leader_elect_lease_duration), parse::duration);
+        let renew_deadline = validator.read(setting!(self.leader_elect_renew_deadline), parse::duration);
+        let retry_period = validator.read(setting!(self.leader_elect_retry_period), parse::duration);
+        let namespace = if elect == Some(false) { None } else { namespace(validator) };
         let config = lease::Config {
             duration: duration?,
             renew_deadline: renew_deadline?,
@@ -62,7 +62,7 @@ impl LeaseArgs {
             ..lease::Config::new(namespace.as_deref().unwrap_or_default(), name, identity)
         };
         if let Err(error) = config.check() {
-            check.add_problem("leader_elect_lease_duration", error);
+            validator.add_problem("leader_elect_lease_duration", error);
         }
         namespace.map(|_| config)
     }

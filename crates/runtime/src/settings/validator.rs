@@ -149,14 +149,14 @@ mod tests {
             count: String::new(),
             sizes: ["1", "", "x"].map(str::to_owned).to_vec(),
         };
-        let mut check = Validator::new::<Args>("walker");
+        let mut validator = Validator::new::<Args>("walker");
         let number = |text: &str| text.parse::<u8>().map_err(|_| format!("invalid number {text:?}"));
-        assert_eq!(check.required(setting!(args.distance), number), 0);
-        assert_eq!(check.optional(setting!(args.distance), number), None);
-        assert_eq!(check.read(setting!(args.count), number), None);
-        assert_eq!(check.list(setting!(args.sizes), number), [1]);
+        assert_eq!(validator.required(setting!(args.distance), number), 0);
+        assert_eq!(validator.optional(setting!(args.distance), number), None);
+        assert_eq!(validator.read(setting!(args.count), number), None);
+        assert_eq!(validator.list(setting!(args.sizes), number), [1]);
         assert_eq!(
-            check.finish().unwrap_err().to_string(),
+            validator.finish().unwrap_err().to_string(),
             "invalid settings of the walker:\n  --distance (DISTANCE): required: Distance in km\n  \
              --count: must not be empty: omit it to use the default\n  --sizes: invalid number \"x\""
         );

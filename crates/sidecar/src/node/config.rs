@@ -19,13 +19,13 @@ pub enum ConfigError {
     Patch(#[from] PatchError),
 }
 
-fn io(file: Patchable) -> impl Fn(io::Error) -> ConfigError {
+fn io_error(file: Patchable) -> impl Fn(io::Error) -> ConfigError {
     move |error| ConfigError::Io(file.name(), error)
 }
 
 /// Reads one file; `None` if it does not exist.
 fn read_file(home: &Path, file: Patchable) -> Result<Option<String>, ConfigError> {
-    files::read(&home.join("config").join(file.name())).map_err(io(file))
+    files::read(&home.join("config").join(file.name())).map_err(io_error(file))
 }
 
 /// Reads `config.toml` and `app.toml`. Both must exist.
@@ -54,13 +54,14 @@ pub fn patch(home: &Path, trees: &[(Patchable, Map<String, Value>)]) -> Result<(
     let mut staged = Vec::new();
     for (file, tree) in trees {
         let new = config::patch(*file, &read_file(home, *file)?.unwrap_or_default(), tree)?;
-        let new_file = files::stage(&dir.join(file.name()), new.as_bytes(), 0o644).map_err(io(*file))?;
+        let new_file =
+            files::stage(&dir.join(file.name()), new.as_bytes(), 0o644).map_err(io_error(*file))?;
         staged.push((*file, new_file));
     }
     for (file, new_file) in staged {
-        new_file.commit().map_err(io(file))?;
+        new_file.commit().map_err(io_error(file))?;
     }
-    files::sync_dir(&dir).map_err(io(Patchable::Config))
+    files::sync_dir(&dir).map_err(io_error(Patchable::Config))
 }
 
 /// Merges one table into `config.toml`.
@@ -77,14 +78,14 @@ pub fn set_client_chain_id(home: &Path, chain_id: &str) -> Result<(), ConfigErro
     if new == existing {
         return Ok(());
     }
-    files::write(&home.join("config").join(file.name()), new.as_bytes(), 0o644).map_err(io(file))
+    files::write(&home.join("config").join(file.name()), new.as_bytes(), 0o644).map_err(io_error(file))
 }
 
 /// Sets the persistent peers in `config.toml`, each as `id@host:port`.
 pub fn set_persistent_peers(home: &Path, peers: &[String]) -> Result<(), ConfigError> {
     let file = Patchable::Config;
     let new = config::set_persistent_peers(&read_file(home, file)?.unwrap_or_default(), peers)?;
-    files::write(&home.join("config").join(file.name()), new.as_bytes(), 0o644).map_err(io(file))
+    files::write(&home.join("config").join(file.name()), new.as_bytes(), 0o644).map_err(io_error(file))
 }
 
 /// Returns the persistent peers in `config.toml` as a comma-separated string.

@@ -94,50 +94,54 @@ impl TryFrom<Args> for Settings {
     type Error = InvalidSettings;
 
     fn try_from(args: Args) -> Result<Self, InvalidSettings> {
-        let mut check = Validator::new::<Args>("sidecar");
+        let mut validator = Validator::new::<Args>("sidecar");
         let Args { node, api, tasks, process } = args;
         let any = |text: &str| Ok::<_, String>(text.to_owned());
         let settings = Self {
             // As in upstream, an empty home means the default.
             home: Some(node.home.trim()).filter(|home| !home.is_empty()).unwrap_or("/sei").into(),
-            chain_id: check.required(setting!(node.chain_id), parse_chain_id),
+            chain_id: validator.required(setting!(node.chain_id), parse_chain_id),
             genesis: Bucket {
-                name: check.required(setting!(node.genesis_bucket), any),
-                region: check.required(setting!(node.genesis_region), any),
+                name: validator.required(setting!(node.genesis_bucket), any),
+                region: validator.required(setting!(node.genesis_region), any),
             },
             snapshots: Bucket {
-                name: check.required(setting!(node.snapshot_bucket), any),
-                region: check.required(setting!(node.snapshot_region), any),
+                name: validator.required(setting!(node.snapshot_bucket), any),
+                region: validator.required(setting!(node.snapshot_region), any),
             },
-            node_rpc: check.read(setting!(node.node_rpc), parse_rpc_url).unwrap_or_default(),
-            port: check.read(setting!(api.port), parse_port).unwrap_or_default(),
+            node_rpc: validator.read(setting!(node.node_rpc), parse_rpc_url).unwrap_or_default(),
+            port: validator.read(setting!(api.port), parse_port).unwrap_or_default(),
             authn: match AuthnMode::parse(&api.authn_mode) {
                 Ok(authn) => authn,
                 Err(message) => {
-                    check.add_problem("authn_mode", message);
+                    validator.add_problem("authn_mode", message);
                     AuthnMode::TrustedHeader
                 }
             },
-            snapshot_upload_interval: check
+            snapshot_upload_interval: validator
                 .read(setting!(tasks.snapshot_upload_interval), parse_interval)
                 .unwrap_or(DEFAULT_UPLOAD_INTERVAL),
-            snapshot_upload_timeout: check
+            snapshot_upload_timeout: validator
                 .read(setting!(tasks.snapshot_upload_timeout), parse::duration)
                 .unwrap_or_default(),
-            snapshot_max_bytes: check.read(setting!(tasks.snapshot_max_gib), parse_gib).unwrap_or_default(),
-            max_tasks: check.read(setting!(tasks.max_tasks), parse::count).unwrap_or_default() as u32,
-            max_working_tasks: check
+            snapshot_max_bytes: validator
+                .read(setting!(tasks.snapshot_max_gib), parse_gib)
+                .unwrap_or_default(),
+            max_tasks: validator.read(setting!(tasks.max_tasks), parse::count).unwrap_or_default() as u32,
+            max_working_tasks: validator
                 .read(setting!(tasks.max_working_tasks), parse::count)
                 .unwrap_or_default(),
-            keep_tasks_for: check.read(setting!(tasks.keep_tasks_for), parse::duration).unwrap_or_default(),
+            keep_tasks_for: validator
+                .read(setting!(tasks.keep_tasks_for), parse::duration)
+                .unwrap_or_default(),
             log_level: process.log_level.clone(),
-            log_format: check.read(setting!(process.log_format), str::parse).unwrap_or_default(),
+            log_format: validator.read(setting!(process.log_format), str::parse).unwrap_or_default(),
         };
-        check.optional(setting!(tasks.keyring_backend), |text| match text {
+        validator.optional(setting!(tasks.keyring_backend), |text| match text {
             "test" | "file" | "os" => Ok(()),
             _ => Err(format!("invalid keyring backend {text:?}: use test, file or os, or omit it")),
         });
-        check.finish().map(|()| settings)
+        validator.finish().map(|()| settings)
     }
 }
 

@@ -177,12 +177,12 @@ impl FakeSidecar {
 
     /// Serves plain HTTP from now on. With a fake kubelet, the pod spec decides.
     pub fn serve_plain(&self) {
-        self.shared.serve(&self.name, Transport::Plain);
+        self.shared.set_transport(&self.name, Transport::Plain);
     }
 
     /// Serves TLS with this certificate from now on. With a fake kubelet, the pod spec decides.
     pub fn serve_tls(&self, identity: &Identity) -> Result<()> {
-        self.shared.serve(&self.name, Transport::tls(identity)?);
+        self.shared.set_transport(&self.name, Transport::tls(identity)?);
         Ok(())
     }
 

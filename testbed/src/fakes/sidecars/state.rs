@@ -199,7 +199,7 @@ impl Shared {
     }
 
     /// Changes the transport and resets connections, because the real proxy would be a new process.
-    pub(super) fn serve(&self, node: &NodeName, transport: Transport) {
+    pub(super) fn set_transport(&self, node: &NodeName, transport: Transport) {
         self.with(|state| {
             let node = state.node(node);
             node.transport = transport;

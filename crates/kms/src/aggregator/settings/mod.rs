@@ -62,74 +62,79 @@ impl TryFrom<Args> for Settings {
 
     fn try_from(args: Args) -> Result<Self, InvalidSettings> {
         let Args { reports, api_servers, process, lease } = args;
-        let mut check = Validator::new::<Args>("aggregator");
-        let targets = parse_targets(&mut check, &reports);
-        let cluster_operator = parse_cluster_operator(&mut check, &reports, &targets);
+        let mut validator = Validator::new::<Args>("aggregator");
+        let targets = parse_targets(&mut validator, &reports);
+        let cluster_operator = parse_cluster_operator(&mut validator, &reports, &targets);
         let identity = settings::identity(process.pod_name.as_deref());
-        let lease_name = lease_name(&mut check, cluster_operator.as_ref().map(|(name, _)| name.as_str()));
-        let lease = lease.resolve(&mut check, |check| own_namespace(check, &process), &lease_name, &identity);
+        let lease_name = lease_name(&mut validator, cluster_operator.as_ref().map(|(name, _)| name.as_str()));
+        let lease = lease.resolve(
+            &mut validator,
+            |validator| own_namespace(validator, &process),
+            &lease_name,
+            &identity,
+        );
         let settings = Self {
-            interval: check.read(setting!(reports.interval), duration).unwrap_or_default(),
-            skew_margin: check.read(setting!(reports.clock_skew), duration).unwrap_or_default(),
-            read_degrades: check
+            interval: validator.read(setting!(reports.interval), duration).unwrap_or_default(),
+            skew_margin: validator.read(setting!(reports.clock_skew), duration).unwrap_or_default(),
+            read_degrades: validator
                 .read(setting!(reports.sick_read_plugins), parse_read_degrades)
                 .unwrap_or_default(),
             cluster_operator,
             targets,
-            namespaces: parse_namespaces(&mut check, &api_servers),
-            pod_selector: check
+            namespaces: parse_namespaces(&mut validator, &api_servers),
+            pod_selector: validator
                 .read(setting!(api_servers.pod_selector), |text| Ok(text.to_owned()))
                 .unwrap_or_default(),
-            secret: check.read(setting!(api_servers.encryption_config_secret), name).unwrap_or_default(),
+            secret: validator.read(setting!(api_servers.encryption_config_secret), name).unwrap_or_default(),
             access: ClientOptions {
                 kubeconfig: non_empty(process.kubeconfig.as_deref()).map(PathBuf::from),
                 context: non_empty(process.context.as_deref()).map(str::to_owned),
             },
             identity,
-            admin: check.read(setting!(process.metrics_bind_address), listen_address).flatten(),
+            admin: validator.read(setting!(process.metrics_bind_address), listen_address).flatten(),
             lease,
-            log_level: check
+            log_level: validator
                 .read(setting!(process.log_level), |level| Ok(level.to_owned()))
                 .unwrap_or_default(),
-            log_format: check.read(setting!(process.log_format), str::parse).unwrap_or_default(),
+            log_format: validator.read(setting!(process.log_format), str::parse).unwrap_or_default(),
         };
-        check.finish().map(|()| settings)
+        validator.finish().map(|()| settings)
     }
 }
 
-fn parse_targets(check: &mut Validator, reports: &ReportArgs) -> Vec<KmsTarget> {
-    let mut targets: Vec<KmsTarget> = check.list(setting!(reports.targets), |text| {
+fn parse_targets(validator: &mut Validator, reports: &ReportArgs) -> Vec<KmsTarget> {
+    let mut targets: Vec<KmsTarget> = validator.list(setting!(reports.targets), |text| {
         text.parse().map_err(|error| format!("unsupported target {text:?}: {error}"))
     });
     targets.sort();
     targets.dedup();
     if reports.targets.iter().all(|text| non_empty(Some(text)).is_none()) {
-        check.add_problem("targets", "must not be empty");
+        validator.add_problem("targets", "must not be empty");
     }
     targets
 }
 
 /// Parses `--cluster-operator`, which requires exactly one target.
 fn parse_cluster_operator(
-    check: &mut Validator,
+    validator: &mut Validator,
     reports: &ReportArgs,
     targets: &[KmsTarget],
 ) -> Option<(String, KmsTarget)> {
-    let name = check.optional(setting!(reports.cluster_operator), name)?;
+    let name = validator.optional(setting!(reports.cluster_operator), name)?;
     let [target] = targets else {
-        check.add_problem("cluster_operator", "requires exactly one kind in --targets");
+        validator.add_problem("cluster_operator", "requires exactly one kind in --targets");
         return None;
     };
     Some((name, *target))
 }
 
 /// Returns the name of the Lease. Aggregators of different ClusterOperators have different Leases, so that each can lead.
-fn lease_name(check: &mut Validator, cluster_operator: Option<&str>) -> String {
+fn lease_name(validator: &mut Validator, cluster_operator: Option<&str>) -> String {
     let Some(operator) = cluster_operator else { return LEASE.to_owned() };
     let name = format!("{LEASE}-{operator}");
     if name.len() > MAX_NAME_LENGTH {
         let limit = MAX_NAME_LENGTH - LEASE.len() - 1;
-        check.add_problem(
+        validator.add_problem(
             "cluster_operator",
             format!("is too long for the name of a Lease: use at most {limit} characters"),
         );
@@ -137,23 +142,27 @@ fn lease_name(check: &mut Validator, cluster_operator: Option<&str>) -> String {
     name
 }
 
-fn parse_namespaces(check: &mut Validator, api_servers: &ApiServerArgs) -> BTreeMap<KmsTarget, String> {
+fn parse_namespaces(validator: &mut Validator, api_servers: &ApiServerArgs) -> BTreeMap<KmsTarget, String> {
     let mut all = BTreeMap::new();
     let mut add = |target, name: Option<String>| name.and_then(|name| all.insert(target, name));
-    add(KmsTarget::KubeApiServer, check.read(setting!(api_servers.kube_apiserver_namespace), name));
-    add(KmsTarget::OpenShiftApiServer, check.read(setting!(api_servers.openshift_apiserver_namespace), name));
-    add(KmsTarget::Authentication, check.read(setting!(api_servers.oauth_apiserver_namespace), name));
+    add(KmsTarget::KubeApiServer, validator.read(setting!(api_servers.kube_apiserver_namespace), name));
+    add(
+        KmsTarget::OpenShiftApiServer,
+        validator.read(setting!(api_servers.openshift_apiserver_namespace), name),
+    );
+    add(KmsTarget::Authentication, validator.read(setting!(api_servers.oauth_apiserver_namespace), name));
     all
 }
 
 /// Returns the namespace of the Lease.
-fn own_namespace(check: &mut Validator, process: &ProcessArgs) -> Option<String> {
+fn own_namespace(validator: &mut Validator, process: &ProcessArgs) -> Option<String> {
     if non_empty(process.pod_namespace.as_deref()).is_some() {
-        return check.optional(setting!(process.pod_namespace), name);
+        return validator.optional(setting!(process.pod_namespace), name);
     }
     let namespace = settings::own_namespace();
     if namespace.is_none() {
-        check.add_problem("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
+        validator
+            .add_problem("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
     }
     namespace
 }
