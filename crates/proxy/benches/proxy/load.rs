@@ -100,8 +100,8 @@ pub async fn saturate(
         }
         .command(tools, &["-D", &seconds.to_string()])
     };
-    // Warm-up: opens upstream connections and fills expired caches.
-    count_successful(contender, load_request(1)).await?;
+    // Warm-up: opens upstream connections and fills expired caches. A traced proxy may not answer within a second.
+    output(load_request(1)).await?;
     let before = contender.cpu()?;
     let mut peak = 0.0_f64;
     let mut run = std::pin::pin!(count_successful(contender, load_request(seconds)));
