@@ -48,9 +48,9 @@ impl PluginState {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Healthy => "Healthy",
-            Self::Unhealthy => "Unhealthy",
-            Self::Error => "Error",
+            Self::Healthy => PluginStatus::Healthy.as_str(),
+            Self::Unhealthy => PluginStatus::Unhealthy.as_str(),
+            Self::Error => PluginStatus::Error.as_str(),
             Self::Stale => "Stale",
             Self::Malformed => "Malformed",
             Self::ClockSkew => "ClockSkew",
