@@ -57,6 +57,12 @@ impl<'a> SeiNodes<'a> {
         self.platform.plane()
     }
 
+    /// Returns their namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &'static str {
+        self.namespace
+    }
+
     /// Returns the API of a kind in their namespace.
     #[must_use]
     pub fn api<K>(&self) -> Api<K>

@@ -7,4 +7,7 @@ mod fault;
 mod rounds;
 mod table;
 
-testbed::suite![rounds::nodes_converge_under_faults];
+testbed::suite![
+    rounds::nodes_converge_under_faults,
+    rounds::chain_of_validator_that_refuses_to_sign_continues,
+];

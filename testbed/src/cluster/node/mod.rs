@@ -24,7 +24,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::harness::wait;
 use crate::process::Process;
 use crate::sync::lock;
-pub use containers::kill as kill_container;
+pub use containers::{kill as kill_container, kill_and_edit as kill_container_and_edit};
 use namespaces::NodeNamespaces;
 
 /// Timeout for a node to become ready; usually a few seconds.
