@@ -14,6 +14,7 @@
 //! | the evidence of completed tasks is deleted only after their completion is stored | `lifecycle::bootstrap_is_deleted_only_after_its_completion_is_stored` |
 //! | a failure stays in the status until it is resolved, and an edit is picked up at once | `failures::failed_update_keeps_node_running_and_retries_with_backoff`, `failures::edit_resolves_a_failed_update_at_once` |
 //! | a plan stores what it changes, and plans of previous versions continue | `failures::changes_of_a_failed_update_are_kept_also_for_legacy_plans`, `failures::legacy_plan_in_progress_completes` |
+//! | every reconcile converges; a refused write is attempted once in it, and is reported | `failures::refused_repair_is_reported_and_not_repeated`, `failures::refused_write_of_a_plan_is_reported_and_retried`, `model::running_node_converges_whatever_happens` |
 //! | all waits of a task share one deadline | `failures::waits_of_a_task_share_one_deadline` |
 //! | a lost volume is never replaced under a node that signs | `lifecycle::lost_volume_is_recreated_unless_the_node_signs` |
 //! | the API server accepts rendered objects without a warning, and stores them as written | `rendered::rendered_objects_are_accepted_and_stored_as_written`, `rendered::quantities_are_stored_in_canonical_form` |

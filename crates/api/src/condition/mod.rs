@@ -71,6 +71,16 @@ pub fn set<R: Reason>(
     ConditionChange::Detail
 }
 
+/// Restores the transition times of conditions that have the same status as in `stored`.
+pub fn keep_transition_times(conditions: &mut [Condition], stored: &[Condition]) {
+    for condition in conditions {
+        let before = stored.iter().find(|before| before.type_ == condition.type_);
+        if let Some(before) = before.filter(|before| before.status == condition.status) {
+            condition.last_transition_time = before.last_transition_time.clone();
+        }
+    }
+}
+
 /// Returns whether the condition is set with this reason.
 #[must_use]
 pub fn has_reason<R: Reason>(conditions: &[Condition], reason: R) -> bool {

@@ -10,6 +10,7 @@ conditions! {
         FieldsNotApplied => False, "Some fields have no effect on this object.", "Remove or correct the fields in the message.";
         SpecInvalid => False, "The spec cannot be applied.", "Correct what the message names.";
         ApplyConflict => False, "Another field manager owns fields of an object that belongs to this one.", "Release the fields in the message, or delete the object.";
+        WriteRefused => False, "The API server refuses or fails to write an object of this one: missing permissions, a quota, an admission webhook, a missing kind or an overload.", "Fix the cause in the message, which is the API server's own; the write is retried with backoff.";
         NotEvaluated => Unknown, "The spec was not evaluated yet.", "Wait.";
     }
 

@@ -124,10 +124,10 @@ impl Executor<'_> {
             WriteOutcome::Unchanged => return Ok(None),
             WriteOutcome::Conflict(reason) => WriteFailure::Conflict(reason),
             WriteOutcome::Rejected(reason) => WriteFailure::Rejected(reason),
-            WriteOutcome::Forbidden(reason) | WriteOutcome::Unavailable(reason) => {
-                WriteFailure::Transient(reason)
-            }
-            WriteOutcome::Stale(reason) | WriteOutcome::Unknown(reason) => {
+            WriteOutcome::Forbidden(reason)
+            | WriteOutcome::Unavailable(reason)
+            | WriteOutcome::Unknown(reason) => WriteFailure::Transient(reason),
+            WriteOutcome::Stale(reason) => {
                 return Err(Error::OutdatedObject { kind, reason });
             }
             WriteOutcome::Missing if kind == "Certificate" => {

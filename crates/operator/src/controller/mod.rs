@@ -27,11 +27,19 @@ use crate::metrics::NodeMetrics;
 use crate::secrets::SecretReader;
 use crate::sidecar::Sidecars;
 
-/// An error that ends a reconcile before its status is stored. The node is requeued with backoff.
+/// An error that ends a reconcile. The node is requeued with backoff. Only after [`Error::Refused`], the status is stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// The result of a write is unknown, or the write was based on an outdated object.
+    /// The API server refused a write, or its answer was lost. The status says so.
+    #[error("cannot write {kind}: {reason}")]
+    Refused {
+        /// The kind of object.
+        kind: &'static str,
+        /// The error of the write.
+        reason: String,
+    },
+    /// The write was based on an outdated object.
     #[error("cannot write {kind}: {reason}")]
     OutdatedObject {
         /// The kind of object.

@@ -65,5 +65,10 @@ async fn run_round(
 ) -> Result<Next, Error> {
     let mut observed = observe::observe_objects(controller, key, node).await?;
     let decision = decide::decide_and_act(controller, writer, key, node, &mut observed).await?;
-    record::record(controller, writer, node, decision).await
+    let next = record::record(controller, writer, node, decision).await?;
+    // An error, so that the queue backs off: the cause is outside of the node, and no event announces that it is gone.
+    match observed.write_failures.into_iter().next() {
+        Some((kind, failure)) => Err(Error::Refused { kind, reason: failure.into_message() }),
+        None => Ok(next),
+    }
 }

@@ -8,6 +8,7 @@ mod failures;
 mod fixture;
 mod history;
 mod keys;
+mod policy;
 mod regressions;
 mod repair;
 mod resume;
@@ -49,6 +50,8 @@ testbed::suite![
     repair::deleted_objects_are_restored_without_a_new_pod,
     repair::modified_objects_are_restored_without_a_new_pod,
     repair::deleted_stateful_set_is_restored_with_a_new_pod,
+    repair::forbidden_repair_is_reported_and_backs_off,
+    repair::invalid_repair_is_reported_and_backs_off,
     storage::unusable_claim_fails_the_node,
     storage::unready_claim_is_waited_for,
     storage::foreign_claim_is_not_adopted,

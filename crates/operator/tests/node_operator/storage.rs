@@ -1,13 +1,10 @@
 //! Data volumes: created for a node, imported by a node, and their deletion.
 
 use api::sei_node::SeiNodePhase;
-use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Secret};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use testbed::cluster::control_plane::AuditedRequest;
 use testbed::fakes::kubelet::ClaimPolicy;
@@ -16,6 +13,7 @@ use testbed::{Context, Error, TestResult};
 
 use crate::fixture::{Fixture, TIMEOUT, message, reason};
 use crate::keys::{NODE_KEY, SIGNING_KEY, both};
+use crate::policy::Policy;
 
 /// A claim that a user created.
 #[derive(Clone, Copy)]
@@ -264,27 +262,12 @@ pub async fn rejected_finalizer_removal_is_retried_with_backoff(cx: Context) -> 
     fixture
         .create_ready("full", |node| node["metadata"]["finalizers"] = json!(["sei.io/seinode-finalizer"]))
         .await?;
-    let policies: Api<ValidatingAdmissionPolicy> = Api::all(fixture.client.clone());
-    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(fixture.client.clone());
-    let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": fixture.ns } });
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": { "name": fixture.ns },
-        "spec": {
-            "matchConstraints": {
-                "namespaceSelector": selector,
-                "resourceRules": [{
-                    "apiGroups": ["sei.io"], "apiVersions": ["*"], "resources": ["seinodes"], "operations": ["UPDATE"],
-                }],
-            },
-            "validations": [{ "expression": "has(object.metadata.finalizers)", "message": "finalizer is required" }],
-        },
+    let rule = json!({
+        "apiGroups": ["sei.io"], "apiVersions": ["*"], "resources": ["seinodes"], "operations": ["UPDATE"],
     });
-    let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": { "name": fixture.ns },
-        "spec": { "policyName": fixture.ns, "validationActions": ["Deny"] },
-    });
-    policies.create(&PostParams::default(), &serde_json::from_value(policy)?).await?;
-    bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
+    let required =
+        json!({ "expression": "has(object.metadata.finalizers)", "message": "finalizer is required" });
+    let policy = Policy::deny_unless(&fixture, rule, required).await?;
     let removal = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
     wait::until("the policy", TIMEOUT, || async {
@@ -311,7 +294,7 @@ pub async fn rejected_finalizer_removal_is_retried_with_backoff(cx: Context) -> 
         let waited = pair[1].received.0.duration_since(pair[0].received.0);
         assert!(waited.as_millis() >= shortest, "retried after {waited:?}, expected at least {shortest} ms");
     }
-    bindings.delete(&fixture.ns, &DeleteParams::default()).await?;
+    policy.remove().await?;
     wait::until("the node is deleted", TIMEOUT, || async {
         match fixture.nodes().get_opt("full").await {
             Ok(None) => Ok(()),
@@ -319,6 +302,5 @@ pub async fn rejected_finalizer_removal_is_retried_with_backoff(cx: Context) -> 
         }
     })
     .await?;
-    policies.delete(&fixture.ns, &DeleteParams::default()).await?;
     Ok(())
 }

@@ -206,10 +206,15 @@ impl Writer<'_> {
             WriteFailure::Conflict(why) => Some(why),
             _ => None,
         });
+        let refused = first(|failure| match failure {
+            WriteFailure::Transient(why) => Some(why),
+            _ => None,
+        });
         let unapplied = unapplied_fields::find(context, self.status);
-        match (rejected, conflict) {
-            (Some(why), _) => self.set(SpecApplied::SpecInvalid, &why),
-            (None, Some(why)) => self.set(SpecApplied::ApplyConflict, &why),
+        match (rejected, conflict, refused) {
+            (Some(why), ..) => self.set(SpecApplied::SpecInvalid, &why),
+            (None, Some(why), _) => self.set(SpecApplied::ApplyConflict, &why),
+            (None, None, Some(why)) => self.set(SpecApplied::WriteRefused, &why),
             _ if !unapplied.is_empty() => self.set(SpecApplied::FieldsNotApplied, &unapplied.join("; ")),
             _ => self.set(SpecApplied::AllApplied, "every field of the spec is applied"),
         }
@@ -252,6 +257,7 @@ impl Writer<'_> {
         let conditions = &self.status.conditions;
         let is_spec_unapplied = condition::has_reason(conditions, SpecApplied::SpecInvalid)
             || condition::has_reason(conditions, SpecApplied::ApplyConflict);
+        let is_write_refused = condition::has_reason(conditions, SpecApplied::WriteRefused);
         match self.status.phase {
             Some(SeiNodePhase::Terminating) => self.set(Ready::Terminating, "the node is being deleted"),
             _ if is_spec_unapplied => {
@@ -271,6 +277,10 @@ impl Writer<'_> {
                 self.set(Ready::DataVolumeMissing, &message);
             }
             Some(SeiNodePhase::Running) if is_updating => self.set(Ready::Updating, &progress),
+            Some(SeiNodePhase::Running) if is_write_refused => {
+                let message = self.message_of::<SpecApplied>();
+                self.set(Ready::SpecNotApplied, &message);
+            }
             Some(SeiNodePhase::Running) if findings.update.is_some() && failed.is_some() => {
                 self.set(Ready::PlanFailed, &failed.unwrap_or_default());
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::SeiNode;
+use api::condition;
 use api::names::finalizer;
 use api::sei_node::{PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus, TaskPlan};
 use api::sidecar_wire::TaskState;
@@ -55,6 +56,21 @@ pub struct Decision {
 /// one in this reconcile. `new_plan_id` becomes the id of a plan, if one is composed.
 #[must_use]
 pub fn decide(
+    node: &SeiNode,
+    status: SeiNodeStatus,
+    platform: &Platform,
+    observed: &Observed,
+    now: &Time,
+    new_plan_id: &str,
+) -> Decision {
+    let mut decision = decide_once(node, status, platform, observed, now, new_plan_id);
+    let stored = node.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    // A condition that changed and changed back within this reconcile has not changed.
+    condition::keep_transition_times(&mut decision.status.conditions, stored);
+    decision
+}
+
+fn decide_once(
     node: &SeiNode,
     status: SeiNodeStatus,
     platform: &Platform,

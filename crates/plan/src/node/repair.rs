@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::action::{Action, Object};
 use super::context::{NodeContext, is_controlled_by, is_terminating, kind_of, name_of};
-use super::observed::WriteFailure;
 use crate::render::{self, RenderError};
 
 /// Returns the actions that restore objects, each with a sentence about what happened.
@@ -58,11 +57,8 @@ where
     let desired = desired().ok()?;
     let name = name_of(&desired).to_owned();
     let object = wrap(Box::new(desired));
-    // A condition reports the failure; retrying in a loop does not help.
-    if matches!(
-        observed.write_failures.get(object.kind()),
-        Some(WriteFailure::Rejected(_) | WriteFailure::Conflict(_))
-    ) {
+    // A condition reports the failure, and the next reconcile retries: nothing changes within this one.
+    if observed.write_failures.contains_key(object.kind()) {
         return None;
     }
     let sentence = format!("{} {name} was {cause} and has been restored", object.kind());

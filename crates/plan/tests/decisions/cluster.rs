@@ -343,6 +343,14 @@ impl Cluster {
         self.observed.pods.iter_mut().for_each(mark_terminating);
     }
 
+    /// Deletes the objects that can be restored without a new pod, not as the operator. Returns whether there were any.
+    pub fn delete_objects(&mut self) -> bool {
+        let Observed { service, proxy_config, network_policy, .. } = &mut self.observed;
+        let deleted =
+            [service.take().is_some(), proxy_config.take().is_some(), network_policy.take().is_some()];
+        deleted.contains(&true)
+    }
+
     /// Restarts the process of the sidecar. Unfinished tasks restart.
     pub fn restart_sidecar(&mut self) {
         self.sidecar.ready = false;

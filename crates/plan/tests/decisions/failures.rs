@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::cluster::Cluster;
 use super::fixture::{converge, message, node, platform, reason, run_once, running, status};
-use super::reconcile::{Fault, reconcile};
+use super::reconcile::{Fault, REFUSAL, reconcile};
 
 /// Fails the running sidecar tasks of a type.
 fn fail_tasks(cluster: &mut Cluster, type_: &str) {
@@ -287,4 +287,42 @@ fn retry_is_counted_before_it_is_submitted() {
     }
     assert!(is_counted);
     assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Running));
+}
+
+/// A refused repair is attempted once per reconcile, and reported. The status changes once, however often it is refused.
+#[test]
+fn refused_repair_is_reported_and_not_repeated() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.delete_objects();
+    assert_eq!(reconcile(&mut cluster, &platform(), Fault::Refused), 3, "one attempt for each object");
+    assert_eq!(reason(&cluster, "SpecApplied"), "WriteRefused");
+    assert!(message(&cluster, "SpecApplied").contains(REFUSAL), "{}", message(&cluster, "SpecApplied"));
+    assert_eq!(reason(&cluster, "Ready"), "SpecNotApplied");
+    assert!(message(&cluster, "Ready").contains(REFUSAL), "{}", message(&cluster, "Ready"));
+    let refused = status(&cluster);
+    for _ in 0..3 {
+        cluster.minutes += 1;
+        reconcile(&mut cluster, &platform(), Fault::Refused);
+        assert_eq!(status(&cluster), refused);
+    }
+    converge(&mut cluster, &platform());
+    assert_eq!(
+        (reason(&cluster, "SpecApplied"), reason(&cluster, "Ready")),
+        ("AllApplied".into(), "NodeReady".into())
+    );
+}
+
+/// A refused write of a plan is what the plan waits for.
+#[test]
+fn refused_write_of_a_plan_is_reported_and_retried() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.edit(|node| node.spec.image = "sei:1".into());
+    reconcile(&mut cluster, &platform(), Fault::None);
+    assert_eq!(reconcile(&mut cluster, &platform(), Fault::Refused), 1);
+    assert_eq!(reason(&cluster, "SpecApplied"), "WriteRefused");
+    assert_eq!(reason(&cluster, "Ready"), "Updating");
+    let waiting = status(&cluster).waiting_for.unwrap();
+    assert_eq!((waiting.what.as_str(), waiting.message.as_deref()), ("StatefulSet", Some(REFUSAL)));
+    converge(&mut cluster, &platform());
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady");
 }

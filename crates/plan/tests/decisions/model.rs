@@ -73,6 +73,7 @@ enum Event {
     Kubelet,
     Sidecar,
     PodDeleted,
+    ObjectsDeleted,
     SidecarRestarted,
     TasksFail,
 }
@@ -109,7 +110,9 @@ impl Model for Nodes {
                 let actions = reconcile(&mut state.clusters[at].clone(), &self.platform, Fault::None);
                 events.extend((1..=actions).map(|action| Event::Reconcile(Fault::KilledAfter(action))));
                 events.extend((1..=actions).map(|action| Event::Reconcile(Fault::AnswerLost(action))));
-                events.extend([Event::PodDeleted, Event::SidecarRestarted, Event::TasksFail]);
+                events.extend([Event::PodDeleted, Event::ObjectsDeleted]);
+                events.extend([Event::SidecarRestarted, Event::TasksFail]);
+                events.extend((actions > 0).then_some(Event::Reconcile(Fault::Refused)));
             }
             actions.extend(events.into_iter().map(|event| (at, event)));
         }
@@ -141,6 +144,10 @@ impl Model for Nodes {
                 (!cluster.observed.pods.is_empty()).then_some(())?;
                 next.faults -= 1;
                 cluster.delete_pod();
+            }
+            Event::ObjectsDeleted => {
+                cluster.delete_objects().then_some(())?;
+                next.faults -= 1;
             }
             Event::SidecarRestarted => {
                 cluster.sidecar.up.then_some(())?;

@@ -19,7 +19,15 @@ pub enum Fault {
     KilledAfter(usize),
     /// The action with this number is executed, but its answer is lost.
     AnswerLost(usize),
+    /// The API server refuses every write of this reconcile, except that of the status.
+    Refused,
 }
+
+/// Decisions in one reconcile: more than any plan has steps. The operator has a limit as well.
+const MAX_DECISIONS: usize = 64;
+
+/// The message of the API server with [`Fault::Refused`].
+pub const REFUSAL: &str = "exceeded quota: objects";
 
 /// Returns the time after some minutes.
 pub fn time(minutes: i64) -> Time {
@@ -36,8 +44,10 @@ pub fn reconcile(cluster: &mut Cluster, platform: &Platform, fault: Fault) -> us
     cluster.plans += 1;
     let new_plan_id = format!("00000000-0000-4000-8000-{:012}", cluster.plans);
     let before = status.plan.as_ref().map(|plan| plan.id.clone());
-    let mut actions = 0;
-    for _ in 0..64 {
+    let (mut actions, mut decisions) = (0, 0);
+    loop {
+        decisions += 1;
+        assert!(decisions <= MAX_DECISIONS, "the reconcile does not converge: {status:#?}");
         let queries = required_observations(&node, &status, platform, &observed);
         cluster.answer(&queries, &mut observed);
         let decision = decide(&node, status, platform, &observed, &time(cluster.minutes), &new_plan_id);
@@ -56,7 +66,9 @@ pub fn reconcile(cluster: &mut Cluster, platform: &Platform, fault: Fault) -> us
         assert!(has_plan || is_running, "executed a plan that is not stored");
         for action in &decision.actions {
             actions += 1;
-            if fault == Fault::AnswerLost(actions) {
+            if fault == Fault::Refused {
+                refuse(action, &mut observed);
+            } else if fault == Fault::AnswerLost(actions) {
                 let mut lost = observed.clone();
                 cluster.execute(action, &mut lost);
                 lose_answer(action, &mut observed);
@@ -74,6 +86,14 @@ pub fn reconcile(cluster: &mut Cluster, platform: &Platform, fault: Fault) -> us
         cluster.plans -= 1;
     }
     actions
+}
+
+/// Adds what the operator observes after an action that the API server refused. The sidecar refuses nothing.
+fn refuse(action: &Action, observed: &mut Observed) {
+    match action {
+        Action::Submit(..) => lose_answer(action, observed),
+        _ => drop(observed.write_failures.insert(action.kind(), WriteFailure::Transient(REFUSAL.into()))),
+    }
 }
 
 /// Adds what the operator observes after an action whose answer was lost.

@@ -73,8 +73,19 @@ pub enum WriteFailure {
     Rejected(String),
     /// Another field manager owns fields of the object.
     Conflict(String),
-    /// The object has changed, the server is overloaded, or its answer was lost. The write is retried.
+    /// Permissions, a quota, a webhook or a missing kind prevent the write, the server is overloaded, or its answer was lost.
+    /// The write is retried with backoff.
     Transient(String),
+}
+
+impl WriteFailure {
+    /// Returns the message of the API server.
+    #[must_use]
+    pub fn into_message(self) -> String {
+        match self {
+            Self::Rejected(why) | Self::Conflict(why) | Self::Transient(why) => why,
+        }
+    }
 }
 
 /// The answers of a sidecar.
