@@ -9,6 +9,7 @@
 //! | manifests of the upstream controller keep working | `settings::tests::upstream_flags_are_accepted_and_reported_as_ignored`, `settings::args::tests::every_operator_environment_variable_is_read` |
 //! | the shipped RBAC rules are sufficient and minimal | `permissions::shipped_rbac_is_sufficient_and_minimal`, `install::tests::rbac_has_no_wildcards_and_never_writes_secrets` |
 //! | a refused write is reported once and retried with backoff | `storage::rejected_finalizer_removal_is_retried_with_backoff`, `repair::forbidden_repair_is_reported_and_backs_off`, `repair::invalid_repair_is_reported_and_backs_off` |
+//! | an edit that is refused, or that would lose the data volume, replaces no pod | `edits::bad_edit_replaces_no_pod`, `storage::pod_is_kept_while_its_claim_is_being_deleted` |
 //! | two processes never share a Lease identity | `settings::tests::every_process_has_a_unique_identity` |
 //! | the token is sent only to a server that presents the certificate of the node's Secret, one issued by its CA, or one that the Secret had while the same pod ran and that was replaced at most ten minutes ago | `tls::only_certificate_of_secret_is_accepted`, `tls::ca_issued_renewal_is_accepted_during_rollout`, `tls::previous_certificate_is_accepted_until_renewal_is_served`, `previous_certificate_is_accepted_for_its_pod_and_ten_minutes` |
 //! | nothing is sent without a token, and a rotated token is used immediately | `responses::no_request_is_sent_without_a_token`, `responses::rotated_token_is_used_immediately` |

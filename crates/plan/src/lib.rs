@@ -16,6 +16,9 @@
 //! | a plan stores what it changes, and plans of previous versions continue | `failures::changes_of_a_failed_update_are_kept_also_for_legacy_plans`, `failures::legacy_plan_in_progress_completes` |
 //! | every reconcile converges; a refused write is attempted once in it, and is reported | `failures::refused_repair_is_reported_and_not_repeated`, `failures::refused_write_of_a_plan_is_reported_and_retried`, `model::running_node_converges_whatever_happens` |
 //! | all waits of a task share one deadline | `failures::waits_of_a_task_share_one_deadline` |
+//! | a bad edit starts no plan, and only what a plan applies is judged | `failures::bad_edit_leaves_a_running_node_alone`, `failures::bad_spec_of_a_new_node_gets_no_plan_until_it_is_corrected`, `failures::settings_that_an_edit_does_not_apply_are_not_judged` |
+//! | a pod is not replaced while its claim is being deleted | `lifecycle::pod_is_not_replaced_while_its_claim_is_being_deleted` |
+//! | conditions of a Certificate count only for its current generation | `node::check::tls_secret::tests::conditions_of_an_older_generation_do_not_count` |
 //! | a lost volume is never replaced under a node that signs | `lifecycle::lost_volume_is_recreated_unless_the_node_signs` |
 //! | the API server accepts rendered objects without a warning, and stores them as written | `rendered::rendered_objects_are_accepted_and_stored_as_written`, `rendered::quantities_are_stored_in_canonical_form` |
 //! | cached results are used only for the same spec and the same content | `node::render_cache::tests::cache_is_dropped_when_the_generation_changes`, `node::render_cache::tests::in_sync_object_is_compared_again_only_after_a_change` |

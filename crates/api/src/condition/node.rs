@@ -14,6 +14,7 @@ conditions! {
         SidecarUnreachable => Unknown, "The sidecar does not respond.", "Check the pod and the logs of its containers sei-sidecar and kube-rbac-proxy.";
         PodFailing => False, "A container of the pod does not run.", "Fix the cause in the message; a change of the spec is applied at once.";
         DataVolumeMissing => False, "The data volume is missing on a node that may have signed blocks. With an empty volume it could sign the same heights again and be slashed.", "Restore the PersistentVolumeClaim in the message with its data; or delete and recreate the node.";
+        DataVolumeTerminating => False, "The PersistentVolumeClaim of the data volume is being deleted. Kubernetes keeps it only while the pod runs, so nothing that replaces the pod is done.", "Save the data as the message says, or delete the node.";
         SpecNotApplied => False, "Part of the spec cannot be applied.", "See the condition SpecApplied.";
         Terminating => False, "The node is being deleted.", "Wait; `status.waitingFor` shows what the deletion is waiting for.";
     }

@@ -56,6 +56,19 @@ pub enum ConfigMode {
     Archive,
 }
 
+impl ConfigMode {
+    /// Returns the mode as it is serialized.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Validator => "validator",
+            Self::Full => "full",
+            Self::Seed => "seed",
+            Self::Archive => "archive",
+        }
+    }
+}
+
 /// `discover-peers`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -24,6 +24,7 @@ pub use finding::{Finding, Severity, is_usable};
 pub use host::Host;
 pub use intent::{Intent, Resolved, ValidationReport, check_intent, edit, reload, resolve, validate};
 pub use mode::{Mode, UnknownMode};
+pub use network_rules::is_peer_address;
 pub use patch::{PatchError, Patchable, patch, set_client_chain_id};
 pub use presets::{persistent_peers, set_persistent_peers, snapshot_generation};
 pub use render::render;

@@ -11,7 +11,7 @@ const DATABASES: [&str; 3] = ["goleveldb", "goleveldb-bloom", "memdb"];
 
 pub(super) fn check(settings: &Settings, out: &mut Findings) {
     for key in PEERS {
-        if let Some(peer) = entries(settings, key).find(|peer| !is_peer(peer)) {
+        if let Some(peer) = entries(settings, key).find(|peer| !is_peer_address(peer)) {
             out.error(
                 key,
                 format!("invalid peer {peer:?}, seid would not start; expected <node id>@<host>:<port>"),
@@ -56,7 +56,9 @@ fn entries<'a>(settings: &'a Settings, key: &str) -> impl Iterator<Item = &'a st
     settings.text(key).split(',').map(|entry| entry.trim_matches(' ')).filter(|entry| !entry.is_empty())
 }
 
-fn is_peer(peer: &str) -> bool {
+/// Reports whether seid accepts a peer address: `<node id>@<host>:<port>`, where the port may be missing.
+#[must_use]
+pub fn is_peer_address(peer: &str) -> bool {
     let peer = peer.strip_prefix("mconn://").or_else(|| peer.strip_prefix("tcp://")).unwrap_or(peer);
     let Some((id, address)) = peer.split_once('@') else { return false };
     // seid falls back to the default port.

@@ -176,5 +176,5 @@ pub async fn each_node_kind_runs_its_own_tasks(cx: Context) -> TestResult {
 
 /// A static peer.
 pub fn static_peers() -> Value {
-    json!([{ "static": { "addresses": ["id@host:26656"] } }])
+    json!([{ "static": { "addresses": ["0123456789abcdef0123456789abcdef01234567@host:26656"] } }])
 }

@@ -246,3 +246,40 @@ pub async fn paused_plan_resumes(cx: Context) -> TestResult {
     assert!(fixture.sidecars.journal().duplicates().is_empty());
     Ok(())
 }
+
+/// What can be judged before the pod is touched is judged before, and the corrected edit applies.
+pub async fn bad_edit_replaces_no_pod(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    let (pod, tasks) = (fixture.pod("full").await?, fixture.started_tasks("full"));
+    let edits = [
+        (json!({ "overrides": { "evm.htp_port": "8545" } }), "spec.overrides.evm.htp_port: unknown setting"),
+        (
+            json!({ "overrides": { "evm.htp_port": null, "evm.http_port": "many" } }),
+            "spec.overrides.evm.http_port: ",
+        ),
+        (
+            json!({ "overrides": null, "peers": [{ "static": { "addresses": ["node@host:26656"] } }] }),
+            "spec.peers[0].static",
+        ),
+        (json!({ "peers": null, "image": "Images.example/Sei:v1" }), "spec.image: "),
+    ];
+    for (spec, expected) in edits {
+        fixture.edit("full", json!({ "spec": spec })).await?;
+        let node = fixture
+            .wait_until("full", "the problem is reported", |_, status| {
+                message(status, "SpecApplied").contains(expected)
+            })
+            .await?;
+        let status = node.status.unwrap_or_default();
+        assert_eq!(reason(&status, "SpecApplied"), "SpecInvalid");
+        assert_eq!(reason(&status, "Ready"), "SpecNotApplied");
+    }
+    fixture.assert_no_writes(Duration::from_secs(3)).await?;
+    assert_eq!((fixture.pod("full").await?.uid(), fixture.started_tasks("full")), (pod.uid(), tasks));
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    fixture.wait_ready("full", "the corrected edit applies").await?;
+    assert_eq!(fixture.pod_deletion_count_of("full").await?, 1);
+    Ok(())
+}

@@ -136,7 +136,7 @@ pub async fn failed_update_keeps_node_running_and_next_edit_applies(cx: Context)
     fixture.create_ready("full", |_| {}).await?;
     let rejecting =
         fixture.sidecar("full").on_task(TaskType::ConfigApply, ScriptedOutcome::reject("unknown key a.b"));
-    fixture.edit("full", json!({ "spec": { "overrides": { "a.b": "1" } } })).await?;
+    fixture.edit("full", json!({ "spec": { "overrides": { "evm.http_port": "8545" } } })).await?;
     let failed = |_: &_, status: &SeiNodeStatus| reason(status, "NodeUpdateInProgress") == "UpdateFailed";
     fixture.wait_until("full", "its update failed", failed).await?;
     rejecting.remove();

@@ -90,7 +90,7 @@ pub async fn failed_update_stays_visible(cx: Context) -> TestResult {
     let _operator = fixture.start_operator()?;
     fixture.create_ready("full", |_| {}).await?;
     fixture.sidecar("full").on_task(TaskType::ConfigApply, ScriptedOutcome::reject("unknown key a.b"));
-    fixture.edit("full", json!({ "spec": { "overrides": { "a.b": "1" } } })).await?;
+    fixture.edit("full", json!({ "spec": { "overrides": { "evm.http_port": "8545" } } })).await?;
     let failed = |status: &SeiNodeStatus| reason(status, "NodeUpdateInProgress") == "UpdateFailed";
     fixture.wait_until("full", "its update failed", |_, status| failed(status)).await?;
     wait::throughout("the failure is reported", Duration::from_secs(5), || async {

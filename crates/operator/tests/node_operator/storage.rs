@@ -1,17 +1,19 @@
 //! Data volumes: created for a node, imported by a node, and their deletion.
 
+use std::time::Duration;
+
 use api::sei_node::SeiNodePhase;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Secret};
-use kube::{Api, ResourceExt};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use testbed::cluster::control_plane::AuditedRequest;
 use testbed::fakes::kubelet::ClaimPolicy;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
-use crate::fixture::{Fixture, TIMEOUT, message, reason};
+use crate::fixture::{Fixture, OTHER_IMAGE, TIMEOUT, message, reason};
 use crate::keys::{NODE_KEY, SIGNING_KEY, both};
 use crate::policy::Policy;
 
@@ -252,6 +254,36 @@ pub async fn node_deletion_keeps_imported_and_deletes_created_objects(cx: Contex
     let is_written =
         |name: &str| writes.iter().any(|write| write.name == name && write.resource != "seinodes");
     assert!(!is_written("imported") && !is_written("signing"), "{writes:?}");
+    Ok(())
+}
+
+/// Kubernetes keeps a deleted claim as long as a pod uses it, so an edit must not replace the pod.
+pub async fn pod_is_kept_while_its_claim_is_being_deleted(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    let pod = fixture.pod("full").await?;
+    let claims = fixture.api::<PersistentVolumeClaim>();
+    claims.delete("data-full", &DeleteParams::default()).await?;
+    assert!(claims.get("data-full").await?.metadata.deletion_timestamp.is_some(), "protected by its pod");
+    fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
+    let node = fixture
+        .wait_until("full", "the claim is reported", |node, status| {
+            reason(status, "Ready") == "DataVolumeTerminating"
+                && status.observed_generation == node.metadata.generation
+        })
+        .await?;
+    let status = node.status.unwrap_or_default();
+    assert!(message(&status, "Ready").contains("PersistentVolumeClaim data-full"), "{status:?}");
+    fixture.assert_no_writes(Duration::from_secs(3)).await?;
+    assert_eq!(fixture.pod_deletion_count()?, 0);
+    assert_eq!(fixture.pod("full").await?.uid(), pod.uid());
+    let events = fixture.events("full").await?;
+    assert_eq!(
+        events.iter().filter(|(reason, _)| reason == "DataVolumeTerminating").count(),
+        1,
+        "{events:?}"
+    );
     Ok(())
 }
 

@@ -15,8 +15,11 @@ pub enum Step {
     Entry,
 }
 
-/// The key that is tested in every map: also a valid resource name.
-pub const KEY: &str = "memory";
+/// The key that is tested in maps: also a valid resource name.
+const KEY: &str = "memory";
+
+/// The key that is tested in overrides: a setting of seid with any text.
+const OVERRIDE: &str = "chain.moniker";
 
 /// A path below `spec`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +41,11 @@ impl Path {
         }
     }
 
+    /// Returns the key that is tested in the map at or above this path.
+    pub fn key(&self) -> &'static str {
+        if self.root() == "overrides" { OVERRIDE } else { KEY }
+    }
+
     /// Returns the path and its ancestors, shortest first.
     pub fn with_ancestors(&self) -> impl Iterator<Item = Self> {
         (1..=self.0.len()).map(|count| Self(self.0[..count].to_vec()))
@@ -48,7 +56,7 @@ impl Path {
         self.0.iter().try_fold(document, |value, step| match step {
             Step::Field(name) => value.get(name),
             Step::Item => value.get(0),
-            Step::Entry => value.get(KEY),
+            Step::Entry => value.get(self.key()),
         })
     }
 
@@ -58,7 +66,7 @@ impl Path {
         for step in &self.0 {
             value = match step {
                 Step::Field(name) => entry(value, name),
-                Step::Entry => entry(value, KEY),
+                Step::Entry => entry(value, self.key()),
                 Step::Item => {
                     if value.as_array().is_none_or(Vec::is_empty) {
                         *value = json!([null]);
@@ -77,13 +85,13 @@ impl Path {
         for step in parents {
             value = match step {
                 Step::Field(name) => &mut value[name.as_str()],
-                Step::Entry => &mut value[KEY],
+                Step::Entry => &mut value[self.key()],
                 Step::Item => &mut value[0],
             };
         }
         match (value, last) {
             (Value::Object(fields), Step::Field(name)) => drop(fields.remove(name)),
-            (Value::Object(fields), Step::Entry) => drop(fields.remove(KEY)),
+            (Value::Object(fields), Step::Entry) => drop(fields.remove(self.key())),
             (Value::Array(items), Step::Item) => drop(items.remove(0)),
             _ => {}
         }
@@ -105,7 +113,7 @@ impl fmt::Display for Path {
             match step {
                 Step::Field(name) => write!(f, ".{name}")?,
                 Step::Item => write!(f, "[0]")?,
-                Step::Entry => write!(f, "[{KEY}]")?,
+                Step::Entry => write!(f, "[{}]", self.key())?,
             }
         }
         Ok(())

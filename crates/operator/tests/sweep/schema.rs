@@ -98,7 +98,7 @@ pub fn sample(path: &Path, schema: &Value, number: usize) -> Value {
         "boolean" => json!(number.is_multiple_of(2)),
         "array" => json!([sample(&path.join(Step::Item), &schema["items"], number)]),
         "object" if schema["additionalProperties"].is_object() => {
-            json!({ crate::path::KEY: sample(&path.join(Step::Entry), &schema["additionalProperties"], number) })
+            json!({ path.key(): sample(&path.join(Step::Entry), &schema["additionalProperties"], number) })
         }
         "object" => json!({}),
         _ => {
@@ -106,7 +106,7 @@ pub fn sample(path: &Path, schema: &Value, number: usize) -> Value {
             if text == "spec.externalAddress" {
                 json!(format!("{letter}.example:26656"))
             } else if text.contains(".static.addresses") {
-                json!(format!("id@{letter}.example:26656"))
+                json!(format!("{}@{letter}.example:26656", "0".repeat(40)))
             } else {
                 // Names depend on the path: the keys of a validator must be in different Secrets.
                 let name: String = text.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();

@@ -25,6 +25,10 @@ pub(super) struct Findings {
     pub(super) update: Option<Drift>,
     /// What would be changed if the node were not paused.
     pub(super) pending: Vec<String>,
+    /// What is wrong with the spec. Then no plan starts.
+    pub(super) spec_problems: Vec<String>,
+    /// The claim of the data volume is being deleted: what to do.
+    pub(super) claim_termination: Option<String>,
     /// The data volume of a node that signs blocks is missing.
     pub(super) is_data_volume_missing: bool,
 }
@@ -49,7 +53,7 @@ pub(super) fn write(
     writer.paused(node, findings);
     writer.update(findings);
     writer.sidecar(observed);
-    writer.spec(node, context);
+    writer.spec(node, context, findings);
     if let Some(context) = context {
         writer.inputs(context);
     }
@@ -184,7 +188,7 @@ impl Writer<'_> {
         }
     }
 
-    fn spec(&mut self, node: &SeiNode, context: Option<NodeContext<'_>>) {
+    fn spec(&mut self, node: &SeiNode, context: Option<NodeContext<'_>>, findings: &Findings) {
         let Some(context) = context else {
             if node.metadata.deletion_timestamp.is_none() {
                 let message = "the spec has no kind: set one of fullNode, archive, replayer and validator";
@@ -194,6 +198,9 @@ impl Writer<'_> {
             }
             return;
         };
+        if !findings.spec_problems.is_empty() {
+            return self.set(SpecApplied::SpecInvalid, &findings.spec_problems.join("; "));
+        }
         let first = |select: fn(&WriteFailure) -> Option<&String>| {
             let failures = context.observed.write_failures.iter();
             failures.filter_map(|(kind, failure)| Some(format!("{kind}: {}", select(failure)?))).next()
@@ -260,6 +267,12 @@ impl Writer<'_> {
         let is_write_refused = condition::has_reason(conditions, SpecApplied::WriteRefused);
         match self.status.phase {
             Some(SeiNodePhase::Terminating) => self.set(Ready::Terminating, "the node is being deleted"),
+            Some(SeiNodePhase::Running) if findings.claim_termination.is_some() => {
+                self.set(
+                    Ready::DataVolumeTerminating,
+                    findings.claim_termination.as_deref().unwrap_or_default(),
+                );
+            }
             _ if is_spec_unapplied => {
                 let message = self.message_of::<SpecApplied>();
                 self.set(Ready::SpecNotApplied, &message);

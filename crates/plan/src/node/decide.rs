@@ -5,13 +5,13 @@ use std::time::Duration;
 use api::SeiNode;
 use api::condition;
 use api::names::finalizer;
-use api::sei_node::{PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus, TaskPlan};
+use api::sei_node::{PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus, TaskPlan};
 use api::sidecar_wire::TaskState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::action::Action;
 use super::advance::{advance, set_phase};
-use super::check::claim;
+use super::check::{claim, spec};
 use super::conditions::{self, Findings};
 use super::context::NodeContext;
 use super::drift::{self, Drift};
@@ -125,14 +125,15 @@ impl Decider<'_> {
             decision.requeue_after = Some(Duration::ZERO);
             return;
         }
+        findings.claim_termination = claim::termination(self.context.observed.claim.as_deref());
         if stored_plan::active(&decision.status).is_some() {
             self.supersede(&mut decision.status, findings);
         } else {
             match decision.status.phase {
                 None | Some(SeiNodePhase::Pending | SeiNodePhase::Initializing) => {
-                    self.set_up(&mut decision.status);
+                    self.set_up(&mut decision.status, findings);
                 }
-                Some(SeiNodePhase::Failed) => self.retry_setup(&mut decision.status),
+                Some(SeiNodePhase::Failed) => self.retry_setup(&mut decision.status, findings),
                 Some(SeiNodePhase::Running) => self.keep_in_sync(decision, findings),
                 Some(SeiNodePhase::Terminating) => {}
             }
@@ -189,6 +190,9 @@ impl Decider<'_> {
             }
             _ => self.setup_plan(),
         };
+        if self.has_spec_problems(stored_plan::changes(&next), findings) {
+            return;
+        }
         if stored_plan::has_same_tasks(plan, &next) {
             if let Some(plan) = status.plan.as_mut() {
                 plan.generation = generation;
@@ -219,17 +223,27 @@ impl Decider<'_> {
         is_running && stored_plan::bootstrap_tasks(plan).iter().any(|task| task.submitted_at.is_some())
     }
 
-    fn set_up(self, status: &mut SeiNodeStatus) {
-        self.start(status, self.setup_plan());
+    fn set_up(self, status: &mut SeiNodeStatus, findings: &mut Findings) {
+        let plan = self.setup_plan();
+        if self.has_spec_problems(stored_plan::changes(&plan), findings) {
+            return;
+        }
+        self.start(status, plan);
         set_phase(status, SeiNodePhase::Initializing, self.now);
     }
 
+    /// Validates what a plan is about to apply, before it starts: a bad edit must leave a healthy node alone.
+    fn has_spec_problems(self, changes: PlanChanges, findings: &mut Findings) -> bool {
+        findings.spec_problems = spec::problems(self.context, changes);
+        !findings.spec_problems.is_empty()
+    }
+
     /// Retries a failed setup once the spec has changed, or the input that the setup timed out on is valid.
-    fn retry_setup(self, status: &mut SeiNodeStatus) {
+    fn retry_setup(self, status: &mut SeiNodeStatus, findings: &mut Findings) {
         let plan = status.plan.as_ref();
         let is_edited = plan.is_none_or(|plan| plan.generation != self.context.node.metadata.generation);
         if is_edited || plan.is_some_and(|plan| self.is_failed_input_valid(plan, status)) {
-            self.set_up(status);
+            self.set_up(status, findings);
         }
     }
 
@@ -267,11 +281,16 @@ impl Decider<'_> {
                 findings.is_data_volume_missing = true;
                 return;
             }
-            self.set_up(status);
+            self.set_up(status, findings);
             return;
         }
         let update = self.required_update(status);
-        if !update.changes.is_empty() {
+        let is_in_sync = update.changes.is_empty();
+        // An update replaces the pod: it starts only if that is safe.
+        if !is_in_sync
+            && findings.claim_termination.is_none()
+            && !self.has_spec_problems(update.changes, findings)
+        {
             match self.update_backoff(status) {
                 Some(left) => decision.requeue_after = Some(left),
                 None => self.start(status, self.update_plan(&update)),
@@ -286,8 +305,10 @@ impl Decider<'_> {
             }
             return;
         }
-        status.reconciled_generation = node.metadata.generation;
-        let repairs = repair::repairs(self.context, status);
+        if is_in_sync {
+            status.reconciled_generation = node.metadata.generation;
+        }
+        let repairs = repair::repairs(self.context, status, is_in_sync);
         (decision.actions, decision.repairs) = repairs.into_iter().unzip();
         if observed.sidecar.health != Health::Ready {
             // The pod is starting, or fails: mark-ready follows as soon as the sidecar answers.

@@ -1,6 +1,6 @@
 //! The events of a node. Only transitions are recorded.
 
-use api::condition::{self, SidecarReady, SidecarTLSSecretReady, Status};
+use api::condition::{self, Ready, SidecarReady, SidecarTLSSecretReady, Status};
 use api::event::{EventRecord, EventType};
 use api::sei_node::{PlanPhase, Scheme, SeiNodePhase, SeiNodeStatus};
 use api::{SeiNode, condition::Reason};
@@ -19,6 +19,15 @@ pub fn transition_events(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNode
             "Plan",
             format!("{} -> {}", name(before.phase), name(after.phase)),
         ));
+    }
+    if (before.phase, after.phase) == (Some(SeiNodePhase::Running), Some(SeiNodePhase::Initializing)) {
+        let message = "the PersistentVolumeClaim of the data volume is gone: the node is set up again on an empty volume";
+        events.push(warning("DataVolumeLost", "Plan", message.into()));
+    }
+    let is_terminating =
+        |status: &SeiNodeStatus| condition::has_reason(&status.conditions, Ready::DataVolumeTerminating);
+    if is_terminating(after) && !is_terminating(before) {
+        events.push(warning("DataVolumeTerminating", "Check", message_of::<Ready>(after)));
     }
     let failed = after.last_failed_plan.as_ref();
     if let Some(failed) =

@@ -9,8 +9,13 @@ use super::action::{Action, Object};
 use super::context::{NodeContext, is_controlled_by, is_terminating, kind_of, name_of};
 use crate::render::{self, RenderError};
 
-/// Returns the actions that restore objects, each with a sentence about what happened.
-pub(super) fn repairs(context: NodeContext<'_>, status: &SeiNodeStatus) -> Vec<(Action, String)> {
+/// Returns the actions that restore objects, each with a sentence about what happened. The StatefulSet of a node that is not in
+/// sync is left to the plan that is held back: its template would be that of the plan.
+pub(super) fn repairs(
+    context: NodeContext<'_>,
+    status: &SeiNodeStatus,
+    is_in_sync: bool,
+) -> Vec<(Action, String)> {
     let NodeContext { node, platform, observed, .. } = context;
     let mut repairs = Vec::new();
     let policy = || Ok(render::network_policy(node, platform));
@@ -25,8 +30,10 @@ pub(super) fn repairs(context: NodeContext<'_>, status: &SeiNodeStatus) -> Vec<(
         repairs.extend(repair(context, observed.certificate.as_deref(), certificate, Object::Certificate));
     }
     // Last: its pod needs the other objects.
-    let set = || render::stateful_set(node, platform);
-    repairs.extend(repair(context, observed.stateful_set.as_deref(), set, Object::StatefulSet));
+    if is_in_sync {
+        let set = || render::stateful_set(node, platform);
+        repairs.extend(repair(context, observed.stateful_set.as_deref(), set, Object::StatefulSet));
+    }
     repairs
 }
 

@@ -183,7 +183,7 @@ fn settings_are_written_before_seid_starts() {
         (
             "peers",
             |node| {
-                let addresses = vec!["id@host:26656".into()];
+                let addresses = vec!["0123456789abcdef0123456789abcdef01234567@host:26656".into()];
                 node.spec.peers = vec![PeerSource {
                     static_peers: Some(StaticPeers { addresses }),
                     ..PeerSource::default()
@@ -220,7 +220,7 @@ fn settings_are_written_before_seid_starts() {
 #[test]
 fn removed_override_is_removed_by_a_full_write() {
     let mut node = node("a");
-    node.spec.overrides.insert("a.b".into(), "1".into());
+    node.spec.overrides.insert("evm.http_port".into(), "8545".into());
     let mut cluster = running(node, &platform());
     cluster.edit(|node| node.spec.overrides.clear());
     reconcile(&mut cluster, &platform(), Fault::None);

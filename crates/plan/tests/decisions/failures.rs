@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::SeiNode;
 use api::sei_node::{
     ConfigChange, PeerSource, PlanChanges, PlanPhase, SeiNodePhase, SidecarConfig, SidecarTls, StaticPeers,
     TaskStatus,
@@ -73,7 +74,7 @@ fn failed_setup_restarts_after_an_edit() {
 fn failed_update_keeps_node_running_and_retries_with_backoff() {
     let mut cluster = running(node("a"), &platform());
     cluster.edit(|node| {
-        node.spec.overrides.insert("a.b".into(), "1".into());
+        node.spec.overrides.insert("evm.http_port".into(), "8545".into());
     });
     run_until_failed(&mut cluster, "config-apply");
     let failed = status(&cluster);
@@ -101,7 +102,7 @@ fn failed_update_keeps_node_running_and_retries_with_backoff() {
 fn edit_resolves_a_failed_update_at_once() {
     let mut cluster = running(node("a"), &platform());
     cluster.edit(|node| {
-        node.spec.overrides.insert("a.b".into(), "bad".into());
+        node.spec.overrides.insert("evm.http_port".into(), "8545".into());
     });
     run_until_failed(&mut cluster, "config-apply");
     cluster.edit(|node| node.spec.overrides.clear());
@@ -123,7 +124,7 @@ fn changes_of_a_failed_update_are_kept_also_for_legacy_plans() {
     for is_legacy in [false, true] {
         let mut cluster = running(node("a"), &platform());
         cluster.edit(|node| {
-            node.spec.overrides.insert("a.b".into(), "1".into());
+            node.spec.overrides.insert("evm.http_port".into(), "8545".into());
         });
         run_until_failed(&mut cluster, "config-apply");
         let failed = status(&cluster).plan.unwrap();
@@ -148,7 +149,7 @@ fn changes_of_a_failed_update_are_kept_also_for_legacy_plans() {
 fn legacy_plan_in_progress_completes() {
     for is_legacy in [false, true] {
         let mut cluster = running(node("a"), &platform());
-        let addresses = vec!["id@host:26656".to_owned()];
+        let addresses = vec!["0123456789abcdef0123456789abcdef01234567@host:26656".to_owned()];
         let peers =
             vec![PeerSource { static_peers: Some(StaticPeers { addresses }), ..PeerSource::default() }];
         cluster.edit(|node| node.spec.peers = peers.clone());
@@ -325,4 +326,81 @@ fn refused_write_of_a_plan_is_reported_and_retried() {
     assert_eq!((waiting.what.as_str(), waiting.message.as_deref()), ("StatefulSet", Some(REFUSAL)));
     converge(&mut cluster, &platform());
     assert_eq!(reason(&cluster, "Ready"), "NodeReady");
+}
+
+/// Edits that can be judged before anything is touched, with what the condition says.
+#[test]
+fn bad_edit_leaves_a_running_node_alone() {
+    type Change = fn(&mut SeiNode);
+    let cases: [(&str, Change); 6] = [
+        ("spec.overrides.evm.htp_port: unknown setting", |node| {
+            node.spec.overrides.insert("evm.htp_port".into(), "8545".into());
+        }),
+        ("spec.overrides.evm.http_port: override \"evm.http_port\": \"many\"", |node| {
+            node.spec.overrides.insert("evm.http_port".into(), "many".into());
+        }),
+        ("network.p2p.persistent_peers: invalid peer", |node| {
+            node.spec.overrides.insert("network.p2p.persistent_peers".into(), "host:26656".into());
+        }),
+        ("spec.peers[0].static.addresses: \"host:26656\" is not a peer", |node| {
+            let static_peers = Some(StaticPeers { addresses: vec!["host:26656".into()] });
+            node.spec.peers = vec![PeerSource { static_peers, ..PeerSource::default() }];
+        }),
+        ("spec.image: \"Sei:1\" is not an image reference", |node| node.spec.image = "Sei:1".into()),
+        ("spec.sidecar.image: \"side car\" is not an image reference", |node| {
+            node.spec.sidecar =
+                Some(SidecarConfig { image: Some("side car".into()), ..SidecarConfig::default() });
+        }),
+    ];
+    for (expected, change) in cases {
+        let mut cluster = running(node("a"), &platform());
+        let (plan, tasks) = (status(&cluster).plan.unwrap().id, cluster.submissions.clone());
+        cluster.edit(change);
+        converge(&mut cluster, &platform());
+        assert_eq!(reason(&cluster, "SpecApplied"), "SpecInvalid", "{expected}");
+        assert!(message(&cluster, "SpecApplied").contains(expected), "{}", message(&cluster, "SpecApplied"));
+        assert_eq!(reason(&cluster, "Ready"), "SpecNotApplied");
+        let now = status(&cluster);
+        assert_eq!(now.plan.unwrap().id, plan, "no plan: {expected}");
+        assert_ne!(now.reconciled_generation, cluster.node.metadata.generation);
+        assert_eq!((cluster.pod_deletions.len(), &cluster.submissions), (0, &tasks), "{expected}");
+        assert!(cluster.sidecar.ready, "seid runs: {expected}");
+        // What other parts of the node need is still done.
+        cluster.restart_sidecar();
+        cluster.delete_objects();
+        cluster.minutes += 1;
+        converge(&mut cluster, &platform());
+        assert!(cluster.sidecar.ready && cluster.observed.service.is_some(), "{expected}");
+        cluster.edit(|live| live.spec = node("a").spec);
+        converge(&mut cluster, &platform());
+        assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{expected}");
+        assert_eq!(cluster.pod_deletions.len(), 0, "{expected}");
+    }
+}
+
+#[test]
+fn bad_spec_of_a_new_node_gets_no_plan_until_it_is_corrected() {
+    let mut bad = node("a");
+    bad.spec.overrides.insert("no.such.setting".into(), "1".into());
+    let mut cluster = Cluster::new(bad);
+    converge(&mut cluster, &platform());
+    assert_eq!((status(&cluster).plan, cluster.observed.claim.is_none()), (None, true));
+    assert_eq!(reason(&cluster, "SpecApplied"), "SpecInvalid");
+    assert_eq!(reason(&cluster, "Ready"), "SpecNotApplied");
+    cluster.edit(|node| node.spec.overrides.clear());
+    converge(&mut cluster, &platform());
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady");
+}
+
+/// A node of another operator may have settings that are unknown here. An edit of something else does not touch them.
+#[test]
+fn settings_that_an_edit_does_not_apply_are_not_judged() {
+    let mut cluster = running(node("a"), &platform());
+    let unknown = [("upstream.only".to_owned(), "1".to_owned())];
+    cluster.node.spec.overrides = unknown.clone().into();
+    cluster.node.status.as_mut().unwrap().current_overrides = Some(unknown.into());
+    cluster.edit(|node| node.spec.image = "sei:1".into());
+    converge(&mut cluster, &platform());
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady");
+    assert_eq!(status(&cluster).current_image.as_deref(), Some("sei:1"));
 }

@@ -7,11 +7,11 @@ use api::sei_node::{
 };
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use plan::node::{Health, decide};
+use plan::node::{Health, decide, transition_events};
 use serde_json::json;
 
 use super::cluster::{Cluster, to_observed, to_stateful_set};
-use super::fixture::{converge, node, platform, reason, run_once, running, status, steps};
+use super::fixture::{converge, message, node, platform, reason, run_once, running, status, steps};
 use super::reconcile::{Fault, reconcile, time};
 
 #[test]
@@ -95,6 +95,34 @@ fn lost_volume_is_recreated_unless_the_node_signs() {
     converge(&mut cluster, &platform());
     assert!(cluster.observed.claim.is_none(), "with an empty volume it could sign a block twice");
     assert_eq!(reason(&cluster, "Ready"), "DataVolumeMissing");
+}
+
+/// A claim that is being deleted exists only as long as the pod.
+#[test]
+fn pod_is_not_replaced_while_its_claim_is_being_deleted() {
+    let delete_claim = |cluster: &mut Cluster| {
+        let mut claim = (**cluster.observed.claim.as_ref().unwrap()).clone();
+        claim.metadata.deletion_timestamp = Some(Time(time(1).0));
+        cluster.observed.claim = Some(Arc::new(claim));
+    };
+    for is_plan_active in [false, true] {
+        let mut cluster = running(node("a"), &platform());
+        if !is_plan_active {
+            delete_claim(&mut cluster);
+        }
+        cluster.edit(|node| node.spec.image = "sei:1".into());
+        reconcile(&mut cluster, &platform(), Fault::None);
+        delete_claim(&mut cluster);
+        let before = status(&cluster);
+        converge(&mut cluster, &platform());
+        assert!(cluster.pod_deletions.is_empty(), "active: {is_plan_active}");
+        assert_eq!(reason(&cluster, "Ready"), "DataVolumeTerminating", "active: {is_plan_active}");
+        assert!(message(&cluster, "Ready").contains("PersistentVolumeClaim data-a is being deleted"));
+        assert_ne!(status(&cluster).reconciled_generation, cluster.node.metadata.generation);
+        let events = transition_events(&cluster.node, &before, &status(&cluster));
+        let is_reported = events.iter().any(|event| event.reason == "DataVolumeTerminating");
+        assert_eq!(is_reported, is_plan_active, "once, when it is first seen: {events:?}");
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn s3(height: i64) -> SnapshotSource {
 }
 
 fn fixed_peers() -> Vec<PeerSource> {
-    let addresses = vec!["id@host:26656".into()];
+    let addresses = vec!["0123456789abcdef0123456789abcdef01234567@host:26656".into()];
     vec![PeerSource { static_peers: Some(StaticPeers { addresses }), ..PeerSource::default() }]
 }
 

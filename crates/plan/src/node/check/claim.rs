@@ -4,7 +4,7 @@ use api::SeiNode;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::CheckResult;
-use crate::node::context::NodeContext;
+use crate::node::context::{NodeContext, is_terminating, name_of};
 use crate::quantity::Quantity;
 
 /// Access modes that let a pod write.
@@ -15,6 +15,19 @@ const WRITABLE: [&str; 2] = ["ReadWriteOnce", "ReadWriteOncePod"];
 pub(crate) fn imported(node: &SeiNode) -> Option<&str> {
     let volume = node.spec.data_volume.as_ref()?;
     volume.import.as_ref().map(|import| import.pvc_name.as_str()).filter(|name| !name.is_empty())
+}
+
+/// Returns what to do about the claim of a node if it is being deleted. Kubernetes keeps such a claim only while a pod uses it,
+/// so the pod must not be replaced.
+pub(crate) fn termination(claim: Option<&PersistentVolumeClaim>) -> Option<String> {
+    let claim = claim.filter(|claim| is_terminating(*claim))?;
+    let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or("<its volume>");
+    Some(format!(
+        "PersistentVolumeClaim {} is being deleted and is lost with its data when the pod stops: to keep the data, run \
+         `kubectl patch pv {volume} -p '{{\"spec\":{{\"persistentVolumeReclaimPolicy\":\"Retain\"}}}}'`, then delete the node and \
+         create it again with the volume imported; or back the data up",
+        name_of(claim)
+    ))
 }
 
 /// Validates an imported claim. It is never changed.

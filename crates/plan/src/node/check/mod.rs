@@ -1,7 +1,9 @@
-//! Validates the inputs that people and other systems provide: a volume, keys, a certificate.
+//! Validates what people and other systems provide: the spec, a volume, keys, a certificate.
 
 pub(super) mod claim;
+mod image;
 pub(super) mod keys;
+pub(super) mod spec;
 pub(super) mod tls_secret;
 
 use super::observed::SecretObservation;

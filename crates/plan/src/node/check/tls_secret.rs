@@ -60,17 +60,16 @@ fn check_issued(name: &str, issuer: &Issuer, certificate: Option<&Certificate>) 
     let find = |type_: &str| {
         let conditions =
             certificate.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        conditions.iter().find(|condition| condition.type_ == type_)
+        // A condition of an older generation is about the previous issuer.
+        let is_current = |observed: i64| Some(observed) == certificate.metadata.generation;
+        let mut current =
+            conditions.iter().filter(|condition| condition.observed_generation.is_none_or(is_current));
+        current.find(|condition| condition.type_ == type_)
     };
     let ready = find("Ready");
-    // A condition of an older generation is about the previous issuer.
-    let is_current = ready.is_some_and(|ready| {
-        ready.observed_generation.is_none_or(|observed| Some(observed) == certificate.metadata.generation)
-    });
-    if is_current
-        && ready.is_some_and(|ready| ready.status == "True")
-        && certificate.spec.issuer_ref.name == issuer.name
-    {
+    let reference = &certificate.spec.issuer_ref;
+    let is_issuer = reference.name == issuer.name && reference.kind.is_none_or(|kind| kind == issuer.kind);
+    if is_issuer && ready.is_some_and(|ready| ready.status == "True") {
         return None;
     }
     let (issuing, failed) =
@@ -141,4 +140,51 @@ pub(crate) fn fingerprint(observed: Option<&SecretObservation>) -> Option<String
 
 fn finding(reason: Reason, message: impl Into<String>) -> Finding {
     Finding { reason, message: message.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::sei_node::IssuerKind;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Checks a Certificate of generation 2 with one condition of another generation.
+    fn reason(condition: serde_json::Value, observed: Option<i64>) -> Option<Reason> {
+        let mut condition = condition;
+        condition["observedGeneration"] = json!(observed);
+        let certificate = json!({
+            "metadata": { "name": "a-sidecar-tls", "generation": 2 },
+            "spec": { "secretName": "a-sidecar-tls", "issuerRef": { "name": "ca", "kind": "Issuer" } },
+            "status": { "conditions": [condition] },
+        });
+        let certificate: Certificate = serde_json::from_value(certificate).unwrap();
+        let issuer = Issuer { name: "ca".into(), kind: IssuerKind::Issuer };
+        check_issued("a-sidecar-tls", &issuer, Some(&certificate)).map(|finding| finding.reason)
+    }
+
+    /// The failure of the previous issuer must not fail the plan that replaces it.
+    #[test]
+    fn conditions_of_an_older_generation_do_not_count() {
+        let failed = || json!({ "type": "Issuing", "status": "False", "reason": "Failed", "message": "no such issuer" });
+        assert_eq!(reason(failed(), Some(2)), Some(Reason::CertificateFailed));
+        assert_eq!(reason(failed(), None), Some(Reason::CertificateFailed));
+        assert_eq!(reason(failed(), Some(1)), Some(Reason::CertificateNotReady));
+        let ready = || json!({ "type": "Ready", "status": "True", "reason": "Ready" });
+        assert_eq!(reason(ready(), Some(2)), None);
+        assert_eq!(reason(ready(), Some(1)), Some(Reason::CertificateNotReady));
+    }
+
+    #[test]
+    fn certificate_of_another_issuer_kind_does_not_count() {
+        let certificate = json!({
+            "metadata": { "name": "a-sidecar-tls" },
+            "spec": { "secretName": "a-sidecar-tls", "issuerRef": { "name": "ca", "kind": "ClusterIssuer" } },
+            "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+        });
+        let certificate: Certificate = serde_json::from_value(certificate).unwrap();
+        let issuer = Issuer { name: "ca".into(), kind: IssuerKind::Issuer };
+        let found = check_issued("a-sidecar-tls", &issuer, Some(&certificate)).map(|finding| finding.reason);
+        assert_eq!(found, Some(Reason::CertificateNotReady));
+    }
 }

@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 
 use super::{StepOutcome, Wait, objects};
 use crate::node::action::Deletion;
+use crate::node::check::claim;
 use crate::node::context::{NodeContext, is_terminating, kind_of, name_of, revision_of};
 use crate::node::status_change::{CurrentPod, StatusChange};
 use crate::render;
@@ -44,6 +45,11 @@ pub(super) fn replace(context: NodeContext<'_>) -> StepOutcome {
                     name_of(&**pod),
                     "the pod of the previous revision is terminating",
                 );
+            }
+            if let (Some(claim), Some(why)) =
+                (observed.claim.as_deref(), claim::termination(observed.claim.as_deref()))
+            {
+                return StepOutcome::wait("PersistentVolumeClaim", name_of(claim), why);
             }
             objects::delete(context, Deletion::Pod(Box::new((**pod).clone())))
         }

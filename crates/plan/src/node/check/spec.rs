@@ -1,0 +1,73 @@
+//! Validates what a spec asks for beyond its schema, before anything of the node is touched.
+
+use api::sei_node::{ConfigChange, PlanChanges};
+use chain::config::{self, ConfigError, Host, Intent, Severity};
+
+use super::image;
+use crate::node::context::NodeContext;
+use crate::node::settings::settings;
+
+/// Defaults depend on the machine; the validity of overrides does not.
+const ANY_HOST: Host = Host { name: String::new(), processors: 4 };
+
+/// Returns every problem of what the changes of a plan apply, with its field and what to do. Other parts of the spec are not
+/// judged: a node of another operator may run with settings that are unknown here.
+pub(in crate::node) fn problems(context: NodeContext<'_>, changes: PlanChanges) -> Vec<String> {
+    let mut problems = if changes.pod { image_problems(context) } else { Vec::new() };
+    if changes.config != ConfigChange::Unchanged {
+        problems.extend(peer_problems(context));
+        problems.extend(config_problems(context));
+    }
+    problems
+}
+
+fn image_problems(context: NodeContext<'_>) -> Vec<String> {
+    let spec = &context.node.spec;
+    let sidecar = spec.sidecar.as_ref().and_then(|sidecar| sidecar.image.as_deref()).unwrap_or_default();
+    let bootstrap = context.kind.bootstrap().map(|(image, _)| image).unwrap_or_default();
+    let bootstrap_field = format!("spec.{}.snapshot.bootstrapImage", context.kind.field());
+    [("spec.image", spec.image.as_str()), ("spec.sidecar.image", sidecar), (&bootstrap_field, bootstrap)]
+        .into_iter()
+        .filter(|(field, reference)| *field == "spec.image" || !reference.is_empty())
+        .filter_map(|(field, reference)| {
+            let problem = image::problem(reference)?;
+            Some(format!("{field}: {reference:?} is not an image reference: {problem}"))
+        })
+        .collect()
+}
+
+fn peer_problems(context: NodeContext<'_>) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (index, source) in context.node.spec.peers.iter().enumerate() {
+        let addresses = source.static_peers.iter().flat_map(|peers| &peers.addresses);
+        for address in addresses.filter(|address| !config::is_peer_address(address)) {
+            problems.push(format!(
+                "spec.peers[{index}].static.addresses: {address:?} is not a peer: use <node id>@<host>:<port>"
+            ));
+        }
+    }
+    problems
+}
+
+/// Returns the problems of overrides: unknown keys, wrong types, and combinations that make seid exit.
+fn config_problems(context: NodeContext<'_>) -> Vec<String> {
+    let intent = Intent {
+        mode: context.kind.config_mode().as_str().into(),
+        overrides: settings(context.node, context.kind),
+        ..Intent::default()
+    };
+    let is_error = |finding: &config::Finding| finding.severity == Severity::Error;
+    let errors: Vec<_> = config::check_intent(&intent).into_iter().filter(is_error).collect();
+    if !errors.is_empty() {
+        return errors.into_iter().map(|error| format!("spec.{}: {}", error.field, error.message)).collect();
+    }
+    match config::resolve(&intent, None, &ANY_HOST) {
+        Ok(_) => Vec::new(),
+        Err(ConfigError::Invalid(findings)) => findings
+            .into_iter()
+            .filter(is_error)
+            .map(|error| format!("spec.overrides: {}: {}", error.field, error.message))
+            .collect(),
+        Err(error) => vec![format!("spec.overrides: {error}")],
+    }
+}
