@@ -120,6 +120,8 @@ names! {
         APPLIED_HASH = "outrigger.dev/applied-hash";
         /// Removes the finalizer of an object even if its cleanup fails.
         SKIP_FINALIZER = "outrigger.dev/skip-finalizer";
+        /// Any new value retries a failed plan at once.
+        RETRY = "outrigger.dev/retry";
     }
 }
 

@@ -11,6 +11,7 @@ conditions! {
         SpecInvalid => False, "The spec cannot be applied.", "Correct what the message names.";
         ApplyConflict => False, "Another field manager owns fields of an object that belongs to this one.", "Release the fields in the message, or delete the object.";
         WriteRefused => False, "The API server refuses or fails to write an object of this one: missing permissions, a quota, an admission webhook, a missing kind or an overload.", "Fix the cause in the message, which is the API server's own; the write is retried with backoff.";
+        EditQueued => False, "The last edit waits until the work in the message is done.", "Wait; the edit is applied after that.";
         NotEvaluated => Unknown, "The spec was not evaluated yet.", "Wait.";
     }
 

@@ -252,6 +252,11 @@ pub struct FailedPlan {
     /// Number of consecutive failed plans with the same purpose and generation.
     #[serde(default = "once")]
     pub attempts: i32,
+
+    /// Time of the next attempt. If absent, the plan is not tried again until the spec is edited or the annotation
+    /// `outrigger.dev/retry` is changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_retry_at: Option<Time>,
 }
 
 fn once() -> i32 {

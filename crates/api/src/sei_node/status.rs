@@ -42,6 +42,10 @@ pub struct SeiNodeStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<TaskPlan>,
 
+    /// Last value of the annotation `outrigger.dev/retry`. Another value retries a failed plan at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_requested: Option<String>,
+
     /// Current step of the plan and number of steps, for example `3/7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_step: Option<String>,

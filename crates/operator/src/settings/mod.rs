@@ -83,11 +83,20 @@ impl TryFrom<Args> for Settings {
         let mut validator = Validator::new::<Args>("operator");
         let own_namespace = own_namespace(&mut validator, &process);
         let gateway = gateway(&mut validator, &platform);
-        let clients = clients(&mut validator, &process, &sidecar, &own_namespace);
+        let clients = clients(&mut validator, &process, &sidecar, own_namespace.as_deref());
         let audience = audience(&mut validator, &sidecar);
         let platform = self::platform(&mut validator, platform, clients, audience);
         let identity = settings::identity(process.pod_name.as_deref());
-        let lease = lease.resolve(&mut validator, |_| Some(own_namespace.clone()), LEASE, &identity);
+        let lease_namespace = |validator: &mut Validator| {
+            if own_namespace.is_none() {
+                validator.add_problem(
+                    "pod_namespace",
+                    "is required outside of a pod: set the namespace of the Lease, or --leader-elect=false",
+                );
+            }
+            own_namespace
+        };
+        let lease = lease.resolve(&mut validator, lease_namespace, LEASE, &identity);
         let ignored = ignored(&mut validator, &upstream);
         let settings = Self {
             platform,
@@ -120,16 +129,15 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-fn own_namespace(validator: &mut Validator, process: &ProcessArgs) -> String {
+/// Returns the namespace of the operator's pod; `None` outside of a pod if it is not set.
+fn own_namespace(validator: &mut Validator, process: &ProcessArgs) -> Option<String> {
     if non_empty(process.pod_namespace.as_deref()).is_some() {
-        return validator.optional(setting!(process.pod_namespace), namespace).unwrap_or_default();
+        // An invalid one is a problem already.
+        return validator
+            .optional(setting!(process.pod_namespace), namespace)
+            .or_else(|| Some(String::new()));
     }
-    let Some(namespace) = settings::own_namespace() else {
-        validator
-            .add_problem("pod_namespace", "is required outside of a pod: set the namespace of the Lease");
-        return String::new();
-    };
-    namespace
+    settings::own_namespace()
 }
 
 fn platform(
@@ -214,10 +222,12 @@ fn clients(
     validator: &mut Validator,
     process: &ProcessArgs,
     sidecar: &SidecarArgs,
-    own_namespace: &str,
+    own_namespace: Option<&str>,
 ) -> Vec<SidecarClient> {
     let labels = validator.optional(setting!(process.pod_labels), parse::labels).unwrap_or_default();
-    let mut clients = vec![SidecarClient { namespace: own_namespace.to_owned(), labels }];
+    // An operator outside of the cluster is no pod that a network policy could select.
+    let own = own_namespace.map(|namespace| SidecarClient { namespace: namespace.to_owned(), labels });
+    let mut clients: Vec<SidecarClient> = own.into_iter().collect();
     clients.extend(validator.list(setting!(sidecar.sidecar_clients), parse::client));
     clients
 }

@@ -157,6 +157,19 @@ fn leader_election_can_be_disabled() {
 }
 
 #[test]
+fn namespace_is_required_for_leader_election_only() {
+    let without = ["--pod-namespace"];
+    let rejected = problems(&without, &[]);
+    assert!(
+        rejected[0].starts_with("--pod-namespace (POD_NAMESPACE): is required outside of a pod"),
+        "{rejected:?}"
+    );
+    let settings = settings(&without, &["--leader-elect=false"]).unwrap();
+    assert!(settings.lease.is_none());
+    assert_eq!(settings.platform.sidecar_clients, []);
+}
+
+#[test]
 fn upstream_flags_are_accepted_and_reported_as_ignored() {
     let more =
         ["--zap-log-level=debug", "--metrics-secure=false", "--enable-http2", "--result-export-bucket=b"];

@@ -48,7 +48,7 @@ pub(super) fn advance(context: NodeContext<'_>, status: &mut SeiNodeStatus, now:
         status.plan_step = Some(format!("{}/{}", index + 1, plan.tasks.len()));
         let Some(step) = Step::from_name(&task.task_type) else {
             let error = format!("unknown task {}: upgrade the operator, or edit the spec", task.task_type);
-            fail(status, index, error, now);
+            fail(status, index, Failure::Spec(error), now);
             return Progress::default();
         };
         let deadline = deadline(status, step, now);
@@ -83,7 +83,7 @@ pub(super) fn advance(context: NodeContext<'_>, status: &mut SeiNodeStatus, now:
                 let Wait { what, name, message, late_message, .. } = wait;
                 let message = late_message.or(message).unwrap_or_default();
                 let error = format!("deadline exceeded while waiting for {what} {name}: {message}");
-                fail(status, index, error, now);
+                fail(status, index, Failure::Environment(error), now);
                 return Progress::default();
             }
             StepOutcome::Wait(wait) => return self::wait(status, index, wait, deadline, now),
@@ -92,8 +92,12 @@ pub(super) fn advance(context: NodeContext<'_>, status: &mut SeiNodeStatus, now:
                 let retries = with_task(status, index, |task| task.retry_count).flatten();
                 return Progress::requeue(task::backoff(retries.unwrap_or_default()));
             }
-            StepOutcome::Failed(why) | StepOutcome::Fatal(why) => {
-                fail(status, index, why, now);
+            StepOutcome::Failed(why) => {
+                fail(status, index, Failure::Environment(why), now);
+                return Progress::default();
+            }
+            StepOutcome::Fatal(why) => {
+                fail(status, index, Failure::Spec(why), now);
                 return Progress::default();
             }
         }
@@ -224,7 +228,19 @@ fn complete(context: NodeContext<'_>, status: &mut SeiNodeStatus, now: &Time) {
     status.plan = Some(plan);
 }
 
-fn fail(status: &mut SeiNodeStatus, index: usize, why: String, now: &Time) {
+/// Why a plan failed.
+enum Failure {
+    /// The spec must be edited.
+    Spec(String),
+    /// Something else was in the way, which may be gone at the next attempt.
+    Environment(String),
+}
+
+fn fail(status: &mut SeiNodeStatus, index: usize, failure: Failure, now: &Time) {
+    let (why, is_environment) = match failure {
+        Failure::Spec(why) => (why, false),
+        Failure::Environment(why) => (why, true),
+    };
     let step = status.plan_step.take().unwrap_or_default();
     let Some(mut plan) = status.plan.take() else { return };
     let Some(task) = plan.tasks.get_mut(index) else { return };
@@ -242,6 +258,9 @@ fn fail(status: &mut SeiNodeStatus, index: usize, why: String, now: &Time) {
     plan.failed_task_detail = Some(detail.clone());
     let previous = status.last_failed_plan.as_ref();
     let same = previous.filter(|failed| failed.kind == plan.kind && failed.generation == plan.generation);
+    let attempts = same.map_or(1, |failed| failed.attempts.saturating_add(1));
+    // An update is always retried: its drift stays.
+    let is_retried = is_environment || !is_setup(&plan);
     status.last_failed_plan = Some(FailedPlan {
         id: plan.id.clone(),
         kind: plan.kind,
@@ -249,7 +268,8 @@ fn fail(status: &mut SeiNodeStatus, index: usize, why: String, now: &Time) {
         step,
         failed_at: now.clone(),
         task: detail,
-        attempts: same.map_or(1, |failed| failed.attempts.saturating_add(1)),
+        attempts,
+        next_retry_at: is_retried.then(|| add(now, task::plan_backoff(attempts))),
     });
     if let Some(phase) = plan.failed_phase {
         set_phase(status, phase, now);

@@ -25,6 +25,8 @@ pub(super) struct Findings {
     pub(super) update: Option<Drift>,
     /// What would be changed if the node were not paused.
     pub(super) pending: Vec<String>,
+    /// What an edit of the spec waits for.
+    pub(super) edit_queued: Option<String>,
     /// What is wrong with the spec. Then no plan starts.
     pub(super) spec_problems: Vec<String>,
     /// The claim of the data volume is being deleted: what to do.
@@ -222,6 +224,9 @@ impl Writer<'_> {
             (Some(why), ..) => self.set(SpecApplied::SpecInvalid, &why),
             (None, Some(why), _) => self.set(SpecApplied::ApplyConflict, &why),
             (None, None, Some(why)) => self.set(SpecApplied::WriteRefused, &why),
+            _ if findings.edit_queued.is_some() => {
+                self.set(SpecApplied::EditQueued, findings.edit_queued.as_deref().unwrap_or_default());
+            }
             _ if !unapplied.is_empty() => self.set(SpecApplied::FieldsNotApplied, &unapplied.join("; ")),
             _ => self.set(SpecApplied::AllApplied, "every field of the spec is applied"),
         }
@@ -257,7 +262,14 @@ impl Writer<'_> {
         let failed = self.status.last_failed_plan.as_ref().map(|failed| {
             let times =
                 if failed.attempts > 1 { format!(" {} times", failed.attempts) } else { String::new() };
-            format!("step {} ({}) failed{times}: {}", failed.step, failed.task.task_type, failed.task.error)
+            let next = match &failed.next_retry_at {
+                Some(time) => format!("next attempt at {}", time.0),
+                None => "edit the spec to try again".into(),
+            };
+            format!(
+                "step {} ({}) failed{times}: {}; {next}",
+                failed.step, failed.task.task_type, failed.task.error
+            )
         });
         let pod = node_pod(node, observed);
         let pod_failure = pod.and_then(|pod| pod.failure().or_else(|| pod.recent_crash(self.now)));

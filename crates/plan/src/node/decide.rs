@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use api::SeiNode;
-use api::condition;
-use api::names::finalizer;
+use api::condition::{self, Reason as _, SidecarReady};
+use api::names::{annotation, finalizer, object};
 use api::sei_node::{PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus, TaskPlan};
 use api::sidecar_wire::TaskState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -17,14 +17,14 @@ use super::context::NodeContext;
 use super::drift::{self, Drift};
 use super::observed::{Health, Observed, TaskObservation};
 use super::step::{self, StepOutcome, job_result};
-use super::task::Step;
+use super::task::{self, Step};
 use super::{repair, status_change, stored_plan};
 use crate::platform::Platform;
 
 /// How often a node in steady state is reconciled, in case an event was missed.
 const RESYNC: Duration = Duration::from_secs(30);
 
-/// How soon a node is reconciled again while its sidecar does not answer.
+/// How soon a node is reconciled again after its sidecar stopped answering. The interval grows to [`RESYNC`].
 const SIDECAR_POLL: Duration = Duration::from_secs(1);
 
 /// The minimum time between two mark-ready plans: one that did not help is not repeated at once.
@@ -32,10 +32,6 @@ const MARK_READY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The minimum time between two updates for the same spec.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(60);
-
-/// The first and the longest backoff before a failed update is retried.
-const FIRST_BACKOFF: Duration = Duration::from_secs(30);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(600);
 
 /// What to do about a node, and which status to store.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +94,10 @@ fn decide_once(
     peers.sort();
     peers.dedup();
     status.resolved_peers = peers;
-    let decider = Decider { context, now, new_plan_id };
+    let request = node.metadata.annotations.as_ref().and_then(|all| all.get(annotation::RETRY));
+    let is_retry_requested = request.is_some() && request != status.retry_requested.as_ref();
+    status.retry_requested = request.cloned();
+    let decider = Decider { context, now, new_plan_id, is_retry_requested };
     let mut findings = Findings::default();
     if node.spec.paused {
         findings.pending = decider.pending_changes(status);
@@ -114,6 +113,8 @@ struct Decider<'a> {
     context: NodeContext<'a>,
     now: &'a Time,
     new_plan_id: &'a str,
+    /// The user asks for another attempt of a failed plan.
+    is_retry_requested: bool,
 }
 
 impl Decider<'_> {
@@ -133,7 +134,7 @@ impl Decider<'_> {
                 None | Some(SeiNodePhase::Pending | SeiNodePhase::Initializing) => {
                     self.set_up(&mut decision.status, findings);
                 }
-                Some(SeiNodePhase::Failed) => self.retry_setup(&mut decision.status, findings),
+                Some(SeiNodePhase::Failed) => self.retry_setup(decision, findings),
                 Some(SeiNodePhase::Running) => self.keep_in_sync(decision, findings),
                 Some(SeiNodePhase::Terminating) => {}
             }
@@ -197,23 +198,32 @@ impl Decider<'_> {
             if let Some(plan) = status.plan.as_mut() {
                 plan.generation = generation;
             }
-        } else if !self.is_busy(plan) {
-            self.start(status, next);
+        } else {
+            match self.running_work(plan, status) {
+                Some(work) => findings.edit_queued = Some(format!("the last edit waits for {work}")),
+                None => self.start(status, next),
+            }
         }
     }
 
-    /// Returns whether the sidecar runs the current task. A running task cannot be undone, only awaited.
-    fn is_busy(self, plan: &TaskPlan) -> bool {
+    /// Returns what runs for the current task, if anything. It cannot be undone, only awaited.
+    fn running_work(self, plan: &TaskPlan, status: &SeiNodeStatus) -> Option<String> {
         if self.is_bootstrap_busy(plan) {
-            return true;
+            return Some(format!("Job {} to finish", object::bootstrap_job(self.context.name())));
         }
-        let Some((step @ Step::Sidecar(_), task)) = stored_plan::current(plan) else { return false };
-        match self.context.observed.sidecar.task_state(&task.id) {
+        let (step @ Step::Sidecar(_), task) = stored_plan::current(plan)? else { return None };
+        let is_running = match self.context.observed.sidecar.task_state(&task.id) {
             TaskObservation::Found(result) => {
                 result.status == TaskState::Running && !step.runs_in_background()
             }
-            _ => false,
-        }
+            // It was submitted to a sidecar whose answer is pending: it may run.
+            TaskObservation::Unknown => {
+                let is_asked = step::sidecar_transport(self.context, task, status).is_some();
+                task.submitted_at.is_some() && is_asked
+            }
+            TaskObservation::NotFound | TaskObservation::Unreachable(_) => false,
+        };
+        is_running.then(|| format!("task {} of the sidecar to finish", step.name()))
     }
 
     /// Returns whether a bootstrap pod was given its first task and has not finished. Its seid may be running on the
@@ -238,12 +248,23 @@ impl Decider<'_> {
         !findings.spec_problems.is_empty()
     }
 
-    /// Retries a failed setup once the spec has changed, or the input that the setup timed out on is valid.
-    fn retry_setup(self, status: &mut SeiNodeStatus, findings: &mut Findings) {
+    /// Retries a failed setup after its backoff, once the spec has changed, the input that the setup timed out on is valid, or
+    /// the user asks for it.
+    fn retry_setup(self, decision: &mut Decision, findings: &mut Findings) {
+        let status = &mut decision.status;
         let plan = status.plan.as_ref();
         let is_edited = plan.is_none_or(|plan| plan.generation != self.context.node.metadata.generation);
-        if is_edited || plan.is_some_and(|plan| self.is_failed_input_valid(plan, status)) {
+        let next = status.last_failed_plan.as_ref().and_then(|failed| failed.next_retry_at.as_ref());
+        let left = next.and_then(|next| Duration::try_from(next.0.duration_since(self.now.0)).ok());
+        let is_due = next.is_some() && left.is_none_or(|left| left.is_zero());
+        if is_edited
+            || is_due
+            || self.is_retry_requested
+            || plan.is_some_and(|plan| self.is_failed_input_valid(plan, status))
+        {
             self.set_up(status, findings);
+        } else if let Some(left) = left {
+            decision.requeue_after = Some(left);
         }
     }
 
@@ -312,8 +333,17 @@ impl Decider<'_> {
         (decision.actions, decision.repairs) = repairs.into_iter().unzip();
         if observed.sidecar.health != Health::Ready {
             // The pod is starting, or fails: mark-ready follows as soon as the sidecar answers.
-            decision.requeue_after = Some(SIDECAR_POLL);
+            decision.requeue_after = Some(self.sidecar_poll(&decision.status));
         }
+    }
+
+    /// Returns the poll interval of a sidecar that is not ready. It grows with the time since it was.
+    fn sidecar_poll(self, status: &SeiNodeStatus) -> Duration {
+        let mut conditions = status.conditions.iter();
+        let lost = conditions.find(|one| one.type_ == SidecarReady::CONDITION && one.status != "True");
+        let waited = lost
+            .and_then(|lost| Duration::try_from(self.now.0.duration_since(lost.last_transition_time.0)).ok());
+        (waited.unwrap_or_default() / 4).clamp(SIDECAR_POLL, RESYNC)
     }
 
     /// Returns what an update must change: the drift, and the changes of an update that has not succeeded.
@@ -338,7 +368,7 @@ impl Decider<'_> {
     /// Returns how long to wait before the next update. There is no wait after an edit.
     fn update_backoff(self, status: &SeiNodeStatus) -> Option<Duration> {
         let plan = status.plan.as_ref().filter(|plan| plan.kind == Some(PlanKind::NodeUpdate))?;
-        if plan.generation != self.context.node.metadata.generation {
+        if self.is_retry_requested || plan.generation != self.context.node.metadata.generation {
             return None;
         }
         // Without a minimum interval, an update that succeeds and leaves drift would be repeated without end.
@@ -346,9 +376,7 @@ impl Decider<'_> {
             return self.time_left(plan.created_at.as_ref()?, UPDATE_INTERVAL);
         }
         let failed = status.last_failed_plan.as_ref().filter(|failed| failed.id == plan.id)?;
-        let doublings = u32::try_from(failed.attempts.clamp(1, 10) - 1).unwrap_or_default();
-        let backoff = FIRST_BACKOFF.saturating_mul(1 << doublings).min(LONGEST_BACKOFF);
-        self.time_left(&failed.failed_at, backoff)
+        self.time_left(&failed.failed_at, task::plan_backoff(failed.attempts))
     }
 
     fn mark_ready_backoff(self, status: &SeiNodeStatus) -> Option<Duration> {

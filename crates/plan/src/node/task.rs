@@ -146,11 +146,22 @@ pub fn id(plan: &str, step: Step, index: usize) -> String {
     Uuid::new_v5(&NAMESPACE, format!("{plan}/{}/{index}", step.name()).as_bytes()).to_string()
 }
 
+/// The first and the longest backoff before a failed plan is tried again.
+const FIRST_PLAN_BACKOFF: Duration = Duration::from_secs(30);
+const LONGEST_PLAN_BACKOFF: Duration = Duration::from_secs(600);
+
 /// Returns the backoff before a retry, where `retries` counts the retries so far.
 #[must_use]
 pub fn backoff(retries: i32) -> Duration {
     let doubled = 5_u64.saturating_mul(1 << retries.clamp(0, 5));
     Duration::from_secs(doubled.min(30))
+}
+
+/// Returns the backoff before a failed plan is tried again, after this many attempts.
+#[must_use]
+pub fn plan_backoff(attempts: i32) -> Duration {
+    let doublings = u32::try_from(attempts.clamp(1, 10) - 1).unwrap_or_default();
+    FIRST_PLAN_BACKOFF.saturating_mul(1 << doublings).min(LONGEST_PLAN_BACKOFF)
 }
 
 #[cfg(test)]
@@ -187,5 +198,12 @@ mod tests {
     fn backoff_grows_to_30_seconds() {
         let seconds: Vec<u64> = (1..6).map(|retries| backoff(retries).as_secs()).collect();
         assert_eq!(seconds, [10, 20, 30, 30, 30]);
+    }
+
+    #[test]
+    fn plan_backoff_grows_to_ten_minutes() {
+        let seconds: Vec<u64> =
+            [1, 2, 3, 4, 5, 6, 100].map(|attempts| plan_backoff(attempts).as_secs()).into();
+        assert_eq!(seconds, [30, 60, 120, 240, 480, 600, 600]);
     }
 }

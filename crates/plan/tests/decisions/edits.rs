@@ -5,6 +5,7 @@ use api::sei_node::{
     FullNodeSpec, IssuerKind, LabelPeers, PeerSource, PlanKind, Publish, S3Snapshot, SeiNodeStatus,
     SidecarConfig, SidecarTls, SnapshotGeneration, SnapshotSource, StaticPeers, TendermintSnapshotGeneration,
 };
+use api::sidecar_wire::TaskState;
 
 use super::cluster::Cluster;
 use super::fixture::{converge, message, node, platform, reason, running, status, steps};
@@ -338,5 +339,46 @@ fn paused_node_reports_pending_changes() {
     cluster.edit(|node| node.spec.paused = false);
     converge(&mut cluster, &platform());
     assert_eq!(pod_deletions(&cluster), 1);
+    assert_eq!(status(&cluster).current_image.as_deref(), Some("sei:1"));
+}
+
+/// A running task cannot be undone. The edit waits for it, and says so.
+#[test]
+fn edit_during_a_sidecar_task_is_queued_and_then_applied() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.edit(|node| {
+        node.spec.overrides.insert("evm.http_port".into(), "8545".into());
+    });
+    let is_running = |cluster: &Cluster| {
+        cluster
+            .sidecar
+            .tasks
+            .values()
+            .any(|(type_, state, _)| type_ == "config-apply" && *state == TaskState::Running)
+    };
+    for _ in 0..20 {
+        if is_running(&cluster) {
+            break;
+        }
+        cluster.run_stateful_set_controller();
+        cluster.run_kubelet();
+        reconcile(&mut cluster, &platform(), Fault::None);
+    }
+    assert!(is_running(&cluster));
+    let plan = status(&cluster).plan.unwrap().id;
+    cluster.edit(|node| node.spec.image = "sei:1".into());
+    reconcile(&mut cluster, &platform(), Fault::None);
+    assert_eq!(status(&cluster).plan.unwrap().id, plan);
+    assert_eq!(reason(&cluster, "SpecApplied"), "EditQueued");
+    assert!(
+        message(&cluster, "SpecApplied").contains("task config-apply of the sidecar"),
+        "{}",
+        message(&cluster, "SpecApplied")
+    );
+    converge(&mut cluster, &platform());
+    assert_eq!(
+        (reason(&cluster, "SpecApplied"), reason(&cluster, "Ready")),
+        ("AllApplied".into(), "NodeReady".into())
+    );
     assert_eq!(status(&cluster).current_image.as_deref(), Some("sei:1"));
 }

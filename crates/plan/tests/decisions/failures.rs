@@ -51,10 +51,82 @@ fn failed_task_fails_the_plan_and_nothing_is_submitted_after() {
     assert_eq!(reason(&cluster, "Ready"), "PlanFailed");
     let (writes, submissions) = (cluster.writes, cluster.submissions.clone());
     for _ in 0..20 {
-        cluster.minutes += 10;
         run_once(&mut cluster, &platform());
     }
     assert_eq!((cluster.writes, &cluster.submissions), (writes, &submissions));
+}
+
+/// A cause outside of the spec may go away without an edit.
+#[test]
+fn failed_setup_is_retried_with_backoff_without_an_edit() {
+    let mut cluster = Cluster::new(node("a"));
+    for (attempt, wait) in [(1, 30), (2, 60), (3, 120)] {
+        run_until_failed(&mut cluster, "config-apply");
+        let failed = status(&cluster).last_failed_plan.unwrap();
+        let next = failed.next_retry_at.unwrap();
+        let waits = next.0.duration_since(failed.failed_at.0).as_secs();
+        assert_eq!((failed.attempts, waits), (attempt, wait));
+        assert!(
+            message(&cluster, "Ready").contains("next attempt at 2026-"),
+            "{}",
+            message(&cluster, "Ready")
+        );
+        cluster.minutes += 2;
+    }
+    converge(&mut cluster, &platform());
+    assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Running));
+    assert_eq!(status(&cluster).last_failed_plan, None);
+}
+
+/// Marks the failure of the stored plan as one that an edit must fix.
+fn require_edit(cluster: &mut Cluster) {
+    let status = cluster.node.status.as_mut().unwrap();
+    status.last_failed_plan.as_mut().unwrap().next_retry_at = None;
+}
+
+/// Sets the annotation that asks for a retry.
+fn request_retry(cluster: &mut Cluster, value: &str) {
+    let annotations = cluster.node.metadata.annotations.get_or_insert_default();
+    annotations.insert("outrigger.dev/retry".into(), value.into());
+}
+
+#[test]
+fn failure_of_the_spec_waits_for_an_edit_or_a_retry_request() {
+    let mut cluster = Cluster::new(node("a"));
+    request_retry(&mut cluster, "before");
+    run_until_failed(&mut cluster, "config-apply");
+    require_edit(&mut cluster);
+    for _ in 0..20 {
+        cluster.minutes += 10;
+        run_once(&mut cluster, &platform());
+    }
+    assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Failed), "also with an old request");
+    assert!(
+        message(&cluster, "Ready").ends_with("edit the spec to try again"),
+        "{}",
+        message(&cluster, "Ready")
+    );
+    request_retry(&mut cluster, "now");
+    converge(&mut cluster, &platform());
+    assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Running));
+}
+
+#[test]
+fn retry_request_ends_the_backoff_of_an_update_once() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.edit(|node| {
+        node.spec.overrides.insert("evm.http_port".into(), "8545".into());
+    });
+    run_until_failed(&mut cluster, "config-apply");
+    let failed = status(&cluster).plan.unwrap().id;
+    run_once(&mut cluster, &platform());
+    assert_eq!(status(&cluster).plan.unwrap().id, failed, "within the backoff");
+    request_retry(&mut cluster, "1");
+    run_until_failed(&mut cluster, "config-apply");
+    let retried = status(&cluster).plan.unwrap().id;
+    assert_ne!(retried, failed);
+    run_once(&mut cluster, &platform());
+    assert_eq!(status(&cluster).plan.unwrap().id, retried, "one request is one attempt");
 }
 
 #[test]

@@ -24,9 +24,7 @@ pub(super) fn deploy_job(context: NodeContext<'_>) -> StepOutcome {
 pub(super) fn await_job(context: NodeContext<'_>) -> StepOutcome {
     let name = object::bootstrap_job(context.name());
     let Some(job) = context.observed.job.as_deref() else {
-        return StepOutcome::Fatal(format!(
-            "Job {name} was deleted before it completed: edit the spec to restart the setup"
-        ));
+        return StepOutcome::Failed(format!("Job {name} was deleted before it completed"));
     };
     match job_result(job) {
         Some(Ok(())) => StepOutcome::DONE,
@@ -43,7 +41,7 @@ pub(super) fn await_job(context: NodeContext<'_>) -> StepOutcome {
 pub(super) fn job_failed(context: NodeContext<'_>, why: &str) -> StepOutcome {
     let name = object::bootstrap_job(context.name());
     let failure = context.bootstrap_pod().and_then(|pod| pod.failure());
-    StepOutcome::Fatal(match failure {
+    StepOutcome::Failed(match failure {
         Some(failure) => format!("Job {name} failed: {why}: {failure}"),
         None => format!("Job {name} failed: {why}"),
     })

@@ -17,7 +17,7 @@ pub(super) fn data_claim(context: NodeContext<'_>) -> StepOutcome {
     match observed.claim.as_deref() {
         Some(live) if !is_controlled_by(node, live) && !is_terminating(live) => {
             let name = object::data_claim(context.name());
-            StepOutcome::Fatal(format!(
+            StepOutcome::Failed(format!(
                 "PersistentVolumeClaim {name} is not owned by this SeiNode: import it with spec.dataVolume.import, or delete it"
             ))
         }

@@ -28,7 +28,7 @@ pub(super) enum StepOutcome {
     Act(Action),
     /// Something else must happen first.
     Wait(Wait),
-    /// An attempt failed. The step may be retried.
+    /// An attempt failed, for a reason that may go away. The step, or its plan, is retried.
     Failed(String),
     /// The step can never succeed with this spec.
     Fatal(String),

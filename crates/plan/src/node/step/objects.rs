@@ -103,7 +103,7 @@ fn write<K: Resource>(
 /// An object of another owner is neither changed nor adopted.
 fn not_owned<K: Resource<DynamicType = ()>>(live: &K) -> StepOutcome {
     let (kind, name) = (kind_of::<K>(), name_of(live));
-    StepOutcome::Fatal(format!(
+    StepOutcome::Failed(format!(
         "{kind} {name} is not owned by this SeiNode: delete it, or create the node under another name"
     ))
 }

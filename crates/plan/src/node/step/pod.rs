@@ -20,7 +20,7 @@ pub(super) fn replace(context: NodeContext<'_>) -> StepOutcome {
         return wait("it does not exist");
     };
     if set.replicas().is_some_and(|replicas| replicas > 1) {
-        return StepOutcome::Fatal(format!(
+        return StepOutcome::Failed(format!(
             "StatefulSet {} has more than one replica: scale it to 1",
             context.name()
         ));

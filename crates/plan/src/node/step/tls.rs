@@ -19,9 +19,9 @@ pub(super) fn wait_for_secret(context: NodeContext<'_>) -> StepOutcome {
     let name = desired.secret_name.unwrap_or_default();
     match found.reason {
         SidecarTLSSecretReady::TLSNotRequested | SidecarTLSSecretReady::TLSSecretReady => StepOutcome::DONE,
-        // Waiting for a failed issuer is useless. The plan fails, the node keeps running, and an edit is picked up at
-        // once.
-        SidecarTLSSecretReady::CertificateFailed => StepOutcome::Fatal(found.message),
+        // Waiting for a failed issuer is useless. The plan fails, a running node keeps running, an edit is picked up at once, and
+        // the plan is retried with backoff in case the issuer recovers.
+        SidecarTLSSecretReady::CertificateFailed => StepOutcome::Failed(found.message),
         SidecarTLSSecretReady::CertificateNotReady => StepOutcome::wait("Certificate", name, found.message),
         _ => StepOutcome::wait("Secret", name, found.message),
     }
