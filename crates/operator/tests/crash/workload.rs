@@ -102,7 +102,7 @@ impl Workload {
 }
 
 fn peers() -> Value {
-    json!([{ "static": { "addresses": ["abc@peer.example:26656"] } }])
+    json!([{ "static": { "addresses": ["0123456789abcdef0123456789abcdef01234567@peer.example:26656"] } }])
 }
 
 fn tls() -> Value {
