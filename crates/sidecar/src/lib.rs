@@ -25,6 +25,8 @@
 //! | a volume that becomes read-only loses nothing, and no task starts on it | `sidecar::read_only_volume_at_runtime_returns_503_and_loses_nothing` |
 //! | a home can be switched to upstream's `seictl` and back | `sidecar::home_can_switch_to_upstream_and_back`, `sidecar::rows_written_by_upstream_meanwhile_are_adopted` |
 //! | archives cannot write outside their target | `sidecar::archives_with_path_traversal_are_rejected` |
+//! | the state of the chain is that of seid, height and app hash belong together, and a seid that does not answer is 503 | `sidecar::chain_status_follows_real_seid`, `sidecar::malformed_rpc_responses_return_503` |
+//! | callers cannot multiply the queries of seid without limit | `sidecar::slow_rpc_is_queried_by_few_callers_at_a_time` |
 //! | unauthenticated endpoints expose no caller input | `sidecar::metrics_expose_no_caller_input` |
 //! | all invalid settings are reported together | `settings::tests::all_invalid_settings_are_reported_together` |
 //! | path-style and virtual-host S3 addressing work | `bucket::tests::virtual_host_endpoint_contains_bucket_name_once` |

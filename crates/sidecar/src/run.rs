@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::node::{Node, home};
 use crate::settings::Settings;
 
-/// Timeout of the graceful shutdown. The kubelet sends SIGKILL after 30 seconds.
+/// Timeout of the graceful shutdown. The kubelet sends SIGKILL after 30 seconds at the earliest.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Why the sidecar failed.

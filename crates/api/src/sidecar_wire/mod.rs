@@ -1,9 +1,11 @@
 //! The API of a node's sidecar: JSON over HTTP, behind the proxy.
 
+mod chain;
 pub mod exposure;
 mod params;
 mod task;
 
+pub use chain::{APP_HASH_AT, AppHashAt, ChainStatus};
 pub use params::{
     AssembleGenesis, AwaitAction, AwaitCondition, AwaitedCondition, CeremonyAccount, CeremonyNode,
     CeremonyVesting, ConfigApply, ConfigMode, ConfigureGenesis, ConfigureStateSync, DiscoverPeers,
@@ -28,6 +30,8 @@ pub mod path {
     pub const STATUS: &str = "/v0/status";
     /// Returns a [`NodeId`](super::NodeId).
     pub const NODE_ID: &str = "/v0/node-id";
+    /// Returns a [`ChainStatus`](super::ChainStatus), or 503 while seid's RPC does not answer.
+    pub const CHAIN: &str = "/v0/chain";
     /// POST submits a [`TaskRequest`](super::TaskRequest); GET returns the latest hundred [`TaskResult`](super::TaskResult)s.
     pub const TASKS: &str = "/v0/tasks";
     /// All paths that need no authorization.

@@ -1,6 +1,7 @@
 //! The HTTP API: HTTP/1.0 and HTTP/1.1 without TLS.
 
 mod authn;
+mod chain_request;
 pub mod openapi;
 mod path;
 mod response;

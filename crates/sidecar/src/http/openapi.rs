@@ -1,6 +1,6 @@
 //! The OpenAPI document. A test checks that the server behaves as documented.
 
-use api::sidecar_wire::{TaskType, path};
+use api::sidecar_wire::{APP_HASH_AT, TaskType, path};
 use serde_json::{Value, json};
 
 /// Returns the OpenAPI 3.1 document.
@@ -26,6 +26,18 @@ pub fn document() -> Value {
             path::NODE_ID: { "get": { "summary": "Get the node ID", "responses": {
                 "200": response("The node ID", "NodeId"), "500": response("The node key is missing or invalid", "Error"),
             } } },
+            path::CHAIN: { "get": {
+                "summary": "Get the state of the chain from seid's RPC, within about a second",
+                "parameters": [{
+                    "name": APP_HASH_AT, "in": "query", "schema": { "type": "integer", "format": "int64", "minimum": 1 },
+                    "description": "Also get the app hash after the block at this height, from the header of the next block",
+                }],
+                "responses": {
+                    "200": response("The state of the chain", "ChainStatus"),
+                    "400": response("Invalid parameter", "Error"),
+                    "503": response("seid's RPC does not answer, or too many concurrent requests", "Error"),
+                },
+            } },
             path::TASKS: {
                 "get": { "summary": "List the newest 100 tasks, newest first", "responses": {
                     "200": { "description": "The tasks", "content": { "application/json": { "schema": { "type": "array", "items": reference("TaskResult") } } } },
@@ -60,10 +72,25 @@ fn schemas() -> Value {
     let task_types: Vec<&str> = TaskType::ALL.iter().map(|task_type| task_type.as_str()).collect();
     let id = json!({ "type": "string", "format": "uuid" });
     let time = json!({ "type": "string", "format": "date-time" });
+    let height = json!({ "type": "integer", "format": "int64", "minimum": 0 });
+    let hash = json!({ "type": "string", "pattern": "^[0-9A-F]+$" });
     json!({
         "Error": object(&["error"], &json!({ "error": { "type": "string" } })),
         "Status": object(&["status"], &json!({ "status": { "enum": ["Initializing", "Ready"] } })),
         "NodeId": object(&["nodeId"], &json!({ "nodeId": { "type": "string", "pattern": "^[0-9a-f]{40}$" } })),
+        "ChainStatus": object(&["height", "peers", "catchingUp"], &json!({
+            "height": described(&height, "The latest executed block; 0 before the first one"),
+            "latestBlockTime": described(&time, "Time of the latest stored block, which may be the one after height"),
+            "appHash": described(&hash, "The node's own app hash after the block at height"),
+            "peers": { "type": "integer", "minimum": 0, "description": "Connected peers" },
+            "catchingUp": { "type": "boolean", "description": "Whether seid gets blocks by block sync, which may also follow the chain" },
+            "lag": { "type": "integer", "format": "int64", "description": "Blocks behind the highest peer, as seid knows it; absent if unknown or above its lag_threshold" },
+            "appHashAt": reference("AppHashAt"),
+        })),
+        "AppHashAt": object(&["height", "appHash"], &json!({
+            "height": height,
+            "appHash": described(&hash, "The app hash after the block at height, from the header of the next block"),
+        })),
         "SubmittedTask": object(&["id"], &json!({ "id": id })),
         "TaskRequest": object(&["type"], &json!({ "id": id, "type": { "enum": task_types }, "params": { "type": "object" } })),
         "TaskResult": object(&["id", "type", "status", "run", "submittedAt"], &json!({
@@ -82,6 +109,12 @@ fn schemas() -> Value {
 
 fn object(required: &[&str], properties: &Value) -> Value {
     json!({ "type": "object", "required": required, "properties": properties })
+}
+
+fn described(schema: &Value, description: &str) -> Value {
+    let mut schema = schema.clone();
+    schema["description"] = json!(description);
+    schema
 }
 
 fn reference(schema: &str) -> Value {

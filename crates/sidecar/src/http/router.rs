@@ -8,6 +8,7 @@ use http::{HeaderValue, Method, Request, StatusCode, Version, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use super::chain_request::parse_app_hash_at;
 use super::path::{clean, decode};
 use super::response::{self, HttpResponse};
 use super::task_request::TaskRequest;
@@ -70,7 +71,13 @@ impl Router {
             path::TASKS if head.method == Method::POST => self.submit(body, caller).await,
             path::TASKS if is_read => self.list().await,
             path::TASKS => response::not_allowed("GET, HEAD, POST"),
-            path::HEALTHZ | path::STARTUPZ | path::LIVEZ | path::METRICS | path::STATUS | path::NODE_ID
+            path::HEALTHZ
+            | path::STARTUPZ
+            | path::LIVEZ
+            | path::METRICS
+            | path::STATUS
+            | path::NODE_ID
+            | path::CHAIN
                 if !is_read =>
             {
                 response::not_allowed("GET, HEAD")
@@ -94,6 +101,7 @@ impl Router {
                 Ok(node_id) => response::json(StatusCode::OK, &NodeId { node_id }),
                 Err(error) => response::error(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             },
+            path::CHAIN => self.chain(head.uri.query()).await,
             _ => response::text(StatusCode::NOT_FOUND, "404 page not found"),
         }
     }
@@ -108,6 +116,17 @@ impl Router {
         match is_verbose {
             true => response::error(StatusCode::SERVICE_UNAVAILABLE, failure),
             false => response::empty(StatusCode::SERVICE_UNAVAILABLE),
+        }
+    }
+
+    async fn chain(&self, query: Option<&str>) -> HttpResponse {
+        let app_hash_at = match parse_app_hash_at(query) {
+            Ok(app_hash_at) => app_hash_at,
+            Err(message) => return response::error(StatusCode::BAD_REQUEST, message),
+        };
+        match self.engine.node().chain_status(app_hash_at).await {
+            Ok(status) => response::json(StatusCode::OK, &status),
+            Err(error) => response::unavailable(error.to_string()),
         }
     }
 

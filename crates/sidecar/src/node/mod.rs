@@ -1,5 +1,6 @@
 //! The node: home directory, process, RPC and readiness.
 
+mod chain;
 pub mod config;
 pub mod fetch;
 pub mod files;
@@ -14,11 +15,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use self::chain::ChainError;
 pub use self::identity::IdentityError;
 pub use self::resource::Resource;
 
+use api::sidecar_wire::ChainStatus;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use self::chain::ChainReader;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -33,13 +37,21 @@ pub struct Node {
     metrics: Metrics,
     /// One lock per [`Resource`].
     locks: [Arc<Mutex<()>>; Resource::COUNT],
+    chain: ChainReader,
 }
 
 impl Node {
     /// Creates a node that is not ready.
     #[must_use]
     pub fn new(settings: Arc<Settings>, ledger: Ledger, metrics: Metrics) -> Self {
-        Self { settings, ledger, ready: AtomicBool::new(false), metrics, locks: Default::default() }
+        Self {
+            settings,
+            ledger,
+            ready: AtomicBool::new(false),
+            metrics,
+            locks: Default::default(),
+            chain: ChainReader::default(),
+        }
     }
 
     /// Returns the metrics of the sidecar.
@@ -85,5 +97,10 @@ impl Node {
     /// Returns the node ID: forty hexadecimal digits.
     pub fn id(&self) -> Result<String, IdentityError> {
         identity::read(self.home())
+    }
+
+    /// Reads the state of the chain from seid within a second, and the app hash after the block at `app_hash_at`.
+    pub async fn chain_status(&self, app_hash_at: Option<i64>) -> Result<ChainStatus, ChainError> {
+        self.chain.read(&self.settings.node_rpc, app_hash_at).await
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -36,6 +37,8 @@ pub struct Status {
     pub node_id: String,
     /// The height of its latest block.
     pub height: i64,
+    /// The time of its latest block, if it has one.
+    pub latest_block_time: Option<MicroTime>,
     /// Whether it is still syncing.
     pub catching_up: bool,
 }
@@ -75,15 +78,20 @@ pub async fn status(base: &str, timeout: Duration) -> Result<Status, RpcError> {
 
 fn parse_status(value: &Value) -> Result<Status, RpcError> {
     let sync = &value["sync_info"];
+    let height =
+        parse_number(&sync["latest_block_height"]).ok_or(RpcError::Missing("latest_block_height"))?;
+    // Without a block, the time is the start of the Unix epoch.
+    let latest_block_time = Some(&sync["latest_block_time"]).filter(|_| height > 0);
     Ok(Status {
         node_id: value["node_info"]["id"].as_str().unwrap_or_default().to_owned(),
-        height: parse_number(&sync["latest_block_height"]).ok_or(RpcError::Missing("latest_block_height"))?,
+        height,
+        latest_block_time: latest_block_time.and_then(|time| MicroTime::deserialize(time).ok()),
         catching_up: sync["catching_up"].as_bool().unwrap_or(true),
     })
 }
 
 /// Parses a number; heights are JSON strings.
-fn parse_number(value: &Value) -> Option<i64> {
+pub(super) fn parse_number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }
 
@@ -122,10 +130,24 @@ mod tests {
     #[test]
     fn status_without_height_is_rejected() {
         let full = json!({"node_info": {"id": "ab"}, "sync_info": {"latest_block_height": "12", "catching_up": false}});
-        let status = Status { node_id: "ab".into(), height: 12, catching_up: false };
+        let status = Status { node_id: "ab".into(), height: 12, latest_block_time: None, catching_up: false };
         assert_eq!(parse_status(&full).unwrap(), status);
         for bad in [json!({}), json!({"sync_info": {"latest_block_height": "x"}})] {
             assert!(parse_status(&bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn latest_block_time_needs_a_block() {
+        let time = |height: &str, time: Value| {
+            let value = json!({"sync_info": {"latest_block_height": height, "latest_block_time": time}});
+            parse_status(&value).unwrap().latest_block_time.map(|time| json!(time))
+        };
+        let utc = Some(json!("2026-05-18T10:00:00.123456Z"));
+        assert_eq!(time("1", json!("2026-05-18T10:00:00.123456Z")), utc);
+        assert_eq!(time("1", json!("2026-05-18T12:00:00.123456789+02:00")), utc);
+        assert_eq!(time("0", json!("1970-01-01T00:00:00Z")), None);
+        assert_eq!(time("1", json!("yesterday")), None);
+        assert_eq!(time("1", json!(null)), None);
     }
 }

@@ -41,7 +41,15 @@ pub async fn exactly_one_user_header_is_required(cx: Context) -> TestResult {
             assert!(response.body.contains(message), "{path} {headers:?}: {response:?}");
         }
     }
-    for path in ["/v0/none", "//v0/tasks", "/v0/node-id", "/v0/healthz/", "/v0/livez/..", "/v0/%2568ealthz"] {
+    for path in [
+        "/v0/none",
+        "//v0/tasks",
+        "/v0/node-id",
+        "/v0/chain",
+        "/v0/healthz/",
+        "/v0/livez/..",
+        "/v0/%2568ealthz",
+    ] {
         assert_eq!(sidecar.send_raw(with(path, "").as_bytes()).await?.code, 401, "{path} is not revealed");
     }
     for path in ["/v0/livez", "/v0/metrics", "/v0/%6Civez"] {

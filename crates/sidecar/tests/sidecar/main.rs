@@ -9,6 +9,7 @@
 mod api;
 mod authn;
 mod ceremony;
+mod chain;
 mod config;
 mod crash;
 mod disk;
@@ -42,6 +43,9 @@ testbed::suite![
     ceremony::ceremony_produces_genesis_without_leaking_keys,
     ceremony::rerun_of_ceremony_keeps_keys_and_gentx,
     ceremony::ceremony_rejects_invalid_params,
+    chain::chain_status_follows_real_seid,
+    chain::malformed_rpc_responses_return_503,
+    chain::slow_rpc_is_queried_by_few_callers_at_a_time,
     config::config_apply_renders_every_mode,
     config::invalid_config_apply_writes_nothing,
     config::incremental_apply_preserves_other_keys,

@@ -18,14 +18,14 @@ use testbed::{Context, Error, TestResult};
 use crate::fixture::{Fixture, Sidecar, exchange};
 
 /// How long seid may take on a busy machine.
-const START_TIMEOUT: Duration = Duration::from_secs(120);
+pub const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Enough validators to tolerate the loss of one.
 const NODES: u16 = 4;
 
 const CHAIN: &str = "test-1";
 
-async fn run_completed(sidecar: &Sidecar, task_type: &str, params: &Value) -> Result<Value, Error> {
+pub async fn run_completed(sidecar: &Sidecar, task_type: &str, params: &Value) -> Result<Value, Error> {
     let task = sidecar.run_task(task_type, params).await?;
     assert_eq!(task["status"], "completed", "{task_type} {params}: {task}");
     Ok(task["result"].clone())
@@ -36,7 +36,7 @@ fn port(base: u16, node: u16) -> u16 {
     base + node * 10
 }
 
-fn start_seid(site: &Site, fixture: &Fixture, name: &str) -> Result<Process, Error> {
+pub fn start_seid(site: &Site, fixture: &Fixture, name: &str) -> Result<Process, Error> {
     Program::new(name, Part::Seid.ensure()?.join("bin/seid"))
         .args(["start", "--chain-id", CHAIN, "--home"])
         .arg(&fixture.home)
@@ -45,7 +45,7 @@ fn start_seid(site: &Site, fixture: &Fixture, name: &str) -> Result<Process, Err
 }
 
 /// Queries a node; the response may be wrapped in an envelope.
-async fn query(site: &Site, port: u16, path: &str) -> Result<Value, String> {
+pub async fn query(site: &Site, port: u16, path: &str) -> Result<Value, String> {
     let host = site.addresses().control_plane().to_string();
     let request = format!("GET /{path} HTTP/1.0\r\n\r\n");
     let response = exchange((&host, port), request.as_bytes()).await.map_err(|error| error.to_string())?;
@@ -59,7 +59,7 @@ fn height(status: &Value) -> u64 {
 }
 
 /// Runs the tasks of a node that do not depend on the others.
-async fn prepare(sidecar: &Sidecar, name: &str) -> Result<(), Error> {
+pub async fn prepare(sidecar: &Sidecar, name: &str) -> Result<(), Error> {
     run_completed(sidecar, "generate-identity", &json!({"chainId": CHAIN, "moniker": name})).await?;
     let balance = "1000000000000000000000usei,1000000000000000000000uusdc,1000000000000000000000uatom";
     let gentx = json!({"chainId": CHAIN, "stakingAmount": "10000000usei", "accountBalance": balance});
@@ -111,9 +111,11 @@ pub async fn four_seid_nodes_run_the_chain_of_four_sidecars(cx: Context) -> Test
     let site = cx.site()?;
     let s3 = S3::start(&site).await?;
     s3.create_bucket("genesis")?;
+    let host = site.addresses().control_plane();
     let mut nodes = Vec::new();
     for number in 0..NODES {
         let fixture = Fixture::new(&cx)?
+            .env("OUTRIGGER_NODE_RPC", format!("http://{host}:{}", port(26657, number)))
             .env("SEI_GENESIS_BUCKET", "genesis")
             .env("SEI_GENESIS_REGION", S3::REGION)
             .env("AWS_ENDPOINT_URL", s3.endpoint())
@@ -152,6 +154,11 @@ pub async fn four_seid_nodes_run_the_chain_of_four_sidecars(cx: Context) -> Test
     assert!(blocks[0].0.is_string() && blocks.iter().all(|block| *block == blocks[0]), "{blocks:?}");
     let validators = query(&site, port(26657, 0), "validators").await?;
     assert_eq!(validators["validators"].as_array().map(Vec::len), Some(usize::from(NODES)), "{validators}");
+    for (_, sidecar) in &nodes {
+        let chain = sidecar.get("/v0/chain?appHashAt=4").await?.json();
+        assert_eq!(chain["peers"], json!(NODES - 1), "{chain}");
+        assert_eq!(chain["appHashAt"]["appHash"], blocks[0].1, "{chain}");
+    }
     println!("four nodes agree on block 5: {}", blocks[0].0);
     Ok(())
 }
