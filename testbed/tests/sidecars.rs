@@ -317,7 +317,7 @@ async fn only_open_paths_work_without_token() {
     let node = sidecars.node("sei", "full-0");
     let host = node.name().host();
     let mut client = Connection::plain(&sidecars).await;
-    let guarded = [path::TASKS, path::STATUS, path::NODE_ID, "/v0/nothing"];
+    let guarded = [path::TASKS, path::STATUS, path::NODE_ID, path::CHAIN, "/v0/nothing"];
     for guarded in guarded {
         let answer = client.send(Method::GET, &host, guarded, None, "").await.unwrap();
         assert_eq!(answer, (StatusCode::UNAUTHORIZED, "Unauthorized\n".into()), "{guarded}");

@@ -76,6 +76,10 @@ names! {
         ROLE = "sei.io/role";
         /// Component of an object that does not belong to the node's main pod.
         COMPONENT = "sei.io/component";
+        /// Node whose data volume a PersistentVolumeClaim holds, on claims that outlive their node.
+        RETAINED_BY = "sei.io/retained-by";
+        /// On retained claims: the node was set up, so that its data must not be bootstrapped again.
+        SET_UP = "sei.io/set-up";
         /// Fleet that a node belongs to.
         FLEET = "sei.io/nodedeployment";
         /// Ordinal of a node in its fleet, starting at 0.
@@ -120,6 +124,8 @@ names! {
         APPLIED_HASH = "outrigger.dev/applied-hash";
         /// Removes the finalizer of an object even if its cleanup fails.
         SKIP_FINALIZER = "outrigger.dev/skip-finalizer";
+        /// With the value `true`, the pod of a validator may be evicted: its machine can be drained.
+        ALLOW_EVICTION = "outrigger.dev/allow-eviction";
         /// Any new value retries a failed plan at once.
         RETRY = "outrigger.dev/retry";
     }
@@ -130,6 +136,8 @@ names! {
     scheduling: &str {
         /// Karpenter's label with the node pool.
         NODE_POOL = "karpenter.sh/nodepool";
+        /// Label with the host name.
+        HOST_NAME = "kubernetes.io/hostname";
     }
 }
 

@@ -77,9 +77,191 @@ pub(crate) fn resources(_: &mut SchemaGenerator) -> Schema {
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
             },
-            "limits": quantities("Maximum amount of compute resources, by resource (cpu, memory, ...)."),
-            "requests": quantities("Minimum amount of compute resources, by resource (cpu, memory, ...)."),
+            "limits": limits(),
+            "requests": requests(),
         },
+    })
+}
+
+/// Compute resources of a container without resource claims, which its pod does not define.
+pub(crate) fn requests_and_limits(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "properties": { "limits": limits(), "requests": requests() },
+        "x-kubernetes-map-type": "atomic",
+    })
+}
+
+fn limits() -> Schema {
+    quantities("Maximum amount of compute resources, by resource (cpu, memory, ...).")
+}
+
+fn requests() -> Schema {
+    quantities("Minimum amount of compute resources, by resource (cpu, memory, ...).")
+}
+
+/// A positive quantity. It may be a number, as in a PersistentVolumeClaim.
+pub(crate) fn size(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "x-kubernetes-int-or-string": true, "x-kubernetes-validations": validations(SIZE) })
+}
+
+const SIZE: &[Rule] = &[Rule::invalid(
+    "",
+    "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",
+    "must be a positive quantity, like 500Gi or 2Ti",
+)];
+
+/// Tolerations of a pod.
+pub(crate) fn tolerations(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 32,
+        "items": {
+            "type": "object",
+            "properties": {
+                "effect": {
+                    "description": "Effect of the taint. If unset, all effects are tolerated.",
+                    "type": "string",
+                    "enum": ["NoExecute", "NoSchedule", "PreferNoSchedule"],
+                },
+                "key": {
+                    "description": "Key of the taint. If unset, the operator must be Exists, and all taints are tolerated.",
+                    "type": "string",
+                    "maxLength": 316,
+                },
+                "operator": {
+                    "description": "Relation of the key to the value: Equal (default) or Exists.",
+                    "type": "string",
+                    "enum": ["Equal", "Exists"],
+                },
+                "tolerationSeconds": {
+                    "description": "How long the pod stays on a Kubernetes node with a new taint of effect NoExecute. If unset, it is never evicted for it.",
+                    "type": "integer",
+                    "format": "int64",
+                },
+                "value": {
+                    "description": "Value of the taint, with operator Equal.",
+                    "type": "string",
+                    "maxLength": 63,
+                },
+            },
+            "x-kubernetes-validations": validations(TOLERATION),
+        },
+    })
+}
+
+const TOLERATION: &[Rule] = &[
+    Rule::forbidden(
+        ".value",
+        "!has(self.value) || !has(self.operator) || self.operator != 'Exists'",
+        "value is not allowed with operator Exists, which tolerates every value: remove one of them",
+    ),
+    Rule::required(
+        ".key",
+        "has(self.key) || (has(self.operator) && self.operator == 'Exists')",
+        "a toleration without key tolerates all taints: set key, or set operator to Exists",
+    ),
+    Rule::forbidden(
+        ".tolerationSeconds",
+        "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+        "tolerationSeconds requires effect NoExecute: set it, or remove tolerationSeconds",
+    ),
+];
+
+/// An affinity, which the API server validates in the pod. Its full schema is larger than that of all other fields.
+pub(crate) fn affinity(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// Topology spread constraints of a pod.
+pub(crate) fn topology_spread_constraints(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 16,
+        "items": {
+            "type": "object",
+            "required": ["maxSkew", "topologyKey", "whenUnsatisfiable"],
+            "properties": {
+                "labelSelector": label_selector("Pods that are counted."),
+                "matchLabelKeys": {
+                    "description": "Labels of the pod whose values counted pods must share. Requires labelSelector.",
+                    "type": "array",
+                    "maxItems": 16,
+                    "items": { "type": "string", "maxLength": 316 },
+                },
+                "maxSkew": {
+                    "description": "Maximum difference between the numbers of pods in two domains.",
+                    "type": "integer",
+                    "format": "int32",
+                    "minimum": 1,
+                },
+                "minDomains": {
+                    "description": "Minimum number of domains. Requires whenUnsatisfiable DoNotSchedule.",
+                    "type": "integer",
+                    "format": "int32",
+                    "minimum": 1,
+                },
+                "nodeAffinityPolicy": {
+                    "description": "Whether Kubernetes nodes that the affinity excludes count: Honor (default, they do not) or Ignore.",
+                    "type": "string",
+                    "enum": ["Honor", "Ignore"],
+                },
+                "nodeTaintsPolicy": {
+                    "description": "Whether Kubernetes nodes with taints that are not tolerated count: Ignore (default, they do) or Honor.",
+                    "type": "string",
+                    "enum": ["Honor", "Ignore"],
+                },
+                "topologyKey": {
+                    "description": "Label of Kubernetes nodes whose values are the domains, for example topology.kubernetes.io/zone.",
+                    "type": "string",
+                    "maxLength": 316,
+                },
+                "whenUnsatisfiable": {
+                    "description": "What happens if the constraint cannot be met: DoNotSchedule or ScheduleAnyway.",
+                    "type": "string",
+                    "enum": ["DoNotSchedule", "ScheduleAnyway"],
+                },
+            },
+        },
+    })
+}
+
+fn label_selector(description: &str) -> Schema {
+    json_schema!({
+        "description": description,
+        "type": "object",
+        "properties": {
+            "matchExpressions": {
+                "description": "Requirements that must all be met.",
+                "type": "array",
+                "maxItems": 16,
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": { "description": "Key of the label.", "type": "string", "maxLength": 316 },
+                        "operator": {
+                            "description": "Relation of the label to the values: In, NotIn, Exists or DoesNotExist.",
+                            "type": "string",
+                            "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
+                        },
+                        "values": {
+                            "description": "Values of the label, with operator In or NotIn.",
+                            "type": "array",
+                            "maxItems": 64,
+                            "items": { "type": "string", "maxLength": 63 },
+                        },
+                    },
+                },
+            },
+            "matchLabels": {
+                "description": "Labels that must be present.",
+                "type": "object",
+                "maxProperties": 64,
+                "additionalProperties": { "type": "string", "maxLength": 63 },
+            },
+        },
+        "x-kubernetes-map-type": "atomic",
     })
 }
 

@@ -61,7 +61,8 @@ fn sidecar_exposure_reference_is_up_to_date() {
         "\nThe node's NetworkPolicy limits who can connect to the proxy: port 8443 is open to the operator and to the clients in\n\
          `--sidecar-clients`. Add scrapers there.\n\n\
          Metrics have only the labels below. Neither callers nor Secrets can put text into them. Parameters, results and errors of\n\
-         tasks, and the names of callers, are visible only to authenticated clients that are authorized to read tasks.\n\n\
+         tasks, and the names of callers, are visible only to authenticated clients that are authorized to read tasks. So is the\n\
+         state of the chain (`/v0/chain`): the proxy requires the verb `get` on `seinodetasks` of the node for it.\n\n\
          | label | values | description |\n|---|---|---|\n",
     );
     for (label, values, about) in exposure::LABELS {
@@ -129,6 +130,8 @@ fn interface_names_match_golden_file() {
         ("data_claim", object::data_claim("node")),
         ("proxy_config", object::proxy_config("node")),
         ("sidecar_tls", object::sidecar_tls("node")),
+        ("network_policy", object::network_policy("node")),
+        ("disruption_budget", object::disruption_budget("node")),
         ("bootstrap_job", object::bootstrap_job("node")),
         ("pod_host", object::pod_host("node", "ns")),
         ("service_host", object::service_host("node", "ns")),
@@ -145,7 +148,9 @@ fn interface_names_match_golden_file() {
     for path in sidecar_wire::path::UNAUTHENTICATED.iter().chain(&[
         sidecar_wire::path::STATUS,
         sidecar_wire::path::NODE_ID,
+        sidecar_wire::path::CHAIN,
         sidecar_wire::path::TASKS,
+        sidecar_wire::APP_HASH_AT,
         sidecar_wire::USER_HEADER,
     ]) {
         let _ = writeln!(golden, "sidecar_wire = {path}");

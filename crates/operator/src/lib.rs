@@ -7,14 +7,22 @@
 //! | all invalid settings are reported together, with flag, environment variable and fix | `settings::tests::all_invalid_settings_are_reported_together`, `settings::tests::every_required_setting_is_reported_when_missing` |
 //! | the operator does not start with CRDs older than itself, since they would drop fields that it stores | `crds::missing_or_outdated_crd_stops_startup` |
 //! | manifests of the upstream controller keep working | `settings::tests::upstream_flags_are_accepted_and_reported_as_ignored`, `settings::args::tests::every_operator_environment_variable_is_read` |
-//! | the shipped RBAC rules are sufficient and minimal | `permissions::shipped_rbac_is_sufficient_and_minimal`, `install::tests::rbac_has_no_wildcards_and_never_writes_secrets` |
+//! | the shipped RBAC rules are sufficient and minimal | `permissions::shipped_rbac_is_sufficient_and_minimal`, `install::tests::rbac_has_no_wildcards_and_never_writes_secrets`, `install::tests::rbac_allows_requests_of_the_sidecar_api` |
 //! | a refused write is reported once and retried with backoff | `storage::rejected_finalizer_removal_is_retried_with_backoff`, `repair::forbidden_repair_is_reported_and_backs_off`, `repair::invalid_repair_is_reported_and_backs_off` |
+//! | a larger volume is requested in place, and what the API server refuses is in a condition | `storage::larger_size_is_applied_in_place_if_the_class_allows_it` |
+//! | a validator is evicted only with an annotation | `eviction::validator_is_evicted_only_with_the_annotation` |
 //! | an edit that is refused, or that would lose the data volume, replaces no pod | `edits::bad_edit_replaces_no_pod`, `storage::pod_is_kept_while_its_claim_is_being_deleted` |
+//! | uninstalling the operator leaves CRDs, nodes, pods and volumes, and installing it again replaces no pod | `uninstalled_operator_leaves_crds_nodes_and_data` |
+//! | the claim of a deleted validator stays, is reported once, and is used by the next node of that name | `protection::retained_claim_is_reported_and_taken_over`, `protection::owned_claim_of_a_validator_is_retained_after_takeover`, `controller::deletions::tests::only_a_leader_records_deletions_and_takes_each_once` |
+//! | two nodes never use one signing key or one claim, also after a restart and while the first is being deleted | `protection::second_node_with_a_signing_key_is_refused`, `protection::imported_claim_of_another_node_is_refused` |
 //! | two processes never share a Lease identity | `settings::tests::every_process_has_a_unique_identity` |
 //! | the token is sent only to a server that presents the certificate of the node's Secret, one issued by its CA, or one that the Secret had while the same pod ran and that was replaced at most ten minutes ago | `tls::only_certificate_of_secret_is_accepted`, `tls::ca_issued_renewal_is_accepted_during_rollout`, `tls::previous_certificate_is_accepted_until_renewal_is_served`, `previous_certificate_is_accepted_for_its_pod_and_ten_minutes` |
 //! | nothing is sent without a token, and a rotated token is used immediately | `responses::no_request_is_sent_without_a_token`, `responses::rotated_token_is_used_immediately` |
 //! | no sidecar blocks a reconcile, and its late response triggers another one | `background::slow_response_does_not_block_and_wakes_node`, `background::hanging_sidecar_times_out` |
+//! | a sidecar without the state of the chain is known as such, and a response is returned although the height in question changes | `responses::chain_responses_are_mapped`, `background::slow_chain_response_is_kept_for_another_height` |
+//! | a standing node is compared only with nodes of its own chain that answer | `chain_progress::tests::standing_node_is_compared_with_the_others_of_its_chain`, `chain_progress::tests::others_are_asked_for_the_app_hash_of_a_standing_node` |
 //! | the number of concurrent sidecar calls is bounded, and no call is lost | `background::concurrent_calls_are_bounded` |
+//! | a process that may have lost the Lease submits no task | `background::submission_without_valid_claim_is_not_sent` |
 //! | a task is submitted once, however long the response takes | `background::slow_submission_is_sent_once` |
 //! | no state is kept for a deleted node | `background::deleted_node_leaves_no_calls`, `metrics::tests::deleted_node_has_no_series` |
 //! | the message of a sidecar error does not change from retry to retry | `responses::response_mapping_is_stable` |
@@ -25,6 +33,7 @@
 //! | a node is reconciled when a Secret, claim or peer that it references changes, and for no other | `controller::reference_index::tests::node_is_found_by_its_references_until_they_change` |
 //! | a plan is measured once, and a phase when the node leaves it | `metrics::tests::plan_duration_is_recorded_once_per_plan`, `metrics::tests::phase_duration_is_recorded_for_the_phase_left` |
 
+mod chain_progress;
 mod controller;
 mod crds;
 pub mod install;

@@ -5,6 +5,8 @@
 
 mod collector;
 
+use std::sync::Arc;
+
 use api::SeiNode;
 use api::names::task;
 use api::sei_node::{PlanPhase, SeiNodePhase, SeiNodeStatus, TaskPlan};
@@ -18,6 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use runtime::metrics::Metrics;
 
 use self::collector::NodeCollector;
+use crate::chain_progress::ChainHeights;
 
 /// The name of the node controller in metrics.
 pub const CONTROLLER: &str = "seinode";
@@ -33,6 +36,9 @@ runtime::catalog! {
     PROBES: Counter "sei_controller_seinode_sidecar_health_probes_total" ["controller", "namespace", "outcome"] "Health probes of sidecars, by outcome: ready, not_ready or unreachable";
     SIDECAR_READY: Gauge "sei_controller_seinode_sidecar_ready" ["namespace", "name"] "1 if the sidecar of a node is ready, 0 otherwise";
     ERRORS: Counter "sei_controller_reconcile_errors_total" ["controller", "namespace"] "Reconciles of nodes that failed";
+    HEIGHT: Gauge "outrigger_node_height" ["namespace", "name"] "Height of the latest block that a node has executed; absent if it was not observed for two minutes";
+    HEIGHT_LAG: Gauge "outrigger_node_height_lag" ["namespace", "name"] "Blocks between a node and the highest node of its chain that this operator observes";
+    PEERS: Gauge "outrigger_node_peers" ["namespace", "name"] "Connected peers of a node";
     CONDITIONS: Gauge "outrigger_conditions" ["kind", "namespace", "type", "status", "reason"] "Objects by condition type, status and reason";
 }
 
@@ -102,9 +108,10 @@ pub struct NodeMetrics {
 impl NodeMetrics {
     /// Creates and registers the metrics. `for_each_node` visits every watched node.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         metrics: &Metrics,
         for_each_node: impl Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync + 'static,
+        heights: Arc<ChainHeights>,
     ) -> Self {
         let node_metrics = Self {
             transitions: Family::default(),
@@ -118,7 +125,7 @@ impl NodeMetrics {
         metrics.register(&PLAN_TIME, node_metrics.plan_time.clone());
         metrics.register(&PROBES, node_metrics.probes.clone());
         metrics.register(&ERRORS, node_metrics.errors.clone());
-        metrics.register_collector(NodeCollector::new(for_each_node));
+        metrics.register_collector(NodeCollector::new(for_each_node, heights));
         node_metrics
     }
 

@@ -1,6 +1,7 @@
 //! The settings of the platform that nodes run on. All values are validated when the operator starts.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The settings of the platform that nodes run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub struct Platform {
     pub nodepool: String,
     /// Node pool of archives.
     pub nodepool_archive: String,
+    /// Label of Kubernetes nodes that holds the node pool; none if pods are not restricted to their node pool.
+    pub nodepool_label: Option<String>,
     /// Key of the taint on the node pools.
     pub toleration_key: String,
     /// ServiceAccount of node pods.
@@ -35,6 +38,8 @@ pub struct Platform {
     pub proxy_token_audience: Option<String>,
     /// Image of the exporter.
     pub exporter_image: String,
+    /// How long the height of a node must stand, while its chain moves, until the node counts as halted.
+    pub chain_halt_timeout: Duration,
     /// Pods that may reach sidecars: the operator itself, and configured clients.
     pub sidecar_clients: Vec<SidecarClient>,
 }

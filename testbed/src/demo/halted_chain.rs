@@ -3,7 +3,7 @@
 //! seid stores that it signed a vote before it writes the vote to its write-ahead log. If it terminates between the two, it
 //! replays the proposal without the time at which it was received, takes it for late, and would have to sign the opposite
 //! vote, which it refuses. In a chain with several validators the others continue. A single validator halts the chain
-//! until its signing state is reset, which is safe only because nobody else has seen the vote.
+//! until its signing state is reset, which is safe only because no other validator has seen the vote.
 
 use std::time::Duration;
 

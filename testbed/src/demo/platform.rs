@@ -137,16 +137,17 @@ impl Platform {
 
     /// Installs the operator and the namespace of the nodes; idempotent.
     pub fn install(&self) -> Result<()> {
-        self.apply_folder("one-machine")?;
-        // SeiNodes can be applied only after that.
+        self.apply_folder("../deploy/crds")?;
+        // The operator starts, and SeiNodes can be applied, only after that.
         let established = ["wait", "--for=condition=Established", "--timeout=60s", "crd", "seinodes.sei.io"];
         kubectl::run(self.plane(), &established, None)?;
+        self.apply_folder("one-machine")?;
         self.apply_folder("nodes")?;
         kubectl::apply(self.plane(), &self.object_store())?;
         kubectl::apply(self.plane(), &self.chain.secrets(NAMESPACE, VALIDATOR))
     }
 
-    /// Applies a kustomization in `examples`.
+    /// Applies a kustomization, relative to `examples`.
     pub fn apply_folder(&self, name: &str) -> Result<()> {
         let manifests = kubectl::run(self.plane(), &["kustomize", &example(name)], None)?;
         kubectl::apply(self.plane(), &with_local_images(&manifests))

@@ -13,8 +13,8 @@ pub use fleet::{
 };
 pub use kms::{KMSPluginsAvailable, KMSPluginsDegraded, KMSPluginsProgressing, KMSRemoteKeyConverged};
 pub use node::{
-    ImportPVCReady, NodeKeyReady, NodeUpdateInProgress, OperatorKeyringReady, Ready, SidecarReady,
-    SidecarTLSSecretReady, SigningKeyReady,
+    ChainSynced, ImportPVCReady, NodeKeyReady, NodeUpdateInProgress, OperatorKeyringReady, Ready,
+    SidecarReady, SidecarTLSSecretReady, SigningKeyReady, StorageReady,
 };
 pub use reason::{Entry, Reason, Status};
 pub use shared::{Paused, SpecApplied};
@@ -81,22 +81,24 @@ pub fn keep_transition_times(conditions: &mut [Condition], stored: &[Condition])
     }
 }
 
+/// Returns the condition of a type.
+#[must_use]
+pub fn find<R: Reason>(conditions: &[Condition]) -> Option<&Condition> {
+    conditions.iter().find(|condition| condition.type_ == R::CONDITION)
+}
+
 /// Returns whether the condition is set with this reason.
 #[must_use]
 pub fn has_reason<R: Reason>(conditions: &[Condition], reason: R) -> bool {
-    conditions.iter().any(|condition| {
-        condition.type_ == R::CONDITION
-            && condition.status == reason.status().as_str()
-            && condition.reason == reason.as_str()
+    find::<R>(conditions).is_some_and(|condition| {
+        condition.status == reason.status().as_str() && condition.reason == reason.as_str()
     })
 }
 
 /// Returns whether the condition is True.
 #[must_use]
 pub fn is_true<R: Reason>(conditions: &[Condition]) -> bool {
-    conditions
-        .iter()
-        .any(|condition| condition.type_ == R::CONDITION && condition.status == Status::True.as_str())
+    find::<R>(conditions).is_some_and(|condition| condition.status == Status::True.as_str())
 }
 
 #[cfg(test)]

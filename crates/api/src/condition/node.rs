@@ -15,14 +15,19 @@ conditions! {
         PodFailing => False, "A container of the pod does not run.", "Fix the cause in the message; a change of the spec is applied at once.";
         DataVolumeMissing => False, "The data volume is missing on a node that may have signed blocks. With an empty volume it could sign the same heights again and be slashed.", "Restore the PersistentVolumeClaim in the message with its data; or delete and recreate the node.";
         DataVolumeTerminating => False, "The PersistentVolumeClaim of the data volume is being deleted. Kubernetes keeps it only while the pod runs, so nothing that replaces the pod is done.", "Save the data as the message says, or delete the node.";
+        SeidNotReady => False, "The container seid is not ready.", "Wait until seid has started; if this persists, see its log.";
+        ChainNotSynced => False, "seid does not follow its chain.", "See the condition ChainSynced.";
+        EditPaused => False, "The node is paused, and its spec has changes that are not applied.", "Set `spec.paused` to false to apply them.";
         SpecNotApplied => False, "Part of the spec cannot be applied.", "See the condition SpecApplied.";
-        Terminating => False, "The node is being deleted.", "Wait; `status.waitingFor` shows what the deletion is waiting for.";
+        Terminating => False, "The node is being deleted in the foreground, or a finalizer of another controller holds it.", "Wait until garbage collection has deleted what the node owns, or remove the finalizer.";
     }
 
     NodeUpdateInProgress: "Whether a running node is being updated to a changed spec." {
         UpdateStarted => True, "The node drifted from its spec in something other than TLS.", "Wait; the message lists the drifted fields.";
         TLSToggleStarted => True, "The node drifted from its spec only in the TLS settings of the sidecar.", "Wait; the message lists the drifted fields.";
         UpdateAndTLSToggleStarted => True, "The node drifted from its spec in the TLS settings of the sidecar and in something else.", "Wait; the message lists the drifted fields.";
+        RollbackStarted => True, "The last update failed. The node returns to its previous configuration.", "Wait; the condition SpecApplied has the cause.";
+        UpdateQueued => False, "The node waits for its turn to be updated to changed settings of the operator or to other objects. It keeps running.", "Wait; the message has the position. An edit of the node itself does not wait.";
         UpdateComplete => False, "The last update succeeded.", "Nothing.";
         UpdateFailed => False, "The last update failed; the node keeps running.", "Read `status.lastFailedPlan`; the update is retried with backoff.";
         NoUpdate => False, "The node is in sync with its spec.", "Nothing.";
@@ -35,15 +40,38 @@ conditions! {
         NotProbed => Unknown, "The sidecar was not probed yet.", "Wait until the node is set up.";
     }
 
+    ChainSynced: "Whether seid follows its chain. Heights are metrics: `outrigger_node_height`, `outrigger_node_height_lag` and `outrigger_node_peers`." {
+        InSync => True, "seid follows its chain.", "Nothing.";
+        CatchingUp => False, "seid is behind its chain and catches up.", "Wait; the metric `outrigger_node_height_lag` shows the progress.";
+        Halted => False, "The height did not move for `--chain-halt-timeout`, while other nodes of the chain moved or none is known.", "See the log of seid for why it does not accept the next block; a chain upgrade may need another image.";
+        Diverged => False, "After the same block, seid has another app hash than the chain.", "Restore the node from a snapshot, with the image that the chain runs.";
+        NoPeers => False, "seid has no peers and does not move.", "Check `spec.peers`, and that the nodes in it are reachable.";
+        NotObserved => Unknown, "The state of the chain is not known: the node is not set up, its sidecar is older than this operator, or seid does not answer.", "If this persists, update the image of the sidecar or check the log of seid, as the message says.";
+    }
+
     ImportPVCReady: "Whether the imported volume is usable. Only on nodes that import a volume." {
         PVCValidated => True, "The volume is usable.", "Nothing.";
         PVCNotReady => False, "The PersistentVolumeClaim does not exist or is not bound.", "Create or bind the PersistentVolumeClaim in the message.";
+        PVCInUse => False, "Another node uses the PersistentVolumeClaim. Two nodes that write to one volume corrupt it.", "Create a new node with another volume, or delete the node in the message; the node continues when its pod is gone.";
         PVCInvalid => False, "The volume does not meet the requirements of the node.", "Create a new node with a volume that is large enough and has access mode ReadWriteOnce.";
+    }
+
+    StorageReady: "Whether the data volume has the size that the spec requests." {
+        VolumeSized => True, "The volume has the requested size, or the spec requests none.", "Nothing.";
+        VolumeImported => True, "The node imports its volume, whose size is not managed.", "Nothing.";
+        VolumePending => Unknown, "The PersistentVolumeClaim does not exist yet or is not bound.", "Wait; if this persists, check the events of the PersistentVolumeClaim in the message.";
+        ExpansionPending => False, "A larger size is requested, and the PersistentVolumeClaim cannot be resized yet: it is not bound, or is being deleted.", "Wait; the size is applied as soon as the PersistentVolumeClaim is bound.";
+        Resizing => False, "The volume is being expanded.", "Wait; the message has the progress that the storage driver reports.";
+        FileSystemResizePending => False, "The volume is expanded, its file system is not.", "Wait; if this persists, the storage driver resizes file systems only when they are mounted: delete the pod once.";
+        ExpansionRefused => False, "The API server refuses to resize the PersistentVolumeClaim.", "Read the message, which is the API server's own. If the StorageClass does not allow expansion, set its `allowVolumeExpansion` or set `spec.storage.size` back.";
+        ExpansionFailed => False, "The storage driver failed to expand the volume.", "Fix the cause in the message; or set `spec.storage.size` to a size that the driver supports, at least the current capacity.";
+        ShrinkRefused => False, "The spec requests less than the volume has. A volume cannot shrink.", "Set `spec.storage.size` to at least the size in the message.";
     }
 
     SigningKeyReady: "Whether the Secret with the signing key is usable. Only on validators with a signing key." {
         SigningKeyValidated => True, "The Secret is usable.", "Nothing.";
         SigningKeyNotReady => False, "The Secret does not exist yet.", "Create the Secret in the message.";
+        SigningKeyInUse => False, "Another node uses the Secret. A key that signs in two places is slashed.", "Create a new node with another key, or delete the node in the message; the node continues when its pod is gone.";
         SigningKeyInvalid => False, "The Secret does not contain a valid signing key.", "Add a valid `priv_validator_key.json` to the Secret.";
     }
 

@@ -12,6 +12,8 @@ conditions! {
         ApplyConflict => False, "Another field manager owns fields of an object that belongs to this one.", "Release the fields in the message, or delete the object.";
         WriteRefused => False, "The API server refuses or fails to write an object of this one: missing permissions, a quota, an admission webhook, a missing kind or an overload.", "Fix the cause in the message, which is the API server's own; the write is retried with backoff.";
         EditQueued => False, "The last edit waits until the work in the message is done.", "Wait; the edit is applied after that.";
+        UpdateRolledBack => False, "The update to the spec failed after the pod was replaced. The node runs its previous configuration.", "Edit the spec, or change the annotation `outrigger.dev/retry` to try the same spec again.";
+        AdoptedNodePending => False, "The node was taken over from another controller. Its next edit also applies what the message lists.", "Edit the spec when the pod may be replaced.";
         NotEvaluated => Unknown, "The spec was not evaluated yet.", "Wait.";
     }
 

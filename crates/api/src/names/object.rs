@@ -30,6 +30,12 @@ pub fn network_policy(node: &str) -> String {
     node.to_owned()
 }
 
+/// Returns the name of a validator's PodDisruptionBudget.
+#[must_use]
+pub fn disruption_budget(node: &str) -> String {
+    node.to_owned()
+}
+
 /// Returns the name of a node's bootstrap Job.
 #[must_use]
 pub fn bootstrap_job(node: &str) -> String {

@@ -22,6 +22,8 @@ names! {
         REMOVE_SIDECAR_CERT = "remove-sidecar-cert";
         /// Applies the NetworkPolicy.
         APPLY_NETWORK_POLICY = "apply-network-policy";
+        /// Applies the PodDisruptionBudget of a validator.
+        APPLY_DISRUPTION_BUDGET = "apply-disruption-budget";
         /// Applies the StatefulSet.
         APPLY_STATEFULSET = "apply-statefulset";
         /// Applies the Service.

@@ -4,6 +4,7 @@ mod kind;
 mod peers;
 mod plan;
 mod rules;
+mod scheduling;
 mod sidecar;
 mod snapshot;
 mod spec;
@@ -17,6 +18,7 @@ pub use plan::{
     ConfigChange, FailedPlan, FailedTask, PlanChanges, PlanKind, PlanPhase, PlannedTask, TaskPlan,
     TaskStatus, WaitingFor,
 };
+pub use scheduling::Scheduling;
 pub use sidecar::{IssuerKind, SidecarConfig, SidecarTls};
 pub use snapshot::{
     Publish, S3Snapshot, SnapshotGeneration, SnapshotSource, StateSync, TendermintSnapshotGeneration,
@@ -29,4 +31,4 @@ pub use validator::{
     DEFAULT_OPERATOR_KEY_NAME, GenesisCeremony, KeyringSecret, NodeKey, OperatorKeyring, PassphraseSecretRef,
     SecretKeySource, SigningKey, ValidatorSpec,
 };
-pub use volume::{DataVolume, VolumeImport};
+pub use volume::{DataDeletionPolicy, DataVolume, Storage, VolumeImport};

@@ -132,6 +132,8 @@ pub enum PlanKind {
     Genesis,
     /// Updates a running node to its spec.
     NodeUpdate,
+    /// Returns a running node to its previous configuration after a failed update.
+    Rollback,
     /// Releases seid after the sidecar restarted.
     MarkReady,
     /// Creates a new chain from the nodes of a fleet.
@@ -257,6 +259,11 @@ pub struct FailedPlan {
     /// `outrigger.dev/retry` is changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_retry_at: Option<Time>,
+
+    /// Whether the node returns to the spec in `status.appliedSpec`, until the spec is edited or the annotation
+    /// `outrigger.dev/retry` is changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rolled_back: bool,
 }
 
 fn once() -> i32 {

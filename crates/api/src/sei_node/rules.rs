@@ -22,6 +22,12 @@ pub(crate) const SPEC: &[Rule] = &[
         "a replayer downloads blocks from peers: set at least one peer source",
     ),
     Rule::forbidden(
+        ".storage",
+        "!has(self.storage) || !has(self.dataVolume) || !has(self.dataVolume.__import__)",
+        "storage is not allowed with dataVolume.import, because an imported volume has its own size and class: \
+         remove storage or dataVolume.import",
+    ),
+    Rule::forbidden(
         ".chainId",
         "self.chainId == oldSelf.chainId",
         "chainId is immutable because the node's data belongs to the chain: create a new node instead",
@@ -37,6 +43,17 @@ pub(crate) const SPEC: &[Rule] = &[
         ".dataVolume.import",
         "self.?dataVolume.?__import__.?pvcName.orValue('') in [oldSelf.?dataVolume.?__import__.?pvcName.orValue('')]",
         "dataVolume.import is immutable because the data would be left behind: create a new node instead",
+    ),
+    Rule::forbidden(
+        ".storage.storageClassName",
+        "self.?storage.?storageClassName.orValue('') in [oldSelf.?storage.?storageClassName.orValue('')]",
+        "storage.storageClassName is immutable because a volume cannot change its class: create a new node instead",
+    ),
+    Rule::forbidden(
+        ".storage.size",
+        "!has(oldSelf.storage) || !has(oldSelf.storage.size) || (has(self.storage) && has(self.storage.size))",
+        "storage.size cannot be removed once set, because a volume keeps its size: \
+         set it to the size of the volume, or larger",
     ),
     Rule::forbidden(
         ".validator.genesisCeremony",
@@ -91,11 +108,25 @@ pub(crate) const EXTERNAL_ADDRESS: &[Rule] = &[Rule::invalid(
     "must be host:port, like node.example.com:26656",
 )];
 
+/// Rules of the data volume.
+pub(crate) const DATA_VOLUME: &[Rule] = &[Rule::forbidden(
+    ".deletionPolicy",
+    "!has(self.deletionPolicy) || !has(self.__import__)",
+    "deletionPolicy is not allowed with import, because an imported claim is never deleted: remove deletionPolicy",
+)];
+
 /// Rules of the name of a Secret or a PersistentVolumeClaim.
 pub(crate) const OBJECT_NAME: &[Rule] = &[Rule::invalid(
     "",
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
     "must consist of lower-case letters, digits and dashes, and start and end with a letter or digit",
+)];
+
+/// Rules of the name of a cluster-scoped object.
+pub(crate) const SUBDOMAIN: &[Rule] = &[Rule::invalid(
+    "",
+    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+    "must consist of lower-case letters, digits, dashes and dots, and start and end with a letter or digit",
 )];
 
 /// Rules of the name of a key in a keyring.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rules;
 use super::{
-    ArchiveSpec, DataVolume, FullNodeSpec, PeerSource, ReplayerSpec, SeiNodeStatus, SidecarConfig,
-    ValidatorSpec,
+    ArchiveSpec, DataVolume, FullNodeSpec, PeerSource, ReplayerSpec, Scheduling, SeiNodeStatus,
+    SidecarConfig, Storage, ValidatorSpec,
 };
 use crate::rule::validations;
 use crate::schema;
@@ -112,14 +113,29 @@ pub struct SeiNodeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sidecar: Option<SidecarConfig>,
 
+    /// Compute resources of the seid container. The requests configured on the operator apply to cpu and memory, unless a request
+    /// or a limit is set here. Changes apply to a running node and replace its pod once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::requests_and_limits")]
+    pub resources: Option<ResourceRequirements>,
+
+    /// Where the pod may run, in addition to the defaults of the platform. Changes apply to a running node and replace its pod
+    /// once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<Scheduling>,
+
     /// Additional labels of the pod. Labels that Outrigger sets (`sei.io/node`, `sei.io/chain`, `sei.io/role`) take precedence.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::labels")]
     pub pod_labels: BTreeMap<String, String>,
 
-    /// Volume for the chain data. If unset, a volume is created for the node and deleted with it.
+    /// Volume for the chain data. If unset, a volume is created for the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_volume: Option<DataVolume>,
+
+    /// Size and class of the volume that is created for the node. Not allowed with `dataVolume.import`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Storage>,
 
     /// Address that the node advertises to peers, as `host:port`. If unset, it does not advertise one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

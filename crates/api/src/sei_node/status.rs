@@ -7,7 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FailedPlan, IssuerKind, KeyringSecret, PeerSource, SnapshotSource, TaskPlan, WaitingFor};
+use super::{
+    FailedPlan, IssuerKind, KeyringSecret, PeerSource, Scheduling, SeiNodeSpec, SnapshotSource, TaskPlan,
+    WaitingFor,
+};
 use crate::schema;
 
 /// Observed state of the node. Written only by the operator, which uses it to choose the transport to the sidecar.
@@ -32,6 +35,15 @@ pub struct SeiNodeStatus {
     /// Most recent generation that was fully applied to the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciled_generation: Option<i64>,
+
+    /// Spec that was last fully applied to the node, without `paused`. A failed update returns to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::any")]
+    pub applied_spec: Option<Box<SeiNodeSpec>>,
+
+    /// Whether another controller set up the node, and its spec was not edited since. Then nothing is changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
 
     /// Conditions of the node. Types and reasons are documented in docs/reference/conditions.md.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,6 +81,15 @@ pub struct SeiNodeStatus {
     /// Image of the running seid container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_image: Option<String>,
+
+    /// Compute resources from `spec.resources` in the running pod. Empty if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::requests_and_limits")]
+    pub current_resources: Option<ResourceRequirements>,
+
+    /// Settings from `spec.scheduling` in the running pod. Empty if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_scheduling: Option<Scheduling>,
 
     /// Image of the running sidecar container.
     #[serde(default, skip_serializing_if = "Option::is_none")]

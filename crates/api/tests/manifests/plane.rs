@@ -33,7 +33,7 @@ pub async fn install(plane: &ControlPlane) -> Result<String, Error> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
     let mut stderr = String::new();
     // Client-side and server-side apply are both supported.
-    for args in [&["apply", "-f", folder][..], &["apply", "--server-side", "--force-conflicts", "-f", folder]]
+    for args in [&["apply", "-k", folder][..], &["apply", "--server-side", "--force-conflicts", "-k", folder]]
     {
         let applied = kubectl(plane, args, "")?;
         stderr.push_str(&String::from_utf8_lossy(&applied.stderr));

@@ -17,6 +17,7 @@ testbed::suite![
     install::missing_settings_are_in_termination_message,
     nodes::validator_produces_blocks,
     nodes::full_node_follows_chain,
+    nodes::wrong_override_keeps_validator_running,
     nodes::unpullable_image_is_reported_and_recovers,
     nodes::seid_startup_error_is_reported_and_recovers,
     access::sidecar_is_reachable_through_proxy_only,

@@ -4,12 +4,17 @@ use std::time::{Duration, Instant};
 
 use api::SeiNode;
 use api::sei_node::SeiNodeStatus;
+use kube::ResourceExt;
 use serde_json::json;
 use testbed::demo::platform::{FULL_NODE, SEID_ALIAS, VALIDATOR};
-use testbed::demo::sei_nodes::{SeiNodes, is_ready};
+use testbed::demo::sei_nodes::{SeiNodes, condition, is_ready};
+use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
 use crate::fixture::{self, since};
+
+/// How long a node in steady state is observed.
+const STEADY_STATE: Duration = Duration::from_secs(20);
 
 /// Keys come from Secrets, the genesis file from the object store.
 pub async fn validator_produces_blocks(cx: Context) -> TestResult {
@@ -38,6 +43,36 @@ pub async fn full_node_follows_chain(cx: Context) -> TestResult {
         validator.block_hash(height).await?,
         "block {height} differs"
     );
+    let node = nodes.wait_until(FULL_NODE, "full node to be in sync", is_in_sync).await?;
+    let version = node.metadata.resource_version;
+    wait::throughout("no status write while blocks are produced", STEADY_STATE, || async {
+        let now = nodes.api::<SeiNode>().get(FULL_NODE).await.map_err(|error| error.to_string())?;
+        if now.metadata.resource_version == version { Ok(()) } else { Err(format!("{:?}", now.status)) }
+    })
+    .await?;
+    let later = full_node.height().await?;
+    assert!(later > height, "no block in {STEADY_STATE:?}");
+    println!("chain in sync: {} blocks and no status write in {} s", later - height, STEADY_STATE.as_secs());
+    Ok(())
+}
+
+fn is_in_sync(_: &SeiNode, status: &SeiNodeStatus) -> bool {
+    condition(status, "ChainSynced") == ("True", "InSync")
+}
+
+/// A mistyped key is rejected before the pod is touched.
+pub async fn wrong_override_keeps_validator_running(cx: Context) -> TestResult {
+    let nodes = fixture::with_validator(&cx).await?;
+    let (pod, begin) = (nodes.pod(VALIDATOR).await?.uid(), Instant::now());
+    nodes.edit(VALIDATOR, &json!({ "overrides": { "evm.http_prot": "8545" } }))?;
+    let is_rejected =
+        |_: &SeiNode, status: &SeiNodeStatus| condition(status, "SpecApplied") == ("False", "SpecInvalid");
+    nodes.wait_until(VALIDATOR, "override to be rejected", is_rejected).await?;
+    println!("wrong override: rejected after {}", since(begin));
+    nodes.wait_for_new_blocks(VALIDATOR).await?;
+    nodes.edit(VALIDATOR, &json!({ "overrides": { "evm.http_prot": null } }))?;
+    nodes.wait_until(VALIDATOR, "validator to be ready", is_ready).await?;
+    assert_eq!(nodes.pod(VALIDATOR).await?.uid(), pod, "the pod is the same");
     Ok(())
 }
 

@@ -5,10 +5,13 @@ use api::SeiNode;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::Resource;
 use kube::core::ObjectMeta;
-use plan::node::{Action, Deletion, Object, Observed, ObservedStatefulSet, Submission, WriteFailure};
+use plan::node::{
+    Action, ClaimOwnership, Deletion, Object, Observed, ObservedStatefulSet, Submission, WriteFailure,
+};
 use runtime::Key;
 use runtime::write::{self, NamespacedObject, WriteOutcome, Writer};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::Error;
 use super::object_store::{ObjectStore, mark_terminating};
@@ -33,11 +36,13 @@ impl Executor<'_> {
             Action::Apply(object) => self.write(object, observed, false).await,
             Action::Create(object) => self.write(object, observed, true).await,
             Action::Delete(deletion) => self.delete(deletion, observed).await,
+            Action::SetClaimOwnership(ownership) => self.set_claim_ownership(*ownership, observed).await,
             Action::Submit(transport, request) => {
                 let id = request.id.clone().unwrap_or_default();
                 let secret = tls_secret(&transport, observed);
+                let claim = self.writer.claim();
                 let submission =
-                    self.sidecars.submit_task(self.key, &transport, secret.as_ref(), &request).await;
+                    self.sidecars.submit_task(self.key, &transport, secret.as_ref(), &request, claim).await;
                 let pending = || Submission::Unknown("waiting for the response of the sidecar".into());
                 // What was observed of the task before is outdated now.
                 observed.sidecar.task = Default::default();
@@ -78,11 +83,32 @@ impl Executor<'_> {
             Object::NetworkPolicy(desired) => {
                 write_object!(desired, observed.network_policy, stores.network_policies, whole);
             }
+            Object::DisruptionBudget(desired) => {
+                write_object!(desired, observed.disruption_budget, stores.disruption_budgets, whole);
+            }
             Object::Claim(desired) => write_object!(desired, observed.claim, stores.claims, whole),
             Object::Certificate(desired) => {
                 write_object!(desired, observed.certificate, stores.certificates.store, whole);
             }
             Object::Job(desired) => write_object!(desired, observed.job, stores.jobs, whole),
+        }
+        Ok(())
+    }
+
+    /// Changes owner references and labels of the claim. Not with server-side apply: the claims of the upstream controller have their
+    /// owner from another manager, and only an update can remove it.
+    async fn set_claim_ownership(
+        &self,
+        ownership: ClaimOwnership,
+        observed: &mut Observed,
+    ) -> Result<(), Error> {
+        let ClaimOwnership { claim, owner_references, labels } = ownership;
+        let labels: Map<String, Value> =
+            labels.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+        let metadata = json!({ "ownerReferences": owner_references, "labels": labels });
+        let outcome = self.writer.patch_metadata(&claim, metadata).await?;
+        if let Some(claim) = self.record_outcome("PersistentVolumeClaim", outcome, observed)? {
+            observed.claim = Some(self.stores.claims.record_write(claim));
         }
         Ok(())
     }

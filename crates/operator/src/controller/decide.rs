@@ -30,7 +30,7 @@ pub(super) async fn decide_and_act(
     let executor = Executor { writer, stores: &controller.stores, sidecars: &controller.sidecars, key, node };
     for _ in 0..MAX_DECISIONS {
         let required = required_observations(node, &status, platform, observed);
-        observe_required(controller, key, &required, &done, observed).await?;
+        observe_required(controller, key, node, &required, &done, observed).await?;
         let now = Time(Timestamp::now());
         let mut decision = decide(node, status, platform, observed, &now, &plan_id);
         let is_idle = decision.actions.is_empty();

@@ -2,18 +2,22 @@
 
 mod act;
 mod decide;
+mod deletions;
 mod object_store;
 mod observe;
 mod reconcile;
 mod record;
 mod reference_index;
+mod reservations;
 mod start;
 mod stores;
+mod update_slots;
 mod watches;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
 use plan::Platform;
 use plan::node::RenderCache;
@@ -21,8 +25,12 @@ use runtime::events::EventRecorder;
 use runtime::sync::lock;
 use runtime::{Key, write};
 
+use self::deletions::Deletions;
+use self::reservations::Reservations;
 pub(crate) use self::start::start;
 use self::stores::ObjectStores;
+use self::update_slots::UpdateSlots;
+use crate::chain_progress::ChainHeights;
 use crate::metrics::NodeMetrics;
 use crate::secrets::SecretReader;
 use crate::sidecar::Sidecars;
@@ -79,7 +87,13 @@ pub(crate) struct Controller {
     secrets: SecretReader,
     events: EventRecorder,
     metrics: NodeMetrics,
+    deletions: Arc<Deletions>,
+    reservations: Reservations,
     render_caches: Mutex<HashMap<Key, Arc<RenderCache>>>,
+    update_slots: Arc<UpdateSlots>,
+    heights: Arc<ChainHeights>,
+    /// Since when this process has been leading.
+    active_since: Mutex<Option<Time>>,
 }
 
 impl Controller {
@@ -90,9 +104,11 @@ impl Controller {
     }
 
     /// Drops all state kept for a deleted node.
-    fn forget(&self, key: &Key) {
+    async fn forget(&self, key: &Key) {
+        self.reservations.release(key).await;
         self.stores.forget(key);
         self.sidecars.forget(key);
+        self.heights.forget(key);
         lock(&self.render_caches).remove(key);
     }
 }

@@ -4,9 +4,14 @@ use std::sync::Arc;
 
 use api::SeiNode;
 use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
-use plan::node::{Observed, RequiredObservations, SecretObservation, Transport};
+use plan::node::{
+    ChainObservation, ExclusiveUse, Health, Observed, RequiredObservations, SecretObservation, Transport,
+};
 use runtime::Key;
+use runtime::sync::lock;
 
 use super::{Controller, Error};
 
@@ -18,6 +23,7 @@ pub(super) async fn observe_objects(
 ) -> Result<Observed, Error> {
     let mut observed = controller.stores.observe(&controller.client, node).await?;
     observed.render_cache = controller.render_cache(key);
+    observed.active_since = lock(&controller.active_since).clone();
     Ok(observed)
 }
 
@@ -26,6 +32,7 @@ pub(super) async fn observe_objects(
 pub(super) async fn observe_required(
     controller: &Controller,
     key: &Key,
+    node: &SeiNode,
     required: &RequiredObservations,
     done: &RequiredObservations,
     observed: &mut Observed,
@@ -41,6 +48,14 @@ pub(super) async fn observe_required(
             Some(name) => Api::<PersistentVolume>::all(client.clone()).get_opt(&name).await?.map(Arc::new),
             None => None,
         };
+    }
+    if required.update_slot && !done.update_slot {
+        observed.update_slot = controller.update_slots.request(key, node);
+    }
+    if let Some(object) = required.exclusive.as_ref().filter(|_| required.exclusive != done.exclusive) {
+        let reservations = &controller.reservations;
+        let user = reservations.acquire(client, &controller.stores, key, object).await?;
+        observed.exclusive_use = Some(ExclusiveUse { object: object.clone(), user });
     }
     // A finished task may have changed the health of the sidecar: the last task of a plan lets seid start.
     let is_task_done = done.task.is_some() && required.task.is_none();
@@ -59,7 +74,32 @@ pub(super) async fn observe_required(
         let secret = tls_secret(to, observed);
         observed.sidecar.serving = sidecars.probe_serving(key, to, secret.as_ref()).await;
     }
+    if let Some(to) = required.chain.as_ref().filter(|_| required.chain != done.chain || is_task_done) {
+        observe_chain(controller, key, node, to, observed).await;
+    }
     Ok(())
+}
+
+/// Observes the state of the chain of a node. seid answers only if its sidecar lets it run.
+async fn observe_chain(
+    controller: &Controller,
+    key: &Key,
+    node: &SeiNode,
+    to: &Transport,
+    observed: &mut Observed,
+) {
+    let (heights, chain) = (&controller.heights, &node.spec.chain_id);
+    observed.sidecar.chain = match &observed.sidecar.health {
+        Health::Ready => {
+            let (secret, question) = (tls_secret(to, observed), heights.question(key, chain));
+            controller.sidecars.get_chain(key, to, secret.as_ref(), question).await
+        }
+        Health::NotReady => ChainObservation::Unavailable("the sidecar does not let seid run".into()),
+        Health::Unreachable(why) => ChainObservation::Unavailable(why.clone()),
+        Health::Unknown => ChainObservation::Unknown,
+    };
+    let now = Time(Timestamp::now());
+    observed.chain = heights.record(key, chain, &observed.sidecar.chain, &now);
 }
 
 /// Returns the Secret that the certificate of a sidecar is verified against.

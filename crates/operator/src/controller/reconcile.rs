@@ -40,9 +40,12 @@ pub(super) async fn reconcile(
 
 async fn run_rounds(controller: &Controller, writer: &Writer, key: &Key) -> Result<Option<Duration>, Error> {
     let mut stored = controller.stores.nodes.get(&controller.client, key).await?;
+    if let Some(deleted) = controller.deletions.take(key) {
+        record::record_deletion(controller, key, &deleted).await?;
+    }
     for _ in 0..MAX_ROUNDS {
         let Some(node) = stored else {
-            controller.forget(key);
+            controller.forget(key).await;
             return Ok(None);
         };
         match run_round(controller, writer, key, &node).await? {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use api::SeiNode;
 use api::event::{EventRecord, EventType};
-use api::names::finalizer;
+use api::names::{finalizer, object};
 use api::sei_node::{PlanPhase, SeiNodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use plan::node::{Decision, transition_events};
+use plan::node::{Decision, deletion_event, transition_events};
+use runtime::Key;
 use runtime::write::{WriteOutcome, Writer};
 
 use super::reconcile::{Next, STALE_REQUEUE};
@@ -36,7 +37,10 @@ pub(super) async fn record(
         }
         WriteOutcome::Applied(stored) => controller.stores.nodes.record_write(stored),
         // Deleted in the meantime.
-        WriteOutcome::Missing => return Ok(Next::Requeue(None)),
+        WriteOutcome::Missing => {
+            controller.forget(&Key::from_object(&**node)).await;
+            return Ok(Next::Requeue(None));
+        }
         WriteOutcome::Stale(_) => return Ok(Next::Requeue(Some(STALE_REQUEUE))),
         WriteOutcome::Conflict(reason)
         | WriteOutcome::Rejected(reason)
@@ -56,6 +60,14 @@ pub(super) async fn record(
         return Ok(Next::Continue(stored));
     }
     Ok(Next::Requeue(decision.requeue_after))
+}
+
+/// Emits the event about the data that a deleted node leaves behind. The label of the claim says the same, also if no operator runs.
+pub(super) async fn record_deletion(controller: &Controller, key: &Key, node: &SeiNode) -> Result<(), Error> {
+    let claim = Key { namespace: key.namespace.clone(), name: object::data_claim(&key.name) };
+    let claim = controller.stores.claims.get(&controller.client, &claim).await?;
+    controller.events.publish(node, deletion_event(node, claim.as_deref()).as_slice());
+    Ok(())
 }
 
 async fn remove_finalizer(writer: &Writer, node: &SeiNode) -> Result<Next, Error> {

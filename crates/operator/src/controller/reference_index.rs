@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
 use api::SeiNode;
+use api::names::object;
 use kube::ResourceExt;
 use plan::node::{NodeKind, desired_tls};
 use runtime::Key;
@@ -50,6 +51,19 @@ impl ReferenceIndex {
     pub(super) fn nodes_importing_claim(&self, claim: &Key) -> Vec<Key> {
         self.find(|node, references| {
             node.namespace == claim.namespace && references.imported_claim.as_deref() == Some(&claim.name)
+        })
+    }
+
+    /// Returns the nodes that reference a Secret or a claim of this node, which may be deleted.
+    pub(super) fn nodes_sharing_with(&self, node: &SeiNode) -> Vec<Key> {
+        let own = References::from_node(node);
+        let key = Key::from_object(node);
+        let claim = own.imported_claim.unwrap_or_else(|| object::data_claim(&key.name));
+        self.find(|other, references| {
+            *other != key
+                && other.namespace == key.namespace
+                && (references.imported_claim.as_ref() == Some(&claim)
+                    || references.secrets.iter().any(|secret| own.secrets.contains(secret)))
         })
     }
 
@@ -138,6 +152,23 @@ mod tests {
         let import = json!({ "fullNode": {}, "dataVolume": { "import": { "pvcName": "old" } } });
         index.update(&Change::Listed(node("importer", json!({}), import)));
         assert_eq!(index.nodes_importing_claim(&key("sei", "old")), [key("sei", "importer")]);
+        for (name, spec, found) in [
+            (
+                "old-owner",
+                json!({ "fullNode": {}, "dataVolume": { "import": { "pvcName": "old" } } }),
+                "importer",
+            ),
+            (
+                "second",
+                json!({ "validator": { "signingKey": secret("key"), "nodeKey": secret("other") } }),
+                "signer",
+            ),
+        ] {
+            assert_eq!(index.nodes_sharing_with(&node(name, json!({}), spec)), [key("sei", found)], "{name}");
+        }
+        let of_own_claim = json!({ "fullNode": {}, "dataVolume": { "import": { "pvcName": "data-plain" } } });
+        index.update(&Change::Listed(node("reader", json!({}), of_own_claim)));
+        assert_eq!(index.nodes_sharing_with(&node("plain", json!({}), full.clone())), [key("sei", "reader")]);
         index.update(&Change::Applied(node("importer", json!({}), full.clone()), None));
         assert!(index.nodes_importing_claim(&key("sei", "old")).is_empty());
 

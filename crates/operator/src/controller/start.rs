@@ -10,6 +10,9 @@ use api::names::manager;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
@@ -18,6 +21,7 @@ use runtime::controller;
 use runtime::own_writes::OwnWrites;
 use runtime::process::{self, Process};
 use runtime::queue::{Backoff, Priority, Queue};
+use runtime::sync::lock;
 use runtime::watch::{Cache, Change, ClusterWideSecrets, DeserializeGuard, Watch};
 use runtime::write::Writer;
 use serde::de::DeserializeOwned;
@@ -25,13 +29,18 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::Controller;
+use super::deletions::Deletions;
 use super::object_store::ObjectStore;
 use super::reconcile::reconcile;
 use super::reference_index::ReferenceIndex;
+use super::reservations::Reservations;
 use super::stores::{CertificateStore, ObjectStores};
+use super::update_slots::UpdateSlots;
 use super::watches::{
-    NodeQueue, on_claim, on_node, on_owned, on_secret, prune_claim, prune_node, prune_secret, with_node_label,
+    NodeQueue, on_claim, on_node, on_owned, on_pod, on_secret, prune_claim, prune_node, prune_secret,
+    with_node_label,
 };
+use crate::chain_progress::ChainHeights;
 use crate::metrics::{CONTROLLER, NodeMetrics};
 use crate::secrets::{SecretMeta, SecretReader};
 use crate::settings::Settings;
@@ -69,20 +78,37 @@ impl Builder<'_> {
     /// Builds the controller, and spawns a task for each of its watches.
     fn build_controller(&mut self, queue: &NodeQueue) -> Result<Controller, ClusterWideSecrets> {
         let unfiltered = watcher::Config::default;
-        let (node_writes, claim_writes) = (self.own_writes(), self.own_writes());
+        let (node_writes, claim_writes, pod_writes) =
+            (self.own_writes(), self.own_writes(), self.own_writes());
         let references = Arc::<ReferenceIndex>::default();
-        let node_caches =
-            self.watch(&unfiltered(), prune_node, || on_node(queue, &node_writes, &references))?;
+        let update_slots = Arc::new(UpdateSlots::new(self.settings.max_platform_disruptions));
+        let deletions = Arc::<Deletions>::default();
+        let node_caches = self.watch(&unfiltered(), prune_node, || {
+            let on_node = on_node(queue, &node_writes, &references, &deletions);
+            let (slots, queue) = (update_slots.clone(), queue.clone());
+            move |change: &Change<SeiNode>| {
+                on_node(change);
+                for next in slots.update(change) {
+                    queue.add(next, Priority::Low);
+                }
+            }
+        })?;
         let for_each_node = {
             let caches = node_caches.clone();
             move |visit: &mut dyn FnMut(&SeiNode)| caches.iter().for_each(|cache| cache.for_each(&mut *visit))
         };
         let stores = ObjectStores {
             stateful_sets: self.watch_owned::<ObservedStatefulSet>(queue, |_| {})?,
-            pods: self.watch_owned(queue, ObservedPod::drop_readiness_conditions)?,
+            pods: {
+                let handler = || on_pod(queue, &pod_writes, &references);
+                let caches = self.watch(&with_node_label(), ObservedPod::prune, handler)?;
+                ObjectStore::new(caches, pod_writes)
+            },
             services: self.watch_owned::<Service>(queue, |_| {})?,
             config_maps: self.watch_owned::<ConfigMap>(queue, |_| {})?,
             network_policies: self.watch_owned::<NetworkPolicy>(queue, |_| {})?,
+            // Its status changes with the readiness of the pod, and is never read.
+            disruption_budgets: self.watch_owned::<PodDisruptionBudget>(queue, |one| one.status = None)?,
             claims: {
                 let handler = || on_claim(queue, &claim_writes, &references);
                 let caches = self.watch(&unfiltered(), prune_claim, handler)?;
@@ -101,6 +127,7 @@ impl Builder<'_> {
                 SidecarClient::new(settings.sidecar_address.clone(), settings.sidecar_token_file.clone());
             Sidecars::new(client, move |key| queue.add(key, Priority::High))
         };
+        let heights = Arc::<ChainHeights>::default();
         Ok(Controller {
             client: self.process.client.clone(),
             platform: settings.platform.clone(),
@@ -108,8 +135,13 @@ impl Builder<'_> {
             sidecars,
             secrets,
             events: self.process.spawn_events(manager::NODE, &settings.identity),
-            metrics: NodeMetrics::new(&self.process.metrics, for_each_node),
+            metrics: NodeMetrics::new(&self.process.metrics, for_each_node, heights.clone()),
+            deletions,
+            reservations: Reservations::default(),
             render_caches: Mutex::default(),
+            update_slots,
+            heights,
+            active_since: Mutex::default(),
         })
     }
 
@@ -213,6 +245,8 @@ impl Builder<'_> {
             async move {
                 controller.stores.wait_synced().await;
                 controller.secrets.wait_synced().await;
+                *lock(&controller.active_since) = Some(Time(Timestamp::now()));
+                let _recording = controller.deletions.record_while_leading();
                 workers.run(stop, move |key| reconcile(controller.clone(), writer.clone(), key)).await;
             }
         });
@@ -238,6 +272,7 @@ impl Watched for ObservedPod {}
 impl Watched for Service {}
 impl Watched for ConfigMap {}
 impl Watched for NetworkPolicy {}
+impl Watched for PodDisruptionBudget {}
 impl Watched for PersistentVolumeClaim {}
 impl Watched for Job {}
 

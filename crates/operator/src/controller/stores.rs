@@ -10,8 +10,9 @@ use api::sei_node::{LabelPeers, PlanKind, SeiNodeStatus};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::{Client, ResourceExt};
-use plan::node::{Observed, ObservedPod, ObservedStatefulSet};
+use plan::node::{Candidates, ExclusiveObject, Observed, ObservedPod, ObservedStatefulSet};
 use runtime::Key;
 use runtime::watch::SyncGroup;
 use tokio::sync::watch;
@@ -30,6 +31,7 @@ pub(super) struct ObjectStores {
     pub(super) services: ObjectStore<Service>,
     pub(super) config_maps: ObjectStore<ConfigMap>,
     pub(super) network_policies: ObjectStore<NetworkPolicy>,
+    pub(super) disruption_budgets: ObjectStore<PodDisruptionBudget>,
     pub(super) claims: ObjectStore<PersistentVolumeClaim>,
     pub(super) jobs: ObjectStore<Job>,
     pub(super) certificates: CertificateStore,
@@ -89,6 +91,7 @@ impl ObjectStores {
         self.services.add_to(&mut group);
         self.config_maps.add_to(&mut group);
         self.network_policies.add_to(&mut group);
+        self.disruption_budgets.add_to(&mut group);
         self.claims.add_to(&mut group);
         self.jobs.add_to(&mut group);
         group
@@ -103,6 +106,7 @@ impl ObjectStores {
             service: self.services.get(client, &keys.node).await?,
             proxy_config: self.config_maps.get(client, &keys.proxy_config).await?,
             network_policy: self.network_policies.get(client, &keys.network_policy).await?,
+            disruption_budget: self.disruption_budgets.get(client, &keys.disruption_budget).await?,
             claim: self.claims.get(client, &keys.claim).await?,
             certificate: self.certificates.store.get(client, &keys.certificate).await?,
             job: self.jobs.get(client, &keys.job).await?,
@@ -120,6 +124,7 @@ impl ObjectStores {
         self.services.compress(&keys.node);
         self.config_maps.compress(&keys.proxy_config);
         self.network_policies.compress(&keys.network_policy);
+        self.disruption_budgets.compress(&keys.disruption_budget);
         self.claims.compress(&keys.claim);
         self.certificates.store.compress(&keys.certificate);
         self.jobs.compress(&keys.job);
@@ -166,6 +171,37 @@ impl ObjectStores {
         label_sources.into_iter().map(|(index, source)| (index, hosts_of(source))).collect()
     }
 
+    /// Returns what is known about the users of an object in the namespace of a node.
+    pub(super) async fn candidates(
+        &self,
+        client: &Client,
+        node: &Key,
+        object: &ExclusiveObject,
+    ) -> kube::Result<Candidates> {
+        let named = Key { namespace: node.namespace.clone(), name: object.name().to_owned() };
+        let mut users = match object {
+            ExclusiveObject::SigningKey(_) => self.references.nodes_using_secret(&named),
+            ExclusiveObject::Claim(name) => {
+                let mut users = self.references.nodes_importing_claim(&named);
+                let owner = name.strip_prefix(&object::data_claim("")).map(str::to_owned);
+                users.extend(owner.map(|name| Key { namespace: node.namespace.clone(), name }));
+                users
+            }
+        };
+        users.push(node.clone());
+        let mut candidates = Candidates::default();
+        // Not only from the caches: they may lack what this process has just written.
+        for user in &users {
+            candidates.nodes.extend(self.nodes.get(client, user).await?);
+            candidates.stateful_sets.extend(self.stateful_sets.get(client, user).await?);
+        }
+        // The objects of deleted nodes have to be searched for.
+        let is_other = |key: &Key| key.namespace == node.namespace && !users.contains(key);
+        candidates.stateful_sets.extend(self.stateful_sets.list(is_other));
+        candidates.pods = self.pods.list(|key| key.namespace == node.namespace);
+        Ok(candidates)
+    }
+
     /// Drops what is kept for a deleted node.
     pub(super) fn forget(&self, key: &Key) {
         self.nodes.forget(key);
@@ -182,6 +218,7 @@ struct ObjectKeys {
     pod: Key,
     proxy_config: Key,
     network_policy: Key,
+    disruption_budget: Key,
     claim: Key,
     certificate: Key,
     job: Key,
@@ -197,6 +234,7 @@ impl ObjectKeys {
             pod: named(object::pod(&key.name)),
             proxy_config: named(object::proxy_config(&key.name)),
             network_policy: named(object::network_policy(&key.name)),
+            disruption_budget: named(object::disruption_budget(&key.name)),
             claim: named(claim),
             certificate: named(object::sidecar_tls(&key.name)),
             job: named(object::bootstrap_job(&key.name)),

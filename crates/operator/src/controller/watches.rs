@@ -8,11 +8,13 @@ use api::sei_node::PlanPhase;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::runtime::watcher;
 use kube::{Resource, ResourceExt};
+use plan::node::ObservedPod;
 use runtime::Key;
 use runtime::own_writes::OwnWrites;
 use runtime::queue::{Priority, Queue};
 use runtime::watch::Change;
 
+use super::deletions::Deletions;
 use super::reference_index::ReferenceIndex;
 use crate::secrets::SecretMeta;
 
@@ -47,10 +49,13 @@ pub(super) fn on_node(
     queue: &NodeQueue,
     own_writes: &Arc<OwnWrites>,
     references: &Arc<ReferenceIndex>,
+    deletions: &Arc<Deletions>,
 ) -> impl Fn(&Change<SeiNode>) + Send + Sync + use<> {
     let (queue, own_writes, references) = (queue.clone(), own_writes.clone(), references.clone());
+    let deletions = deletions.clone();
     move |change| {
         references.update(change);
+        deletions.update(change);
         let priority = if matches!(change, Change::Listed(_)) { Priority::Low } else { Priority::High };
         let node = change.object();
         if is_relevant(change, &own_writes) {
@@ -66,6 +71,34 @@ pub(super) fn on_node(
         };
         if affects_peers {
             enqueue_all(&queue, references.nodes_selecting_peers(), Priority::Low);
+        }
+        if matches!(change, Change::Deleted(_)) {
+            // Drops the record of a write that the deleted node includes. Otherwise the written node would count as newer than the cache,
+            // and the operator would not notice for seconds that the node is gone.
+            own_writes.freshness(&Key::from_object(&**node), Some(&**node));
+            enqueue_all(&queue, references.nodes_sharing_with(node), Priority::High);
+        }
+    }
+}
+
+/// Enqueues the node of a pod. A pod that is gone no longer uses its Secrets and claims: the nodes that wait for them are enqueued, too.
+pub(super) fn on_pod(
+    queue: &NodeQueue,
+    own_writes: &Arc<OwnWrites>,
+    references: &Arc<ReferenceIndex>,
+) -> impl Fn(&Change<ObservedPod>) + Send + Sync + use<> {
+    let on_owned = on_owned::<ObservedPod>(queue, own_writes);
+    let (queue, references) = (queue.clone(), references.clone());
+    move |change| {
+        on_owned(change);
+        let Change::Deleted(pod) = change else { return };
+        let named =
+            |name: &str| Key { namespace: pod.namespace().unwrap_or_default(), name: name.to_owned() };
+        for volume in pod.volumes() {
+            let by_secret = volume.secret_name().map(|name| references.nodes_using_secret(&named(name)));
+            let by_claim = volume.claim_name().map(|name| references.nodes_importing_claim(&named(name)));
+            let waiting = by_secret.into_iter().chain(by_claim).flatten();
+            enqueue_all(&queue, waiting.collect(), Priority::High);
         }
     }
 }

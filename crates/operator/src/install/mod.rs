@@ -16,6 +16,7 @@ pub fn files() -> Vec<(&'static str, Vec<Value>)> {
         ("operator/deployment.yaml", deployment::deployment()),
         ("operator/network-policy.yaml", deployment::network_policy()),
         ("kustomization.yaml", vec![kustomization()]),
+        ("crds/kustomization.yaml", vec![crds()]),
         ("operator/node-namespace/rbac.yaml", rbac::node_namespace()),
         ("operator/node-namespace/kustomization.yaml", vec![kustomization_with(&["rbac.yaml"])]),
     ]
@@ -25,11 +26,18 @@ fn kustomization_with(resources: &[&str]) -> Value {
     json!({ "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources })
 }
 
+/// The CRDs are not part of the platform: to delete a CRD is to delete every object of its kind.
+fn crds() -> Value {
+    let files: Vec<String> = api::crd::all()
+        .into_iter()
+        .map(|crd| format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural))
+        .collect();
+    kustomization_with(&files.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 /// The settings are generated from `operator/settings.env`. An overlay adds to them with `behavior: merge`.
 fn kustomization() -> Value {
     let mut base = kustomization_with(&[
-        "crds/sei.io_seinodes.yaml",
-        "crds/sei.io_seinodedeployments.yaml",
         "operator/namespace.yaml",
         "operator/rbac.yaml",
         "operator/deployment.yaml",
@@ -60,5 +68,17 @@ mod tests {
         for permission in granted(&documents).iter().filter(|permission| permission.resource == "secrets") {
             assert!(matches!(permission.verb.as_str(), "get" | "list" | "watch"), "{permission}");
         }
+    }
+
+    /// The proxy in front of a sidecar maps GET, also of the state of the chain, to `get`, and POST to `create`.
+    #[test]
+    fn rbac_allows_requests_of_the_sidecar_api() {
+        let documents: Vec<Value> = files().into_iter().flat_map(|(_, documents)| documents).collect();
+        let granted = granted(&documents);
+        let tasks =
+            granted.iter().filter(|permission| permission.resource == api::names::group::TASK_RESOURCE);
+        let mut verbs: Vec<&str> = tasks.map(|permission| permission.verb.as_str()).collect();
+        verbs.sort_unstable();
+        assert_eq!(verbs, ["create", "get"]);
     }
 }

@@ -41,13 +41,15 @@ fn cluster_rules() -> Value {
         { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"] },
         { "apiGroups": [""], "resources": ["services"], "verbs": ["get", "list", "watch", "create", "patch", "delete"] },
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "patch"] },
-        { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list", "watch", "create"] },
+        // Patched when they are retained, or no longer, and when they are resized: never deleted.
+        { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list", "watch", "create", "patch"] },
         { "apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["get"] },
         // The metadata of all Secrets is watched; the Secrets that nodes reference are read.
         { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"] },
         { "apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "list", "watch", "create", "patch"] },
         { "apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "create", "delete"] },
         { "apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["get", "list", "watch", "create", "patch"] },
+        { "apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["get", "list", "watch", "create", "patch"] },
         { "apiGroups": ["cert-manager.io"], "resources": ["certificates"], "verbs": ["get", "list", "watch", "create", "patch", "delete"] },
         { "apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"] },
     ])

@@ -2,26 +2,38 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use api::SeiNode;
 use api::condition::{Reason, SidecarReady, Status};
 use api::sei_node::{PlanPhase, SeiNodePhase};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use runtime::metrics::catalog::Description;
 
-use super::{CONDITIONS, CONTROLLER, PHASE, PHASES, PLAN_ACTIVE, SIDECAR_READY, phase_name};
+use super::{
+    CONDITIONS, CONTROLLER, HEIGHT, HEIGHT_LAG, PEERS, PHASE, PHASES, PLAN_ACTIVE, SIDECAR_READY, phase_name,
+};
+use crate::chain_progress::{ChainHeights, HeightSample};
 
 type ForEachNode = dyn Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync;
 
 /// Collects the gauges of nodes.
-pub(super) struct NodeCollector(Box<ForEachNode>);
+pub(super) struct NodeCollector {
+    for_each_node: Box<ForEachNode>,
+    heights: Arc<ChainHeights>,
+}
 
 impl NodeCollector {
-    pub(super) fn new(for_each_node: impl Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync + 'static) -> Self {
-        Self(Box::new(for_each_node))
+    pub(super) fn new(
+        for_each_node: impl Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync + 'static,
+        heights: Arc<ChainHeights>,
+    ) -> Self {
+        Self { for_each_node: Box::new(for_each_node), heights }
     }
 }
 
@@ -77,10 +89,14 @@ type Samples<'a> = Vec<(Vec<&'a str>, i64)>;
 impl Collector for NodeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let mut snapshot = Snapshot::default();
-        (self.0)(&mut |node| snapshot.add(node));
+        (self.for_each_node)(&mut |node| snapshot.add(node));
+        let heights = self.heights.samples(&Time(Timestamp::now()));
         gauge(&mut encoder, &PHASE, phases(&snapshot))?;
         gauge(&mut encoder, &PLAN_ACTIVE, active_plans(&snapshot))?;
         gauge(&mut encoder, &SIDECAR_READY, ready_sidecars(&snapshot))?;
+        gauge(&mut encoder, &HEIGHT, of_nodes(&heights, |sample| sample.height))?;
+        gauge(&mut encoder, &HEIGHT_LAG, of_nodes(&heights, |sample| sample.lag))?;
+        gauge(&mut encoder, &PEERS, of_nodes(&heights, |sample| sample.peers.into()))?;
         gauge(&mut encoder, &CONDITIONS, conditions(&snapshot))
     }
 }
@@ -120,6 +136,11 @@ fn ready_sidecars(snapshot: &Snapshot) -> Samples<'_> {
         Some((vec![node.namespace.as_str(), node.name.as_str()], i64::from(ready)))
     });
     probed.collect()
+}
+
+fn of_nodes(heights: &[HeightSample], value: fn(&HeightSample) -> i64) -> Samples<'_> {
+    let samples = heights.iter();
+    samples.map(|sample| (vec![sample.node.namespace.as_str(), &sample.node.name], value(sample))).collect()
 }
 
 fn conditions(snapshot: &Snapshot) -> Samples<'_> {

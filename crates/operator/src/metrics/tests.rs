@@ -2,6 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use k8s_openapi::jiff::Timestamp;
+use plan::node::ChainObservation;
+use runtime::Key;
 use runtime::metrics::catalog::{self, Type};
 use serde_json::{Value, json};
 
@@ -31,14 +34,28 @@ fn at(text: &str) -> Time {
     Time(text.parse().unwrap())
 }
 
+/// Returns the heights of one node that has just answered.
+fn heights() -> Arc<ChainHeights> {
+    let heights = ChainHeights::default();
+    let chain = json!({ "height": 7, "peers": 2, "catchingUp": false });
+    let answer = ChainObservation::Found(Box::new(serde_json::from_value(chain).unwrap()));
+    let node = Key { namespace: "sei".into(), name: "a".into() };
+    heights.record(&node, "arctic-1", &answer, &Time(Timestamp::now()));
+    Arc::new(heights)
+}
+
 /// Returns metrics over nodes that a test may change.
 fn metrics() -> (Metrics, NodeMetrics, Arc<Mutex<Vec<Arc<SeiNode>>>>) {
     let nodes: Arc<Mutex<Vec<Arc<SeiNode>>>> = Arc::default();
     let metrics = Metrics::new();
-    let node_metrics = NodeMetrics::new(&metrics, {
-        let nodes = nodes.clone();
-        move |visit| nodes.lock().unwrap().iter().for_each(|node| visit(node))
-    });
+    let node_metrics = NodeMetrics::new(
+        &metrics,
+        {
+            let nodes = nodes.clone();
+            move |visit| nodes.lock().unwrap().iter().for_each(|node| visit(node))
+        },
+        heights(),
+    );
     (metrics, node_metrics, nodes)
 }
 
@@ -173,6 +190,7 @@ fn registered_metrics_match_their_descriptions() {
     node_metrics.record_probe("sei", &Health::Unknown);
     node_metrics.record_reconcile_error("sei");
 
+    assert_eq!(samples(&metrics, HEIGHT.name), [r#"outrigger_node_height{namespace="sei",name="a"} 7"#]);
     let text = metrics.encode();
     for described in ALL {
         let name = described.name;

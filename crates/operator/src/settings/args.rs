@@ -29,6 +29,15 @@ pub(super) struct PlatformArgs {
     /// Karpenter NodePool for archive nodes
     #[arg(long, env = env::NODEPOOL_ARCHIVE, value_name = "NAME")]
     pub(super) nodepool_archive: Option<String>,
+    /// Label of Kubernetes nodes that must hold the name of the NodePool, or `none` to let pods run outside of a NodePool. A change
+    /// applies to a running node with its next update
+    #[arg(
+        long,
+        env = "OUTRIGGER_NODEPOOL_LABEL",
+        value_name = "KEY",
+        default_value = api::names::scheduling::NODE_POOL
+    )]
+    pub(super) nodepool_label: String,
     /// Taint key that node pods tolerate
     #[arg(long, env = env::TOLERATION_KEY, value_name = "KEY")]
     pub(super) toleration_key: Option<String>,
@@ -90,6 +99,9 @@ pub(super) struct PlatformArgs {
     /// Image of the Cosmos metrics exporter
     #[arg(long, env = env::EXPORTER_IMAGE, value_name = "IMAGE")]
     pub(super) cosmos_exporter_image: Option<String>,
+    /// How long the height of a node must stand, while other nodes of its chain move, until it is reported as halted
+    #[arg(long, env = "OUTRIGGER_CHAIN_HALT_TIMEOUT", value_name = "DURATION", default_value = "60s")]
+    pub(super) chain_halt_timeout: String,
     /// Gateway that publishes fleets; requires --gateway-namespace and --gateway-domain
     #[arg(long, env = env::GATEWAY_NAME, value_name = "NAME")]
     pub(super) gateway_name: Option<String>,
@@ -140,6 +152,10 @@ pub(super) struct ProcessArgs {
     /// Maximum number of concurrent reconciles
     #[arg(long, env = "OUTRIGGER_MAX_CONCURRENT_RECONCILES", value_name = "NUMBER", default_value = "64")]
     pub(super) max_concurrent_reconciles: String,
+    /// Maximum number of nodes that are updated at a time for changes other than their own edits: a number, or a percentage of
+    /// all nodes, rounded down and at least 1
+    #[arg(long, env = "OUTRIGGER_MAX_PLATFORM_DISRUPTIONS", value_name = "N|PERCENT", default_value = "10%")]
+    pub(super) max_platform_disruptions: String,
     /// Log level, or a filter with levels by module, for example info,kube=debug
     #[arg(long, env = "OUTRIGGER_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
     pub(super) log_level: String,

@@ -9,9 +9,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use api::names::lease::OPERATOR as LEASE;
+use plan::node::DisruptionLimit;
 use plan::platform::{Bucket, Endpoint, ObjectStore, Platform, Resources, SidecarClient, Storage};
 use runtime::client::ClientOptions;
-use runtime::settings::parse::{boolean, count, listen_address, name, namespace};
+use runtime::settings::parse::{boolean, count, duration, listen_address, name, namespace};
 use runtime::settings::{self, InvalidSettings, Validator, non_empty};
 use runtime::telemetry::Format;
 use runtime::{lease, setting};
@@ -39,6 +40,8 @@ pub struct Settings {
     pub lease: Option<lease::Config>,
     /// Maximum number of concurrent reconciles.
     pub max_concurrent_reconciles: usize,
+    /// How many nodes are updated at a time for changes other than their own edits.
+    pub max_platform_disruptions: DisruptionLimit,
     /// Template of sidecar addresses.
     pub sidecar_address: AddressTemplate,
     /// The file with the token for sidecars.
@@ -109,6 +112,9 @@ impl TryFrom<Args> for Settings {
             identity,
             admin: admin(&mut validator, &process),
             lease,
+            max_platform_disruptions: validator
+                .read(setting!(process.max_platform_disruptions), parse::disruption_limit)
+                .unwrap_or(DisruptionLimit::Count(1)),
             max_concurrent_reconciles: validator
                 .read(setting!(process.max_concurrent_reconciles), count)
                 .unwrap_or_default(),
@@ -159,6 +165,7 @@ fn platform(
     Platform {
         nodepool: text!(nodepool_name),
         nodepool_archive: text!(nodepool_archive),
+        nodepool_label: validator.read(setting!(args.nodepool_label), parse::label_key).flatten(),
         toleration_key: text!(toleration_key),
         service_account: text!(service_account),
         storage: Storage { class: text!(storage_class_perf), size: quantity!(storage_size_default) },
@@ -181,6 +188,7 @@ fn platform(
         proxy_image: text!(kube_rbac_proxy_image),
         proxy_token_audience,
         exporter_image: text!(cosmos_exporter_image),
+        chain_halt_timeout: validator.read(setting!(args.chain_halt_timeout), duration).unwrap_or_default(),
         sidecar_clients,
     }
 }
@@ -225,7 +233,7 @@ fn clients(
     own_namespace: Option<&str>,
 ) -> Vec<SidecarClient> {
     let labels = validator.optional(setting!(process.pod_labels), parse::labels).unwrap_or_default();
-    // An operator outside of the cluster is no pod that a network policy could select.
+    // Outside of a cluster, the operator has no pod for a network policy to select.
     let own = own_namespace.map(|namespace| SidecarClient { namespace: namespace.to_owned(), labels });
     let mut clients: Vec<SidecarClient> = own.into_iter().collect();
     clients.extend(validator.list(setting!(sidecar.sidecar_clients), parse::client));

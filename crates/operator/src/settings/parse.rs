@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plan::node::DisruptionLimit;
 use plan::platform::SidecarClient;
 use plan::quantity::{Quantity, canonical};
 use runtime::settings::parse::namespace;
@@ -9,26 +10,38 @@ use runtime::settings::parse::namespace;
 /// Parses labels: `key=value,key=value`.
 pub(super) fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
     let invalid = |label: &str| format!("{label:?} is not a valid label: use, for example, app=outrigger");
-    let is_name = |text: &str| {
-        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let is_edge = |c: char| c.is_ascii_alphanumeric();
-        text.len() <= 63
-            && text.chars().all(is_allowed)
-            && text.starts_with(is_edge)
-            && text.ends_with(is_edge)
-    };
     let mut labels = BTreeMap::new();
     for label in text.split(',') {
         let (key, value) = label.trim().split_once('=').ok_or_else(|| invalid(label))?;
-        let (prefix, name) = key.rsplit_once('/').unwrap_or(("x", key));
-        if !(is_name(name) && !prefix.is_empty() && prefix.split('.').all(is_name))
-            || !(value.is_empty() || is_name(value))
-        {
+        if !is_label_key(key) || !(value.is_empty() || is_label_name(value)) {
             return Err(invalid(label));
         }
         labels.insert(key.to_owned(), value.to_owned());
     }
     Ok(labels)
+}
+
+/// Parses the key of a label, or `none`.
+pub(super) fn label_key(text: &str) -> Result<Option<String>, String> {
+    match text {
+        "none" => Ok(None),
+        key if is_label_key(key) => Ok(Some(key.to_owned())),
+        key => {
+            Err(format!("{key:?} is not a valid label key: use, for example, karpenter.sh/nodepool, or none"))
+        }
+    }
+}
+
+fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = key.rsplit_once('/').unwrap_or(("x", key));
+    is_label_name(name) && !prefix.is_empty() && prefix.split('.').all(is_label_name)
+}
+
+/// True for the name in the key of a label, and for a value that is not empty.
+fn is_label_name(text: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_edge = |c: char| c.is_ascii_alphanumeric();
+    text.len() <= 63 && text.chars().all(is_allowed) && text.starts_with(is_edge) && text.ends_with(is_edge)
 }
 
 /// Parses a selector of pods: `namespace` or `namespace:key=value,...`.
@@ -46,6 +59,19 @@ pub(super) fn audience(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("{text:?} is not a valid audience: use, for example, sidecars.sei.io"))
+}
+
+/// Parses a number of nodes, or a percentage of them.
+pub(super) fn disruption_limit(text: &str) -> Result<DisruptionLimit, String> {
+    let limit = match text.strip_suffix('%') {
+        Some(percent) => {
+            percent.parse().ok().filter(|share| (1..=100).contains(share)).map(DisruptionLimit::Percent)
+        }
+        None => text.parse().ok().filter(|count| *count > 0).map(DisruptionLimit::Count),
+    };
+    limit.ok_or_else(|| {
+        format!("{text:?} is neither a positive number nor 1% to 100%: use, for example, 3 or 10%")
+    })
 }
 
 /// Parses a positive quantity.
@@ -82,6 +108,17 @@ mod tests {
         }
         for invalid in ["0", "0Gi", "-1", "Gi", "2000Gib", "many", "1 Gi"] {
             assert!(quantity(invalid).is_err(), "{invalid:?}");
+        }
+    }
+
+    #[test]
+    fn label_key_may_be_switched_off() {
+        assert_eq!(label_key("none"), Ok(None));
+        for valid in ["karpenter.sh/nodepool", "pool"] {
+            assert_eq!(label_key(valid), Ok(Some(valid.to_owned())));
+        }
+        for invalid in ["/pool", "a b", "karpenter.sh/", "pool=a"] {
+            assert!(label_key(invalid).is_err(), "{invalid:?}");
         }
     }
 

@@ -219,6 +219,21 @@ fn namespaces_and_clients_accept_lists() {
 }
 
 #[test]
+fn platform_disruptions_are_a_number_or_a_percentage() {
+    let limit = |value: &str| settings(&[], &[&format!("--max-platform-disruptions={value}")]);
+    assert_eq!(settings(&[], &[]).unwrap().max_platform_disruptions, DisruptionLimit::Percent(10));
+    assert_eq!(limit("3").unwrap().max_platform_disruptions, DisruptionLimit::Count(3));
+    assert_eq!(limit("100%").unwrap().max_platform_disruptions, DisruptionLimit::Percent(100));
+    for invalid in ["0", "0%", "101%", "-1", "ten", "10 %", "1.5"] {
+        let problems = limit(invalid).unwrap_err().to_string();
+        assert!(
+            problems.contains("--max-platform-disruptions") && problems.contains("3 or 10%"),
+            "{problems}"
+        );
+    }
+}
+
+#[test]
 fn audience_requires_a_projected_token() {
     let audience = "--proxy-token-audience=sidecars.sei.io";
     let missing = problems(&[], &[audience]);

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use api::names::object;
 use api::sidecar_wire::TaskRequest;
-use plan::node::{Health, ServingObservation, Submission, TaskObservation};
+use plan::node::{ChainObservation, Health, ServingObservation, Submission, TaskObservation};
 use runtime::Key;
+use runtime::lease::Claim;
 use runtime::sync::lock;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
@@ -34,10 +35,12 @@ enum CallKind {
     GetTask,
     SubmitTask,
     ProbeServing,
+    GetChain,
 }
 
 impl CallKind {
-    const ALL: [Self; 4] = [Self::ProbeHealth, Self::GetTask, Self::SubmitTask, Self::ProbeServing];
+    const ALL: [Self; 5] =
+        [Self::ProbeHealth, Self::GetTask, Self::SubmitTask, Self::ProbeServing, Self::GetChain];
 }
 
 /// A call with its parameters.
@@ -45,8 +48,23 @@ impl CallKind {
 pub(super) enum Call {
     ProbeHealth,
     GetTask(String),
-    SubmitTask(TaskRequest),
+    SubmitTask(FencedTask),
     ProbeServing,
+    GetChain(Option<i64>),
+}
+
+/// A task, and the claim that permits to submit it.
+#[derive(Clone, Debug)]
+pub(super) struct FencedTask {
+    pub(super) task: TaskRequest,
+    pub(super) claim: Claim,
+}
+
+/// The same task is submitted once, whichever claim permits it.
+impl PartialEq for FencedTask {
+    fn eq(&self, other: &Self) -> bool {
+        self.task == other.task
+    }
 }
 
 impl Call {
@@ -56,7 +74,14 @@ impl Call {
             Self::GetTask(_) => CallKind::GetTask,
             Self::SubmitTask(_) => CallKind::SubmitTask,
             Self::ProbeServing => CallKind::ProbeServing,
+            Self::GetChain(_) => CallKind::GetChain,
         }
+    }
+
+    /// Returns whether the result of this call is also one of `other`. The height of an app hash does not matter: it may differ in
+    /// every reconcile, and a call that each reconcile replaces would never return a result.
+    fn is_result_for(&self, other: &Self) -> bool {
+        self == other || matches!((self, other), (Self::GetChain(_), Self::GetChain(_)))
     }
 }
 
@@ -67,6 +92,7 @@ pub(super) enum CallResult {
     Task(TaskObservation),
     Submission(Submission),
     Serving(ServingObservation),
+    Chain(ChainObservation),
 }
 
 /// A node, and the kind of call: the key of an entry.
@@ -168,7 +194,8 @@ impl Calls {
         let mut entries = lock(&self.entries);
         let key = (node.clone(), CallKind::SubmitTask);
         let is_outdated = entries.by_key.get(&key).is_some_and(|entry| {
-            let same = matches!(&entry.call, Call::SubmitTask(task) if task.id.as_deref() == Some(id));
+            let same =
+                matches!(&entry.call, Call::SubmitTask(fenced) if fenced.task.id.as_deref() == Some(id));
             same && entry.result.is_some()
         });
         if is_outdated {
@@ -181,7 +208,7 @@ impl Calls {
         let mut entries = lock(&self.entries);
         let Entries { last_number, by_key } = &mut *entries;
         if let Some(entry) = by_key.get_mut(key) {
-            if entry.endpoint == endpoint && entry.call == call && entry.is_fresh() {
+            if entry.endpoint == endpoint && entry.call.is_result_for(&call) && entry.is_fresh() {
                 entry.is_late = false;
                 return Some(Pending {
                     finished: entry.finished.clone(),
@@ -222,8 +249,13 @@ impl Calls {
         let result = match &call {
             Call::ProbeHealth => CallResult::Health(client.probe_health(&endpoint).await),
             Call::GetTask(id) => CallResult::Task(client.get_task(&endpoint, id).await),
-            Call::SubmitTask(task) => CallResult::Submission(client.submit_task(&endpoint, task).await),
+            // Checked after the wait for a permit: this process may have lost the Lease in the meantime.
+            Call::SubmitTask(FencedTask { task, claim }) => CallResult::Submission(match claim.check() {
+                Ok(()) => client.submit_task(&endpoint, task).await,
+                Err(error) => Submission::Unknown(error.to_string()),
+            }),
             Call::ProbeServing => CallResult::Serving(client.probe_serving(&endpoint).await),
+            Call::GetChain(app_hash_at) => CallResult::Chain(client.get_chain(&endpoint, *app_hash_at).await),
         };
         let is_late = {
             let mut entries = lock(&self.entries);

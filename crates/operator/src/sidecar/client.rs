@@ -5,32 +5,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::sei_node::Scheme;
-use api::sidecar_wire::{ErrorBody, SubmittedTask, TaskRequest, TaskResult, path};
+use api::sidecar_wire::{APP_HASH_AT, ErrorBody, SubmittedTask, TaskRequest, path};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Response, client::conn::TrySendError};
-use plan::node::{Health, SecretObservation, ServingObservation, Submission, TaskObservation, Transport};
+use plan::node::{
+    ChainObservation, Health, SecretObservation, ServingObservation, Submission, TaskObservation, Transport,
+};
 use runtime::Key;
 use tokio::time::{Instant, timeout};
 
 use super::connection::{Connection, Endpoint, Pool};
 use super::error::CallError;
 use super::previous_certificates::PreviousCertificates;
+use super::response::{parse_chain, parse_error, parse_task, status_error};
 use super::token::TokenFile;
 use super::verifier::ServerVerifier;
 use crate::settings::AddressTemplate;
 
 /// The timeout of each kind of request, including the connection.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+/// The sidecar answers within a second.
+const CHAIN_TIMEOUT: Duration = Duration::from_secs(3);
 const GET_TIMEOUT: Duration = Duration::from_secs(15);
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The largest response body that is read.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
-
-/// The longest error text of a sidecar that is copied into a status.
-const MAX_ERROR_BYTES: usize = 1024;
 
 /// A client of all sidecars.
 #[derive(Debug)]
@@ -172,11 +174,7 @@ impl Client {
                     | StatusCode::UNPROCESSABLE_ENTITY),
                 body,
                 ..
-            }) => {
-                let error = serde_json::from_slice::<ErrorBody>(&body).ok().map(|body| truncate(&body.error));
-                let error = error.filter(|error| !error.is_empty());
-                Submission::Rejected(error.unwrap_or_else(|| status_error(status).to_string()))
-            }
+            }) => Submission::Rejected(parse_error(status, &body)),
             Ok(response) => unknown(status_error(response.status)),
             Err(error) => unknown(error),
         }
@@ -194,6 +192,29 @@ impl Client {
             (Ok(_), None) => ServingObservation::Serving(Scheme::Http, None),
             (Ok(response), Some(_)) => ServingObservation::Serving(Scheme::Https, response.certificate),
             (Err(error), _) => ServingObservation::Mismatch(error.to_string()),
+        }
+    }
+
+    /// Reads the state of the chain, and the app hash after the block at `app_hash_at`.
+    pub(super) async fn get_chain(&self, to: &Endpoint, app_hash_at: Option<i64>) -> ChainObservation {
+        let query = app_hash_at.map(|height| format!("?{APP_HASH_AT}={height}")).unwrap_or_default();
+        let path = format!("{}{query}", path::CHAIN);
+        let unavailable = |error: CallError| ChainObservation::Unavailable(error.to_string());
+        // The connection is not kept, as for the health.
+        let request = RequestSpec { keep: false, ..RequestSpec::get(&path, CHAIN_TIMEOUT) };
+        match self.send(to, request).await {
+            Ok(SidecarResponse { status: StatusCode::OK, body, .. }) => match parse_chain(&body, app_hash_at)
+            {
+                Some(status) => ChainObservation::Found(Box::new(status)),
+                None => unavailable(CallError::MalformedResponse),
+            },
+            // A sidecar without this path.
+            Ok(SidecarResponse { status: StatusCode::NOT_FOUND, .. }) => ChainObservation::NotSupported,
+            Ok(SidecarResponse { status: status @ StatusCode::SERVICE_UNAVAILABLE, body, .. }) => {
+                ChainObservation::Unavailable(parse_error(status, &body))
+            }
+            Ok(response) => unavailable(status_error(response.status)),
+            Err(error) => unavailable(error),
         }
     }
 
@@ -317,27 +338,4 @@ async fn read(response: Response<Incoming>) -> Result<(StatusCode, Bytes), CallE
         }
     })?;
     Ok((status, body.to_bytes()))
-}
-
-fn parse_task(body: &[u8], id: &str) -> Option<TaskResult> {
-    let mut result: TaskResult = serde_json::from_slice(body).ok()?;
-    result.error = result.error.as_deref().map(truncate);
-    (result.id == id).then_some(result)
-}
-
-fn status_error(status: StatusCode) -> CallError {
-    match status {
-        StatusCode::UNAUTHORIZED => CallError::Unauthorized,
-        StatusCode::FORBIDDEN => CallError::Forbidden,
-        other => CallError::Status(other.as_u16()),
-    }
-}
-
-/// Truncates a text to a length that fits a status.
-fn truncate(text: &str) -> String {
-    let text = text.trim();
-    if text.len() <= MAX_ERROR_BYTES {
-        return text.to_owned();
-    }
-    format!("{}...", &text[..text.floor_char_boundary(MAX_ERROR_BYTES)])
 }

@@ -6,6 +6,7 @@ mod client;
 mod connection;
 mod error;
 mod previous_certificates;
+mod response;
 mod token;
 mod verifier;
 
@@ -13,10 +14,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use api::sidecar_wire::TaskRequest;
-use plan::node::{Health, SecretObservation, ServingObservation, Submission, TaskObservation, Transport};
+use plan::node::{
+    ChainObservation, Health, SecretObservation, ServingObservation, Submission, TaskObservation, Transport,
+};
 use runtime::Key;
+use runtime::lease::Claim;
 
-use self::calls::{Call, CallResult, Calls};
+use self::calls::{Call, CallResult, Calls, FencedTask};
 pub use self::client::Client;
 pub use self::error::CallError;
 
@@ -67,7 +71,7 @@ impl Sidecars {
         task
     }
 
-    /// Submits a task. Returns `None` while the response is pending; the same call in the next reconcile returns that response
+    /// Submits a task, while the claim is valid: two leaders must not run tasks on one node. Returns `None` while the response is pending; the same call in the next reconcile returns that response
     /// and submits nothing twice.
     pub async fn submit_task(
         &self,
@@ -75,8 +79,10 @@ impl Sidecars {
         to: &Transport,
         secret: Option<&SecretObservation>,
         task: &TaskRequest,
+        claim: &Claim,
     ) -> Option<Submission> {
-        match self.call(node, to, secret, Call::SubmitTask(task.clone())).await {
+        let fenced = FencedTask { task: task.clone(), claim: claim.clone() };
+        match self.call(node, to, secret, Call::SubmitTask(fenced)).await {
             Ok(Some(CallResult::Submission(submission))) => Some(submission),
             Ok(_) => None,
             Err(error) => Some(Submission::Unknown(error.to_string())),
@@ -95,6 +101,22 @@ impl Sidecars {
             Ok(Some(CallResult::Serving(serving))) => serving,
             Ok(_) => ServingObservation::Unknown,
             Err(error) => ServingObservation::Mismatch(error.to_string()),
+        }
+    }
+
+    /// Reads the state of the chain, and the app hash after the block at `app_hash_at`. Returns [`ChainObservation::Unknown`] while
+    /// the response is pending. A response that arrives late is returned by the next call, whatever height that asks for.
+    pub async fn get_chain(
+        &self,
+        node: &Key,
+        to: &Transport,
+        secret: Option<&SecretObservation>,
+        app_hash_at: Option<i64>,
+    ) -> ChainObservation {
+        match self.call(node, to, secret, Call::GetChain(app_hash_at)).await {
+            Ok(Some(CallResult::Chain(chain))) => chain,
+            Ok(_) => ChainObservation::Unknown,
+            Err(error) => ChainObservation::Unavailable(error.to_string()),
         }
     }
 

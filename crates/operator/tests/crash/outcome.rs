@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ListParams;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
@@ -50,6 +51,7 @@ impl Outcome {
         objects.extend(list::<Service>(fixture).await?);
         objects.extend(list::<ConfigMap>(fixture).await?);
         objects.extend(list::<NetworkPolicy>(fixture).await?);
+        objects.extend(list::<PodDisruptionBudget>(fixture).await?);
         objects.extend(list::<PersistentVolumeClaim>(fixture).await?);
         objects.extend(list::<Job>(fixture).await?);
         let mut mask = Mask::new(&fixture.ns);

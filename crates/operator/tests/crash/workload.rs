@@ -8,6 +8,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy};
 use kube::core::ObjectMeta;
 use kube::{Resource, ResourceExt};
@@ -141,6 +142,7 @@ async fn remaining(fixture: &Fixture<'_>) -> Result<Vec<String>, Error> {
     remaining.extend(names::<Pod>(fixture).await?);
     remaining.extend(names::<Service>(fixture).await?);
     remaining.extend(names::<NetworkPolicy>(fixture).await?);
+    remaining.extend(names::<PodDisruptionBudget>(fixture).await?);
     remaining.extend(names::<PersistentVolumeClaim>(fixture).await?);
     let is_root_ca = |name: &String| name.contains("kube-root-ca");
     remaining.extend(names::<ConfigMap>(fixture).await?.into_iter().filter(|name| !is_root_ca(name)));

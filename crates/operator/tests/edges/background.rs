@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use api::sidecar_wire::TaskRequest;
-use plan::node::{Health, Submission, TaskObservation};
+use plan::node::{ChainObservation, Health, Submission, TaskObservation};
 use runtime::Key;
+use runtime::lease::Claim;
 use serde_json::json;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
@@ -71,15 +72,21 @@ pub async fn slow_submission_is_sent_once(_: Context) -> TestResult {
     let (node, to) = (node(), transport(None));
     for _ in 0..3 {
         assert_eq!(caller.sidecars.get_task(&node, &to, None, "x").await, TaskObservation::NotFound);
-        assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x")).await, None);
+        assert_eq!(
+            caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await,
+            None
+        );
     }
     caller.wait_woken(1).await?;
-    assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x")).await, Some(Submission::Accepted));
+    assert_eq!(
+        caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await,
+        Some(Submission::Accepted)
+    );
     let submissions = |server: &Server| server.requests().iter().filter(|one| one.method == "POST").count();
     assert_eq!(submissions(&server), 1);
 
     // Once the sidecar knows the task, an unread result is not taken for the response to the next attempt.
-    assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x")).await, None);
+    assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await, None);
     caller.wait_woken(2).await?;
     let failed =
         json!({ "id": "x", "type": "mark-ready", "status": "failed", "submittedAt": "2026-05-18T10:00:00Z" });
@@ -89,7 +96,7 @@ pub async fn slow_submission_is_sent_once(_: Context) -> TestResult {
     });
     let task_state = caller.sidecars.get_task(&node, &to, None, "x").await;
     assert!(matches!(task_state, TaskObservation::Found(_)), "{task_state:?}");
-    let again = caller.sidecars.submit_task(&node, &to, None, &task("x")).await;
+    let again = caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await;
     assert_eq!((again, submissions(&server)), (Some(Submission::Rejected("no".into())), 3));
     Ok(())
 }
@@ -116,6 +123,27 @@ pub async fn call_for_another_task_replaces_previous(_: Context) -> TestResult {
         if caller.woken().is_empty() { Ok(()) } else { Err(format!("{:?}", caller.woken())) }
     })
     .await?;
+    Ok(())
+}
+
+pub async fn slow_chain_response_is_kept_for_another_height(_: Context) -> TestResult {
+    let server = Server::start(None).await?;
+    let chain = json!({ "height": 12, "peers": 3, "catchingUp": false, "appHashAt": { "height": 7, "appHash": "AB" } });
+    let body = chain.to_string();
+    server.respond_with(move |_| slow_reply(200, body.clone()));
+    let caller = Caller::new(&server);
+    let (node, to) = (node(), transport(None));
+    let begin = Instant::now();
+    assert_eq!(caller.sidecars.get_chain(&node, &to, None, Some(7)).await, ChainObservation::Unknown);
+    assert!(begin.elapsed() < ONE_CALL, "{:?}", begin.elapsed());
+    caller.wait_woken(1).await?;
+    // The chain has grown meanwhile: a call that is replaced each time would never return a result.
+    let found = caller.sidecars.get_chain(&node, &to, None, Some(8)).await;
+    assert_eq!(found, ChainObservation::Found(Box::new(serde_json::from_value(chain)?)));
+    assert_eq!(server.requests().len(), 1);
+    server.respond_with(|_| reply(404, ""));
+    let chain = caller.sidecars.get_chain(&node, &to, None, Some(8)).await;
+    assert_eq!((chain, caller.sidecars.call_count()), (ChainObservation::NotSupported, 0));
     Ok(())
 }
 
@@ -170,7 +198,7 @@ pub async fn deleted_node_leaves_no_calls(_: Context) -> TestResult {
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(None));
     assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unknown);
-    assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x")).await, None);
+    assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await, None);
     wait_requests(&server, 2).await?;
     assert_eq!(caller.sidecars.call_count(), 2);
     caller.sidecars.forget(&node);
@@ -180,5 +208,23 @@ pub async fn deleted_node_leaves_no_calls(_: Context) -> TestResult {
     })
     .await?;
     assert_eq!(caller.sidecars.call_count(), 0);
+    Ok(())
+}
+
+/// A leader that was suspended must not submit a task after another one took over.
+pub async fn submission_without_valid_claim_is_not_sent(_: Context) -> TestResult {
+    let server = Server::start(None).await?;
+    let caller = Caller::new(&server);
+    let (node, to) = (node(), transport(None));
+    let expired = Claim::until(Instant::now());
+    let submitted = caller.sidecars.submit_task(&node, &to, None, &task("x"), &expired).await;
+    assert!(
+        matches!(&submitted, Some(Submission::Unknown(why)) if why.contains("not the leader")),
+        "{submitted:?}"
+    );
+    assert_eq!(server.requests().len(), 0);
+    let valid = Claim::until(Instant::now() + TIMEOUT);
+    caller.sidecars.submit_task(&node, &to, None, &task("x"), &valid).await;
+    wait_requests(&server, 1).await?;
     Ok(())
 }

@@ -12,6 +12,7 @@ mod tls;
 
 testbed::suite![
     responses::response_mapping_is_stable,
+    responses::chain_responses_are_mapped,
     responses::requests_use_pod_host_and_share_a_connection,
     responses::closed_idle_connection_is_replaced,
     responses::rotated_token_is_used_immediately,
@@ -22,8 +23,10 @@ testbed::suite![
     tls::ca_issued_renewal_is_accepted_during_rollout,
     tls::serving_probe_detects_scheme_and_certificate,
     background::slow_response_does_not_block_and_wakes_node,
+    background::submission_without_valid_claim_is_not_sent,
     background::slow_submission_is_sent_once,
     background::call_for_another_task_replaces_previous,
+    background::slow_chain_response_is_kept_for_another_height,
     background::hanging_sidecar_times_out,
     background::concurrent_calls_are_bounded,
     background::deleted_node_leaves_no_calls,

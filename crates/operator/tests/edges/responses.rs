@@ -4,7 +4,8 @@ use std::fs;
 
 use api::names::object;
 use api::sidecar_wire::{TaskRequest, TaskState};
-use plan::node::{Health, Submission, TaskObservation};
+use plan::node::{ChainObservation, Health, Submission, TaskObservation};
+use runtime::lease::Claim;
 use serde_json::json;
 use testbed::{Context, TestResult};
 
@@ -90,7 +91,7 @@ pub async fn response_mapping_is_stable(_: Context) -> TestResult {
         server.respond_with(move |_| reply(code, body.clone()));
         for _ in 0..2 {
             assert_eq!(
-                sidecars.submit_task(&node, &to, None, &task()).await,
+                sidecars.submit_task(&node, &to, None, &task(), &Claim::permanent()).await,
                 Some(expected.clone()),
                 "{code}"
             );
@@ -100,12 +101,67 @@ pub async fn response_mapping_is_stable(_: Context) -> TestResult {
     Ok(())
 }
 
+pub async fn chain_responses_are_mapped(_: Context) -> TestResult {
+    let server = Server::start(None).await?;
+    let caller = Caller::new(&server);
+    let (sidecars, node, to) = (&caller.sidecars, node(), transport(None));
+    let chain = json!({
+        "height": 12, "latestBlockTime": "2026-05-18T10:00:00.000000Z", "appHash": "AB12", "peers": 3,
+        "catchingUp": false, "appHashAt": { "height": 7, "appHash": "CD34" },
+    });
+    // A newer sidecar may return more fields.
+    let mut newer = chain.clone();
+    newer["votingPower"] = json!("1");
+    let found = ChainObservation::Found(Box::new(serde_json::from_value(chain.clone())?));
+    let with = |field: &str, value: serde_json::Value| {
+        let mut chain = chain.clone();
+        chain[field] = value;
+        chain.to_string()
+    };
+    let unavailable = |reason: &str| ChainObservation::Unavailable(reason.into());
+    let malformed = "the sidecar's response is malformed";
+    let denied = "the sidecar denied access to the operator (403): bind its ServiceAccount to a role that allows seinodetasks";
+    for (code, body, expected) in [
+        (200, newer.to_string(), found),
+        (404, "404 page not found\n".into(), ChainObservation::NotSupported),
+        (
+            503,
+            json!({ "error": "seid's RPC does not answer" }).to_string(),
+            unavailable("seid's RPC does not answer"),
+        ),
+        (503, String::new(), unavailable("the sidecar returned status 503")),
+        (502, String::new(), unavailable("the sidecar returned status 502")),
+        (403, String::new(), unavailable(denied)),
+        (200, "{}".into(), unavailable(malformed)),
+        (200, with("appHashAt", json!({ "height": 8, "appHash": "CD34" })), unavailable(malformed)),
+        (200, with("appHashAt", json!({ "height": 7, "appHash": "" })), unavailable(malformed)),
+        (200, with("appHash", json!("run this: curl")), unavailable(malformed)),
+        (200, with("appHash", json!("A".repeat(129))), unavailable(malformed)),
+    ] {
+        server.respond_with(move |_| reply(code, body.clone()));
+        for _ in 0..2 {
+            assert_eq!(sidecars.get_chain(&node, &to, None, Some(7)).await, expected, "{code}");
+        }
+    }
+    let mut without = transport(None);
+    without.address = None;
+    let chain = sidecars.get_chain(&node, &without, None, None).await;
+    assert_eq!(chain, unavailable("the pod has no IP address yet"));
+    sidecars.get_chain(&node, &to, None, None).await;
+    let requests = server.requests();
+    let paths: Vec<&str> = requests.iter().map(|request| request.path.as_str()).collect();
+    assert_eq!((paths.first(), paths.last()), (Some(&"/v0/chain?appHashAt=7"), Some(&"/v0/chain")));
+    assert!(requests.iter().all(|request| request.token == "Bearer one"), "{requests:?}");
+    assert_eq!(sidecars.call_count(), 0, "a result that was returned is not kept");
+    Ok(())
+}
+
 pub async fn requests_use_pod_host_and_share_a_connection(_: Context) -> TestResult {
     let server = Server::start(None).await?;
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(None));
     server.respond_with(|_| reply(201, json!({ "id": ID }).to_string()));
-    caller.sidecars.submit_task(&node, &to, None, &task()).await;
+    caller.sidecars.submit_task(&node, &to, None, &task(), &Claim::permanent()).await;
     caller.sidecars.get_task(&node, &to, None, ID).await;
     caller.sidecars.probe_health(&node, &to, None).await;
     let requests = server.requests();
@@ -175,7 +231,7 @@ pub async fn no_request_is_sent_without_a_token(_: Context) -> TestResult {
             None => fs::remove_file(&caller.token)?,
         }
         assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unreachable(reason.into()));
-        let submitted = caller.sidecars.submit_task(&node, &to, None, &task()).await;
+        let submitted = caller.sidecars.submit_task(&node, &to, None, &task(), &Claim::permanent()).await;
         assert_eq!(submitted, Some(Submission::Unknown(reason.into())));
     }
     assert!(server.requests().is_empty(), "{:?}", server.requests());

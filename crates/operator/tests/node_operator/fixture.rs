@@ -363,11 +363,11 @@ pub fn message<'s>(status: &'s SeiNodeStatus, type_: &str) -> &'s str {
 }
 
 async fn install(plane: &ControlPlane) -> Result<(), Error> {
-    for path in ["crds", "operator/namespace.yaml", "operator/rbac.yaml"] {
+    for (kind, path) in [("-k", "crds"), ("-f", "operator/namespace.yaml"), ("-f", "operator/rbac.yaml")] {
         let path = format!("{}/../../deploy/{path}", env!("CARGO_MANIFEST_DIR"));
         let output = plane
             .kubectl()?
-            .args(["apply", "--server-side", "-f", &path])
+            .args(["apply", "--server-side", kind, &path])
             .output()
             .map_err(|source| Error::Io { what: "starting kubectl".into(), source })?;
         if !output.status.success() {

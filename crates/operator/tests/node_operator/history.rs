@@ -13,6 +13,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt};
 use runtime::sync::lock;
@@ -60,6 +61,7 @@ impl History {
         history.watch::<Service>(fixture).await?;
         history.watch::<ConfigMap>(fixture).await?;
         history.watch::<NetworkPolicy>(fixture).await?;
+        history.watch::<PodDisruptionBudget>(fixture).await?;
         history.watch::<PersistentVolumeClaim>(fixture).await?;
         history.watch::<Job>(fixture).await?;
         history.watch::<Pod>(fixture).await?;

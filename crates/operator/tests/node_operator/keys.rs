@@ -28,8 +28,9 @@ fn signing(secret: &str) -> Value {
     both(secret, "good-node")
 }
 
+/// A signing key belongs to one node.
 fn node_key(secret: &str) -> Value {
-    both("good-signing", secret)
+    both(&format!("{secret}-signing"), secret)
 }
 
 /// Returns the keys of a validator. A signing key requires a node key.
@@ -78,7 +79,6 @@ pub async fn missing_keys_are_waited_for(cx: Context) -> TestResult {
 pub async fn malformed_keys_fail_the_node_until_replaced(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
-    fixture.put_secret("good-signing", &[("priv_validator_key.json", SIGNING_KEY)]).await?;
     fixture.put_secret("good-node", &[("node_key.json", NODE_KEY)]).await?;
     let no_address = r#"{"pub_key":{"type":"t","value":"v"},"priv_key":{"type":"t","value":"v"}}"#;
     let no_value = r#"{"address":"A","pub_key":{"type":"t","value":""},"priv_key":{"type":"t","value":"v"}}"#;
@@ -109,6 +109,8 @@ pub async fn malformed_keys_fail_the_node_until_replaced(cx: Context) -> TestRes
     ];
     for (name, condition, data, _) in cases {
         fixture.put_secret(name, data).await?;
+        let signing_key = [("priv_validator_key.json", SIGNING_KEY)];
+        fixture.put_secret(&format!("{name}-signing"), &signing_key).await?;
         let keys = if condition == "NodeKeyReady" { node_key(name) } else { signing(name) };
         validator(&fixture, name, &keys).await?;
     }

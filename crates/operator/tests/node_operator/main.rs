@@ -4,11 +4,14 @@
 
 mod creation;
 mod edits;
+mod eviction;
 mod failures;
 mod fixture;
 mod history;
 mod keys;
+mod pacing;
 mod policy;
+mod protection;
 mod regressions;
 mod repair;
 mod resume;
@@ -51,20 +54,28 @@ testbed::suite![
     repair::deleted_objects_are_restored_without_a_new_pod,
     repair::modified_objects_are_restored_without_a_new_pod,
     repair::deleted_stateful_set_is_restored_with_a_new_pod,
+    eviction::validator_is_evicted_only_with_the_annotation,
     repair::forbidden_repair_is_reported_and_backs_off,
     repair::invalid_repair_is_reported_and_backs_off,
     storage::unusable_claim_fails_the_node,
     storage::unready_claim_is_waited_for,
     storage::foreign_claim_is_not_adopted,
     storage::node_deletion_keeps_imported_and_deletes_created_objects,
+    storage::larger_size_is_applied_in_place_if_the_class_allows_it,
     storage::pod_is_kept_while_its_claim_is_being_deleted,
     storage::rejected_finalizer_removal_is_retried_with_backoff,
     keys::missing_keys_are_waited_for,
     keys::malformed_keys_fail_the_node_until_replaced,
     keys::malformed_keyrings_fail_the_node_until_replaced,
+    protection::retained_claim_is_reported_and_taken_over,
+    protection::edited_deletion_policy_keeps_the_pod,
+    protection::owned_claim_of_a_validator_is_retained_after_takeover,
+    protection::second_node_with_a_signing_key_is_refused,
+    protection::imported_claim_of_another_node_is_refused,
     regressions::update_recreates_missing_proxy_config,
     regressions::slow_failing_task_is_submitted_once,
     regressions::rejected_task_fails_the_plan_with_the_sidecar_error,
+    pacing::changed_default_sidecar_image_disrupts_few_nodes,
     regressions::failed_update_stays_visible,
     regressions::image_edited_during_plan_is_not_reported_before_it_runs,
     regressions::bootstrap_is_deleted_before_the_stateful_set_is_created,

@@ -89,22 +89,30 @@ pub async fn failed_update_stays_visible(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let _operator = fixture.start_operator()?;
     fixture.create_ready("full", |_| {}).await?;
-    fixture.sidecar("full").on_task(TaskType::ConfigApply, ScriptedOutcome::reject("unknown key a.b"));
-    fixture.edit("full", json!({ "spec": { "overrides": { "evm.http_port": "8545" } } })).await?;
-    let failed = |status: &SeiNodeStatus| reason(status, "NodeUpdateInProgress") == "UpdateFailed";
-    fixture.wait_until("full", "its update failed", |_, status| failed(status)).await?;
+    fixture.sidecar("full").on_task(TaskType::ConfigApply, ScriptedOutcome::fail(1, "unknown key a.b"));
+    fixture
+        .edit("full", json!({ "spec": { "image": OTHER_IMAGE, "overrides": { "evm.http_port": "8545" } } }))
+        .await?;
+    let is_rolled_back = |status: &SeiNodeStatus| {
+        message(status, "SpecApplied").contains("the node runs its previous configuration")
+            && reason(status, "Ready") == "SpecNotApplied"
+    };
+    fixture.wait_until("full", "its update is rolled back", |_, status| is_rolled_back(status)).await?;
     wait::throughout("the failure is reported", Duration::from_secs(5), || async {
         let node = fixture.nodes().get("full").await.map_err(|error| error.to_string())?;
         let status = node.status.unwrap_or_default();
-        let is_reported = failed(&status)
-            && message(&status, "NodeUpdateInProgress").contains("unknown key a.b")
-            && reason(&status, "Ready") == "PlanFailed"
+        let is_reported = is_rolled_back(&status)
+            && reason(&status, "SpecApplied") == "UpdateRolledBack"
+            && message(&status, "SpecApplied").contains("unknown key a.b")
+            && reason(&status, "NodeUpdateInProgress") == "UpdateFailed"
             && status.phase == Some(SeiNodePhase::Running)
-            && status.plan.is_some_and(|plan| plan.phase == PlanPhase::Failed)
-            && status.last_failed_plan.is_some_and(|failed| failed.attempts == 1);
+            && status.current_image.as_deref() != Some(OTHER_IMAGE)
+            && status.last_failed_plan.is_some_and(|failed| failed.attempts == 1 && failed.rolled_back);
         if is_reported { Ok(()) } else { Err(format!("{:?}", status.conditions)) }
     })
     .await?;
+    fixture.sidecar("full").wait_ready(TIMEOUT).await?;
+    assert_ne!(seid_image(&serde_json::to_value(fixture.pod("full").await?)?), Some(OTHER_IMAGE));
     let events = fixture.events("full").await?;
     assert_eq!(events.iter().filter(|(reason, _)| reason == "UpdateFailed").count(), 1, "{events:?}");
     Ok(())

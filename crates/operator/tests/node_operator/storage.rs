@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use api::sei_node::SeiNodePhase;
+use api::SeiNode;
+use api::sei_node::{SeiNodePhase, SeiNodeStatus};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -254,6 +256,89 @@ pub async fn node_deletion_keeps_imported_and_deletes_created_objects(cx: Contex
     let is_written =
         |name: &str| writes.iter().any(|write| write.name == name && write.resource != "seinodes");
     assert!(!is_written("imported") && !is_written("signing"), "{writes:?}");
+    Ok(())
+}
+
+/// Creates a StorageClass and returns its name.
+async fn create_class(fixture: &Fixture<'_>, name: &str, is_expandable: bool) -> Result<String, Error> {
+    let name = format!("{}-{name}", fixture.ns);
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": name },
+        "provisioner": "none.example", "allowVolumeExpansion": is_expandable,
+    });
+    let classes: Api<StorageClass> = Api::all(fixture.client.clone());
+    let class = serde_json::from_value(class).expect("a valid class");
+    classes.create(&PostParams::default(), &class).await?;
+    Ok(name)
+}
+
+/// Returns the size that a claim requests.
+fn requested(claim: &PersistentVolumeClaim) -> &str {
+    let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+    let size = resources.and_then(|resources| resources.requests.as_ref()?.get("storage"));
+    size.map(|size| size.0.as_str()).unwrap_or_default()
+}
+
+/// Edits the size of a node's volume, and waits for a reason of StorageReady.
+async fn resize(fixture: &Fixture<'_>, name: &str, size: &str, expected: &str) -> Result<SeiNode, Error> {
+    fixture.edit(name, json!({ "spec": { "storage": { "size": size } } })).await?;
+    let what = format!("StorageReady is {expected} for {size}");
+    let is_reported = |node: &SeiNode, status: &SeiNodeStatus| {
+        reason(status, "StorageReady") == expected && status.observed_generation == node.metadata.generation
+    };
+    fixture.wait_until(name, &what, is_reported).await
+}
+
+pub async fn larger_size_is_applied_in_place_if_the_class_allows_it(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    fixture.kubelets.set_claim_policy(ClaimPolicy::BoundToVolume);
+    let _operator = fixture.start_operator()?;
+    let mut plans = Vec::new();
+    for (name, is_expandable) in [("grows", true), ("fixed", false)] {
+        let class = create_class(&fixture, name, is_expandable).await?;
+        let storage = json!({ "size": "5Gi", "storageClassName": class });
+        let node = fixture.create_ready(name, |node| node["spec"]["storage"] = storage).await?;
+        fixture.wait_until_object(&format!("data-{name}"), "it is bound", is_bound).await?;
+        plans.push(node.status.unwrap_or_default().plan.map(|plan| plan.id));
+    }
+    let claims = fixture.api::<PersistentVolumeClaim>();
+
+    // There is no driver: the capacity stays until the test changes it.
+    resize(&fixture, "grows", "8Gi", "Resizing").await?;
+    let claim = claims.get("data-grows").await?;
+    assert_eq!(requested(&claim), "8Gi");
+    assert!(claim.finalizers().iter().any(|name| name == "kubernetes.io/pvc-protection"), "{claim:?}");
+    fixture.wait_ready("grows", "the size is applied").await?;
+    set_claim_status(&fixture, "data-grows", json!({ "capacity": { "storage": "8Gi" } })).await?;
+    let is_sized = |_: &SeiNode, status: &SeiNodeStatus| reason(status, "StorageReady") == "VolumeSized";
+    fixture.wait_until("grows", "its volume is resized", is_sized).await?;
+
+    let node = resize(&fixture, "fixed", "8Gi", "ExpansionRefused").await?;
+    let status = node.status.unwrap_or_default();
+    // The message of the API server.
+    assert!(message(&status, "StorageReady").contains("storageclass that provisions the pvc"), "{status:?}");
+    assert_eq!(reason(&status, "SpecApplied"), "WriteRefused", "{status:?}");
+    assert_eq!(requested(&claims.get("data-fixed").await?), "5Gi");
+    resize(&fixture, "fixed", "5Gi", "VolumeSized").await?;
+    fixture.wait_ready("fixed", "the size is set back").await?;
+
+    let node = resize(&fixture, "grows", "2Gi", "ShrinkRefused").await?;
+    let status = node.status.unwrap_or_default();
+    assert_eq!(reason(&status, "SpecApplied"), "SpecInvalid");
+    assert!(
+        message(&status, "SpecApplied").starts_with("spec.storage.size: 2Gi is less than the 8Gi"),
+        "{status:?}"
+    );
+    assert_eq!(requested(&claims.get("data-grows").await?), "8Gi");
+    resize(&fixture, "grows", "8Gi", "VolumeSized").await?;
+    fixture.wait_ready("grows", "the size is set back").await?;
+
+    fixture.assert_no_writes(Duration::from_secs(3)).await?;
+    assert_eq!(fixture.pod_deletion_count()?, 0);
+    for (name, plan) in ["grows", "fixed"].into_iter().zip(plans) {
+        let status = fixture.nodes().get(name).await?.status.unwrap_or_default();
+        assert_eq!(status.plan.map(|plan| plan.id), plan, "{name} needs no plan");
+    }
     Ok(())
 }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use api::SeiNode;
+use api::names::object;
 use api::sei_node::SeiNodeStatus;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -16,11 +18,16 @@ use crate::fixture::{TIMEOUT, is_ready};
 /// How long a node may take to react to an edit on a busy machine.
 const REACTION: Duration = Duration::from_secs(20);
 
+/// The field that is applied to the claim of the data volume.
+const DELETION_POLICY: &str = "spec.dataVolume.deletionPolicy";
+
 /// The outcome of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditOutcome {
     /// A plan was created.
     Planned,
+    /// The claim of the data volume was changed, without a plan.
+    ClaimChanged,
     /// A condition reports the field.
     Reported,
     /// A condition reported the field before the edit, and no longer does.
@@ -40,6 +47,7 @@ impl EditOutcome {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Planned => "planned",
+            Self::ClaimChanged => "applied to the claim",
             Self::Reported => "reported in a condition",
             Self::Cleared => "cleared from a condition",
             Self::Immutable => "rejected as a change",
@@ -70,6 +78,7 @@ pub struct EditTester {
     /// Untyped, so that required fields can be missing.
     raw: Api<DynamicObject>,
     nodes: Api<SeiNode>,
+    claims: Api<PersistentVolumeClaim>,
 }
 
 impl EditTester {
@@ -77,7 +86,9 @@ impl EditTester {
     pub fn new(client: Client, namespace: &str) -> Self {
         let kind = ApiResource::erase::<SeiNode>(&());
         let raw = Api::namespaced_with(client.clone(), namespace, &kind);
-        Self { raw, nodes: Api::namespaced(client, namespace) }
+        let (nodes, claims) =
+            (Api::namespaced(client.clone(), namespace), Api::namespaced(client, namespace));
+        Self { raw, nodes, claims }
     }
 
     /// Tests an edit on the node in the slot, or on a new one.
@@ -100,11 +111,12 @@ impl EditTester {
         let outcome = self.test_on_node(&name, edit).await?;
         match outcome {
             EditOutcome::Immutable => slot.node = Some(name),
-            EditOutcome::Reported | EditOutcome::Cleared => {
-                self.replace(&name, &edit.variant.spec, &PostParams::default()).await?;
+            EditOutcome::Reported | EditOutcome::Cleared
+                if self.replace(&name, &edit.variant.spec, &PostParams::default()).await? =>
+            {
                 slot.node = Some(name);
             }
-            // Its pod is being replaced: a new node is faster.
+            // Its pod is being replaced, or the edit cannot be undone: a new node is faster.
             _ => drop(self.raw.delete(&name, &DeleteParams::default()).await?),
         }
         Ok(outcome)
@@ -120,8 +132,12 @@ impl EditTester {
             self.wait_until(name, TIMEOUT, |node, status| is_ready(node, status).then_some(())).await?;
         let plan_before = running.plan.as_ref().map(|plan| &plan.id);
         let was_reported = is_reported(&running, &field);
+        let claim_before = self.claim_owners(name).await?;
         if !self.replace(name, &edit.spec, &PostParams::default()).await? {
             return Ok(EditOutcome::Immutable);
+        }
+        if field == DELETION_POLICY {
+            return self.wait_for_claim(name, &claim_before).await;
         }
         let waited = self.wait_until(name, REACTION, |node, status| {
             let plan = status.plan.as_ref().filter(|plan| Some(&plan.id) != plan_before);
@@ -142,6 +158,24 @@ impl EditTester {
             Err(Error::Deadline { last, .. }) => Ok(EditOutcome::Ignored(last)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Waits until the claim of a node has other owners or labels. The deletion policy is the only field that needs no plan.
+    async fn wait_for_claim(&self, name: &str, before: &Value) -> Result<EditOutcome, Error> {
+        let waited = wait::until(format!("the claim of {name}"), REACTION, || async {
+            let now = self.claim_owners(name).await.map_err(|error| error.to_string())?;
+            if now == *before { Err(now.to_string()) } else { Ok(()) }
+        });
+        match waited.await {
+            Ok(()) => Ok(EditOutcome::ClaimChanged),
+            Err(Error::Deadline { last, .. }) => Ok(EditOutcome::Ignored(last)),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn claim_owners(&self, node: &str) -> Result<Value, Error> {
+        let claim = self.claims.get_opt(&object::data_claim(node)).await?.unwrap_or_default();
+        Ok(json!([claim.metadata.owner_references, claim.metadata.labels]))
     }
 
     /// Replaces the spec of a node. Returns false if the API server rejects it.
@@ -186,9 +220,11 @@ fn is_reported(status: &SeiNodeStatus, field: &str) -> bool {
     let is_below = |path: &str, parent: &str| {
         path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    // Paused=False is always set, and does not count.
+    // Paused=False and StorageReady=True are always set, and do not count.
     let conditions = status.conditions.iter().filter(|condition| {
-        condition.type_ == "SpecApplied" || (condition.type_ == "Paused" && condition.status == "True")
+        condition.type_ == "SpecApplied"
+            || (condition.type_ == "Paused" && condition.status == "True")
+            || (condition.type_ == "StorageReady" && condition.status == "False")
     });
     let words = conditions.flat_map(|condition| condition.message.split([' ', ';', ':']));
     words.filter(|word| word.starts_with("spec.")).any(|word| is_below(word, field) || is_below(field, word))

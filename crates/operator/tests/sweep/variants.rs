@@ -34,10 +34,12 @@ pub fn all(schema: &Schema) -> Vec<Variant> {
             ".dataVolume",
             ".tls.issuer",
             ".ec2Tags",
-            ".label",
+            ".label.",
             ".claims",
             ".stateSync",
             ".bootstrapImage",
+            // No such PriorityClass: the pod would not be created.
+            ".priorityClassName",
         ];
         !excluded.iter().any(|part| leaf.contains(part))
     };
@@ -144,6 +146,11 @@ pub fn companions(path: &Path) -> Vec<(Path, Value)> {
     };
     if text.contains(".snapshot.") && !text.contains(".s3") && !text.contains(".stateSync") {
         return vec![(field(parent, &["s3", "targetHeight"]), json!(1))];
+    }
+    if text.contains(".tolerations[0]") {
+        let effect =
+            text.ends_with(".tolerationSeconds").then(|| (field(parent, &["effect"]), json!("NoExecute")));
+        return effect.into_iter().chain([(field(parent, &["key"]), json!("taint"))]).collect();
     }
     if text.ends_with(".tls.issuerKind") {
         return vec![(field(parent, &["issuerName"]), json!("issuer"))];

@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use operator::install;
 use serde_json::{Value, json};
@@ -57,7 +59,36 @@ async fn use_remaining_permissions(fixture: &Fixture<'_>) -> Result<(), Error> {
         policy.spec.as_ref().is_some_and(|spec| spec.ingress.iter().flatten().count() > 0)
     };
     fixture.wait_until_object("other", "it is restored", is_open).await?;
+    fixture.create_ready("retained", |_| {}).await?;
+    fixture.edit("retained", json!({ "spec": { "dataVolume": { "deletionPolicy": "Retain" } } })).await?;
+    let is_retained = |claim: &PersistentVolumeClaim| claim.metadata.owner_references.is_none();
+    fixture.wait_until_object("data-retained", "it is retained", is_retained).await?;
     fixture.nodes().delete("other", &DeleteParams::default()).await?;
+    resize_validator(fixture).await
+}
+
+/// Creates a validator, which has a PodDisruptionBudget, and expands its volume.
+async fn resize_validator(fixture: &Fixture<'_>) -> Result<(), Error> {
+    let class: StorageClass = serde_json::from_value(json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": fixture.ns },
+        "provisioner": "none.example", "allowVolumeExpansion": true,
+    }))
+    .map_err(|error| Error::Other(error.to_string()))?;
+    Api::all(fixture.client.clone()).create(&PostParams::default(), &class).await?;
+    let validator = |node: &mut Value| {
+        node["spec"]["fullNode"] = Value::Null;
+        node["spec"]["validator"] = json!({});
+        node["spec"]["storage"] = json!({ "size": "5Gi", "storageClassName": fixture.ns });
+    };
+    fixture.create_ready("validator", validator).await?;
+    fixture.edit("validator", json!({ "spec": { "storage": { "size": "6Gi" } } })).await?;
+    let is_resized = |claim: &PersistentVolumeClaim| {
+        let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+        let size = resources.and_then(|resources| resources.requests.as_ref()?.get("storage"));
+        size.is_some_and(|size| size.0 == "6Gi")
+    };
+    fixture.wait_until_object("data-validator", "it is resized", is_resized).await?;
+    fixture.nodes().delete("validator", &DeleteParams::default()).await?;
     Ok(())
 }
 

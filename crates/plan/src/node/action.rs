@@ -7,6 +7,8 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::observed::ObservedPod;
 
@@ -19,6 +21,8 @@ pub enum Action {
     Create(Object),
     /// Delete an object, with its uid as a precondition.
     Delete(Deletion),
+    /// Change the owners of the claim of the data volume.
+    SetClaimOwnership(Box<ClaimOwnership>),
     /// Submit a task to the sidecar.
     Submit(Transport, TaskRequest),
 }
@@ -30,9 +34,21 @@ impl Action {
         match self {
             Self::Apply(object) | Self::Create(object) => object.kind(),
             Self::Delete(deletion) => deletion.kind(),
+            Self::SetClaimOwnership(_) => "PersistentVolumeClaim",
             Self::Submit(..) => "SidecarTask",
         }
     }
+}
+
+/// The owners of a claim, and the labels that say so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimOwnership {
+    /// The claim as it was observed. The change must be based on this version.
+    pub claim: PersistentVolumeClaim,
+    /// All owner references.
+    pub owner_references: Vec<OwnerReference>,
+    /// The labels to set, or to remove.
+    pub labels: Vec<(&'static str, Option<String>)>,
 }
 
 /// An object that belongs to a node.
@@ -46,6 +62,8 @@ pub enum Object {
     ConfigMap(Box<ConfigMap>),
     /// The NetworkPolicy.
     NetworkPolicy(Box<NetworkPolicy>),
+    /// The PodDisruptionBudget of a validator.
+    DisruptionBudget(Box<PodDisruptionBudget>),
     /// The claim of the data volume.
     Claim(Box<PersistentVolumeClaim>),
     /// The certificate of the sidecar API.
@@ -63,6 +81,7 @@ impl Object {
             Self::Service(_) => "Service",
             Self::ConfigMap(_) => "ConfigMap",
             Self::NetworkPolicy(_) => "NetworkPolicy",
+            Self::DisruptionBudget(_) => "PodDisruptionBudget",
             Self::Claim(_) => "PersistentVolumeClaim",
             Self::Certificate(_) => "Certificate",
             Self::Job(_) => "Job",

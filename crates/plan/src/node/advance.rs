@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use api::sei_node::{FailedPlan, FailedTask, PlanPhase, SeiNodePhase, SeiNodeStatus, TaskStatus, WaitingFor};
+use api::sei_node::{
+    FailedPlan, FailedTask, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus, TaskStatus, WaitingFor,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 
 use super::action::Action;
-use super::conditions;
 use super::context::NodeContext;
 use super::observed::TaskObservation;
-use super::status_change;
 use super::step::{self, StepOutcome, Wait};
 use super::stored_plan::is_setup;
 use super::task::{self, Step};
+use super::{applied_spec, conditions, deadline, status_change};
 
 /// The result of advancing a plan.
 #[derive(Clone, Debug, Default)]
@@ -48,10 +49,10 @@ pub(super) fn advance(context: NodeContext<'_>, status: &mut SeiNodeStatus, now:
         status.plan_step = Some(format!("{}/{}", index + 1, plan.tasks.len()));
         let Some(step) = Step::from_name(&task.task_type) else {
             let error = format!("unknown task {}: upgrade the operator, or edit the spec", task.task_type);
-            fail(status, index, Failure::Spec(error), now);
+            fail(context, status, index, Failure::Spec(error), now);
             return Progress::default();
         };
-        let deadline = deadline(status, step, now);
+        let deadline = deadline::current(status, step, context.observed.active_since.as_ref(), now);
         if let Some(due) = retry_due(status, &task.task_type, task.retry_count.unwrap_or_default())
             && due > now.0
         {
@@ -79,11 +80,12 @@ pub(super) fn advance(context: NodeContext<'_>, status: &mut SeiNodeStatus, now:
                 });
                 return Progress::act(action);
             }
-            StepOutcome::Wait(wait) if now.0 >= deadline.0 => {
+            // An answer that is pending decides whether the task has finished in time.
+            StepOutcome::Wait(wait) if now.0 >= deadline.0 && wait.message.is_some() => {
                 let Wait { what, name, message, late_message, .. } = wait;
                 let message = late_message.or(message).unwrap_or_default();
                 let error = format!("deadline exceeded while waiting for {what} {name}: {message}");
-                fail(status, index, Failure::Environment(error), now);
+                fail(context, status, index, Failure::Environment(error), now);
                 return Progress::default();
             }
             StepOutcome::Wait(wait) => return self::wait(status, index, wait, deadline, now),
@@ -93,11 +95,11 @@ pub(super) fn advance(context: NodeContext<'_>, status: &mut SeiNodeStatus, now:
                 return Progress::requeue(task::backoff(retries.unwrap_or_default()));
             }
             StepOutcome::Failed(why) => {
-                fail(status, index, Failure::Environment(why), now);
+                fail(context, status, index, Failure::Environment(why), now);
                 return Progress::default();
             }
             StepOutcome::Fatal(why) => {
-                fail(status, index, Failure::Spec(why), now);
+                fail(context, status, index, Failure::Spec(why), now);
                 return Progress::default();
             }
         }
@@ -130,28 +132,13 @@ fn is_stored(context: NodeContext<'_>, status: &SeiNodeStatus, index: usize) -> 
         .is_some_and(|before| before.iter().all(|task| task.status == TaskStatus::Complete))
 }
 
-/// Returns the deadline of the current task. It is set when the task becomes current, and kept whatever the task waits
-/// for.
-fn deadline(status: &SeiNodeStatus, step: Step, now: &Time) -> Time {
-    match &status.waiting_for {
-        // Only the current task can wait, and a completed task clears the field.
-        Some(waiting) => waiting.deadline.clone(),
-        None => add(now, step.limit()),
-    }
-}
-
-fn add(now: &Time, duration: Duration) -> Time {
-    let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
-    Time(now.0.saturating_add(duration).unwrap_or(now.0))
-}
-
 /// The `what` of a wait for a retry.
 const RETRY: &str = "Retry";
 
 fn retry_due(status: &SeiNodeStatus, task_type: &str, retries: i32) -> Option<Timestamp> {
     let waiting = status.waiting_for.as_ref()?;
     (waiting.what == RETRY && waiting.name == task_type)
-        .then(|| add(&waiting.since, task::backoff(retries)).0)
+        .then(|| deadline::after(&waiting.since, task::backoff(retries)).0)
 }
 
 fn has_retries_left(status: &SeiNodeStatus, index: usize) -> bool {
@@ -184,15 +171,17 @@ fn wait(status: &mut SeiNodeStatus, index: usize, wait: Wait, deadline: Time, no
     waiting.message = wait.message;
     match status.waiting_for.take() {
         // Nothing new is known: keeping the previous text saves a status write.
-        Some(before) if waiting.message.is_none() => waiting = before,
+        Some(before) if waiting.message.is_none() => {
+            waiting = WaitingFor { deadline: deadline.clone(), ..before }
+        }
         Some(before) if before.target == waiting.target => waiting.since = before.since,
         _ => {}
     }
-    let waited = Duration::try_from(now.0.duration_since(waiting.since.0)).unwrap_or_default();
+    let waited = deadline::elapsed(&waiting.since, now);
     if waited >= LATE_AFTER && wait.late_message.is_some() {
         waiting.message = wait.late_message;
     }
-    let left = Duration::try_from(deadline.0.duration_since(now.0)).unwrap_or_default();
+    let left = Duration::try_from(deadline.0.duration_since(now.0)).ok().filter(|left| !left.is_zero());
     let next = if wait.is_polled { poll_interval(waited) } else { RESYNC };
     status.waiting_for = Some(waiting);
     with_task(status, index, |task| {
@@ -200,7 +189,7 @@ fn wait(status: &mut SeiNodeStatus, index: usize, wait: Wait, deadline: Time, no
             task.status = TaskStatus::Running;
         }
     });
-    Progress::requeue(next.min(left))
+    Progress::requeue(left.map_or(next, |left| next.min(left)))
 }
 
 /// Returns the poll interval of something that cannot be watched. It grows with the time waited.
@@ -236,7 +225,7 @@ enum Failure {
     Environment(String),
 }
 
-fn fail(status: &mut SeiNodeStatus, index: usize, failure: Failure, now: &Time) {
+fn fail(context: NodeContext<'_>, status: &mut SeiNodeStatus, index: usize, failure: Failure, now: &Time) {
     let (why, is_environment) = match failure {
         Failure::Spec(why) => (why, false),
         Failure::Environment(why) => (why, true),
@@ -256,11 +245,19 @@ fn fail(status: &mut SeiNodeStatus, index: usize, failure: Failure, now: &Time) 
     plan.phase = PlanPhase::Failed;
     plan.failed_task_index = i32::try_from(index).ok();
     plan.failed_task_detail = Some(detail.clone());
+    status.waiting_for = None;
+    if plan.kind == Some(PlanKind::Rollback) {
+        // The failure of the update stays visible: it is what the user must fix.
+        status.plan = Some(plan);
+        return;
+    }
+    let rolled_back = applied_spec::is_rollback_required(context.node, status, &plan, index);
     let previous = status.last_failed_plan.as_ref();
     let same = previous.filter(|failed| failed.kind == plan.kind && failed.generation == plan.generation);
     let attempts = same.map_or(1, |failed| failed.attempts.saturating_add(1));
-    // An update is always retried: its drift stays.
-    let is_retried = is_environment || !is_setup(&plan);
+    // An update is always retried, since its drift stays, unless the node runs its previous configuration: another attempt
+    // would replace a healthy pod.
+    let is_retried = !rolled_back && (is_environment || !is_setup(&plan));
     status.last_failed_plan = Some(FailedPlan {
         id: plan.id.clone(),
         kind: plan.kind,
@@ -269,12 +266,12 @@ fn fail(status: &mut SeiNodeStatus, index: usize, failure: Failure, now: &Time) 
         failed_at: now.clone(),
         task: detail,
         attempts,
-        next_retry_at: is_retried.then(|| add(now, task::plan_backoff(attempts))),
+        next_retry_at: is_retried.then(|| deadline::after(now, task::plan_backoff(attempts))),
+        rolled_back,
     });
     if let Some(phase) = plan.failed_phase {
         set_phase(status, phase, now);
     }
-    status.waiting_for = None;
     status.plan = Some(plan);
 }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::context::NodeContext;
 use super::settings::settings;
 use super::task::{self, Step};
-use super::{drift, tls};
+use super::{drift, retention, tls};
 use crate::render;
 
 /// Steps with their parameters.
@@ -27,7 +27,7 @@ impl NodeContext<'_> {
     pub(super) fn setup_plan(self, id: &str, now: &Time) -> TaskPlan {
         let (kind, mut tasks) = if self.kind.ceremony().is_some() {
             (PlanKind::Genesis, self.genesis_tasks())
-        } else if let Some((_, height)) = self.kind.bootstrap() {
+        } else if let Some((_, height)) = self.kind.bootstrap().filter(|_| !self.has_set_up_data()) {
             (PlanKind::Bootstrap, self.bootstrap_tasks(height))
         } else {
             (PlanKind::Init, self.init_tasks())
@@ -46,8 +46,9 @@ impl NodeContext<'_> {
         TaskPlan { failed_phase, ..self.plan(id, kind, tasks, changes, now) }
     }
 
-    /// Composes the plan that brings a running node in sync with its spec. A failure leaves the node running.
-    pub(super) fn update_plan(self, id: &str, changes: PlanChanges, now: &Time) -> TaskPlan {
+    /// Composes a plan that brings a running node in sync with its spec: an update, or a rollback. A failure leaves the
+    /// node running.
+    pub(super) fn update_plan(self, id: &str, kind: PlanKind, changes: PlanChanges, now: &Time) -> TaskPlan {
         let mut tasks = Tasks::new();
         if changes.keys {
             tasks.extend(self.key_tasks());
@@ -75,7 +76,7 @@ impl NodeContext<'_> {
         if changes.tls {
             tasks.extend(self.unused_certificate_task());
         }
-        self.plan(id, PlanKind::NodeUpdate, tasks, changes, now)
+        self.plan(id, kind, tasks, changes, now)
     }
 
     /// Composes the plan that lets seid start after a restart of the sidecar.
@@ -143,6 +144,14 @@ impl NodeContext<'_> {
         tasks
     }
 
+    /// Returns whether the node takes over the data of a previous node with the same name. An older seid must not run on it again.
+    fn has_set_up_data(self) -> bool {
+        self.observed
+            .claim
+            .as_deref()
+            .is_some_and(|claim| retention::is_left_behind(self.node, claim) && retention::is_set_up(claim))
+    }
+
     /// Returns the tasks up to an observed pod. A setup that restarts may find a pod of an older revision.
     fn pod_tasks(self) -> Tasks {
         let mut tasks = self.certificate_tasks();
@@ -166,12 +175,13 @@ impl NodeContext<'_> {
             // Also in the plan itself. Previous versions read the peers from here.
             "peers": self.sources_with_peers(),
         });
-        vec![
-            self.own(Step::ApplyNetworkPolicy),
-            self.own(Step::ApplyProxyConfig),
-            (Step::ApplyStatefulSet, Some(template)),
-            self.own(Step::ApplyService),
-        ]
+        let mut tasks = vec![self.own(Step::ApplyNetworkPolicy), self.own(Step::ApplyProxyConfig)];
+        if self.kind.can_sign() {
+            tasks.push(self.own(Step::ApplyDisruptionBudget));
+        }
+        tasks.push((Step::ApplyStatefulSet, Some(template)));
+        tasks.push(self.own(Step::ApplyService));
+        tasks
     }
 
     fn key_tasks(self) -> Tasks {

@@ -2,10 +2,10 @@
 
 use api::SeiNode;
 use api::condition::{
-    self, ImportPVCReady, NodeKeyReady, NodeUpdateInProgress, OperatorKeyringReady, Paused, Ready, Reason,
-    SidecarReady, SigningKeyReady, SpecApplied,
+    self, ChainSynced, ImportPVCReady, NodeKeyReady, NodeUpdateInProgress, OperatorKeyringReady, Paused,
+    Ready, Reason, SidecarReady, SigningKeyReady, SpecApplied, Status, StorageReady,
 };
-use api::names::object;
+use api::names::{annotation, container, object};
 use api::sei_node::{PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -13,10 +13,11 @@ use super::check::{claim, tls_secret};
 use super::context::{NodeContext, node_pod};
 use super::drift::Drift;
 use super::observed::{Health, Observed, WriteFailure};
+use super::pace::Queued;
 use super::step::StepOutcome;
 use super::task::Step;
 use super::tls::desired_tls;
-use super::unapplied_fields;
+use super::{adoption, applied_spec, chain, unapplied_fields, volume};
 
 /// What the decision found that is not in the status.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,8 @@ pub(super) struct Findings {
     pub(super) update: Option<Drift>,
     /// What would be changed if the node were not paused.
     pub(super) pending: Vec<String>,
+    /// An update that waits for its turn.
+    pub(super) update_queued: Option<(Drift, Queued)>,
     /// What an edit of the spec waits for.
     pub(super) edit_queued: Option<String>,
     /// What is wrong with the spec. Then no plan starts.
@@ -55,13 +58,18 @@ pub(super) fn write(
     writer.paused(node, findings);
     writer.update(findings);
     writer.sidecar(observed);
+    writer.chain(context, observed);
     writer.spec(node, context, findings);
     if let Some(context) = context {
         writer.inputs(context);
     }
+    writer.storage(context);
     let tls = tls_secret::check(node, &desired_tls(node), observed);
     writer.set(tls.reason, &tls.message);
     writer.ready(node, observed, findings);
+    // A condition that changed and changed back within this reconcile has not changed.
+    let stored = node.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    condition::keep_transition_times(&mut status.conditions, stored);
 }
 
 /// Writes the condition of an input (an imported volume or a key) after its step was evaluated.
@@ -72,9 +80,10 @@ pub(super) fn report_input(
     status: &mut SeiNodeStatus,
     now: &Time,
 ) {
-    // The index of the reason: valid, pending, invalid.
+    // The index of the reason: valid, pending, invalid, in use.
     let (index, message) = match outcome {
         StepOutcome::Done(_) => (0, "validated"),
+        StepOutcome::Wait(wait) if wait.is_in_use => (3, wait.message.as_deref().unwrap_or_default()),
         StepOutcome::Wait(wait) => (1, wait.message.as_deref().unwrap_or_default()),
         StepOutcome::Fatal(why) => (2, why.as_str()),
         StepOutcome::Act(_) | StepOutcome::Failed(_) => return,
@@ -83,12 +92,15 @@ pub(super) fn report_input(
     let mut writer = Writer { status, generation, now };
     match step {
         Step::EnsureDataClaim if claim::imported(context.node).is_some() => {
-            use ImportPVCReady::{PVCInvalid, PVCNotReady, PVCValidated};
-            writer.set([PVCValidated, PVCNotReady, PVCInvalid][index], message);
+            use ImportPVCReady::{PVCInUse, PVCInvalid, PVCNotReady, PVCValidated};
+            writer.set([PVCValidated, PVCNotReady, PVCInvalid, PVCInUse][index], message);
         }
         Step::ValidateSigningKey => {
-            use SigningKeyReady::{SigningKeyInvalid, SigningKeyNotReady, SigningKeyValidated};
-            writer.set([SigningKeyValidated, SigningKeyNotReady, SigningKeyInvalid][index], message);
+            use SigningKeyReady::{
+                SigningKeyInUse, SigningKeyInvalid, SigningKeyNotReady, SigningKeyValidated,
+            };
+            let reasons = [SigningKeyValidated, SigningKeyNotReady, SigningKeyInvalid, SigningKeyInUse];
+            writer.set(reasons[index], message);
         }
         Step::ValidateNodeKey => {
             use NodeKeyReady::{NodeKeyInvalid, NodeKeyNotReady, NodeKeyValidated};
@@ -117,12 +129,13 @@ impl Writer<'_> {
     }
 
     fn has<R: Reason>(&self) -> bool {
-        self.status.conditions.iter().any(|condition| condition.type_ == R::CONDITION)
+        condition::find::<R>(&self.status.conditions).is_some()
     }
 
     fn message_of<R: Reason>(&self) -> String {
-        let found = self.status.conditions.iter().find(|condition| condition.type_ == R::CONDITION);
-        found.map(|condition| condition.message.clone()).unwrap_or_default()
+        condition::find::<R>(&self.status.conditions)
+            .map(|condition| condition.message.clone())
+            .unwrap_or_default()
     }
 
     fn paused(&mut self, node: &SeiNode, findings: &Findings) {
@@ -134,20 +147,39 @@ impl Writer<'_> {
     }
 
     fn update(&mut self, findings: &Findings) {
-        let plan = self.status.plan.as_ref().filter(|plan| plan.kind == Some(PlanKind::NodeUpdate));
+        if let Some((drift, queued)) = &findings.update_queued {
+            return self.set(NodeUpdateInProgress::UpdateQueued, &queue_message(drift, queued));
+        }
+        let plan = self
+            .status
+            .plan
+            .as_ref()
+            .filter(|plan| matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback)));
         let Some(plan) = plan else {
+            let conditions = &self.status.conditions;
             // A later plan of another kind does not change the result of the last update.
             if !self.has::<NodeUpdateInProgress>()
-                || condition::is_true::<NodeUpdateInProgress>(&self.status.conditions)
+                || condition::is_true::<NodeUpdateInProgress>(conditions)
+                || condition::has_reason(conditions, NodeUpdateInProgress::UpdateQueued)
             {
                 self.set(NodeUpdateInProgress::NoUpdate, "the node is in sync with its spec");
             }
             return;
         };
         let id = plan.id.clone();
+        let is_rollback = plan.kind == Some(PlanKind::Rollback);
         match plan.phase {
+            PlanPhase::Active if is_rollback => {
+                let message =
+                    format!("plan {id}: return to the previous configuration after a failed update");
+                self.set(NodeUpdateInProgress::RollbackStarted, &message);
+            }
+            PlanPhase::Complete if is_rollback => {
+                let message = format!("plan {id}: the node runs its previous configuration");
+                self.set(NodeUpdateInProgress::UpdateFailed, &message);
+            }
             PlanPhase::Active => {
-                let Drift { changes, phrases } = findings.update.clone().unwrap_or_default();
+                let Drift { changes, phrases, .. } = findings.update.clone().unwrap_or_default();
                 let has_others = changes != PlanChanges { tls: changes.tls, ..PlanChanges::default() };
                 let reason = match (changes.tls, has_others) {
                     (true, false) => NodeUpdateInProgress::TLSToggleStarted,
@@ -190,6 +222,18 @@ impl Writer<'_> {
         }
     }
 
+    fn chain(&mut self, context: Option<NodeContext<'_>>, observed: &Observed) {
+        let is_running = self.status.phase == Some(SeiNodePhase::Running);
+        let checked = context
+            .filter(|_| is_running)
+            .and_then(|context| chain::check(observed, context.platform.chain_halt_timeout, self.now));
+        if let Some((reason, message)) = checked {
+            self.set(reason, &message);
+        } else if !self.has::<ChainSynced>() {
+            self.set(ChainSynced::NotObserved, "not observed yet");
+        }
+    }
+
     fn spec(&mut self, node: &SeiNode, context: Option<NodeContext<'_>>, findings: &Findings) {
         let Some(context) = context else {
             if node.metadata.deletion_timestamp.is_none() {
@@ -220,12 +264,29 @@ impl Writer<'_> {
             _ => None,
         });
         let unapplied = unapplied_fields::find(context, self.status);
+        let rolled_back = rollback_message(context.name(), self.status);
+        let pending = if adoption::is_unchanged(context, self.status) {
+            adoption::pending_changes(context, self.status)
+        } else {
+            Vec::new()
+        };
         match (rejected, conflict, refused) {
             (Some(why), ..) => self.set(SpecApplied::SpecInvalid, &why),
             (None, Some(why), _) => self.set(SpecApplied::ApplyConflict, &why),
             (None, None, Some(why)) => self.set(SpecApplied::WriteRefused, &why),
             _ if findings.edit_queued.is_some() => {
                 self.set(SpecApplied::EditQueued, findings.edit_queued.as_deref().unwrap_or_default());
+            }
+            _ if rolled_back.is_some() => {
+                self.set(SpecApplied::UpdateRolledBack, &rolled_back.unwrap_or_default());
+            }
+            _ if !pending.is_empty() => {
+                let message = format!(
+                    "taken over from another controller and left as it is; the next edit of the spec replaces the pod once and \
+                     also applies: {}",
+                    pending.join("; ")
+                );
+                self.set(SpecApplied::AdoptedNodePending, &message);
             }
             _ if !unapplied.is_empty() => self.set(SpecApplied::FieldsNotApplied, &unapplied.join("; ")),
             _ => self.set(SpecApplied::AllApplied, "every field of the spec is applied"),
@@ -250,6 +311,32 @@ impl Writer<'_> {
         }
     }
 
+    /// Writes `Ready` of a node whose sidecar lets seid run.
+    fn seid_ready(&mut self, is_container_ready: bool) {
+        let chain = condition::find::<ChainSynced>(&self.status.conditions);
+        if let Some(chain) = chain.filter(|chain| chain.status == Status::False.as_str()) {
+            let message = chain.message.clone();
+            return self.set(Ready::ChainNotSynced, &message);
+        }
+        if is_container_ready {
+            self.set(Ready::NodeReady, "the node is running and in sync with its spec");
+        } else {
+            let message = "the readiness probe of the container seid does not succeed yet: see its log if this persists";
+            self.set(Ready::SeidNotReady, message);
+        }
+    }
+
+    /// Writes the condition of the data volume.
+    fn storage(&mut self, context: Option<NodeContext<'_>>) {
+        match context.map(volume::assess) {
+            Some(volume) => self.set(volume.reason, &volume.message),
+            None if !self.has::<StorageReady>() => {
+                self.set(StorageReady::VolumePending, "the node is not set up");
+            }
+            None => {}
+        }
+    }
+
     fn ready(&mut self, node: &SeiNode, observed: &Observed, findings: &Findings) {
         let waiting = self.status.waiting_for.as_ref().map(|waiting| {
             let message = waiting.message.as_deref().unwrap_or_default();
@@ -258,7 +345,9 @@ impl Writer<'_> {
         let step = self.status.plan_step.clone().unwrap_or_default();
         let progress = waiting.unwrap_or_else(|| format!("executing step {step}"));
         let active = self.status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active);
-        let is_updating = active.is_some_and(|plan| plan.kind == Some(PlanKind::NodeUpdate));
+        let is_updating =
+            active.is_some_and(|plan| matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback)));
+        let is_edit_paused = node.spec.paused && applied_spec::is_edited(node, self.status);
         let failed = self.status.last_failed_plan.as_ref().map(|failed| {
             let times =
                 if failed.attempts > 1 { format!(" {} times", failed.attempts) } else { String::new() };
@@ -275,7 +364,8 @@ impl Writer<'_> {
         let pod_failure = pod.and_then(|pod| pod.failure().or_else(|| pod.recent_crash(self.now)));
         let conditions = &self.status.conditions;
         let is_spec_unapplied = condition::has_reason(conditions, SpecApplied::SpecInvalid)
-            || condition::has_reason(conditions, SpecApplied::ApplyConflict);
+            || condition::has_reason(conditions, SpecApplied::ApplyConflict)
+            || (!is_updating && condition::has_reason(conditions, SpecApplied::UpdateRolledBack));
         let is_write_refused = condition::has_reason(conditions, SpecApplied::WriteRefused);
         match self.status.phase {
             Some(SeiNodePhase::Terminating) => self.set(Ready::Terminating, "the node is being deleted"),
@@ -301,6 +391,10 @@ impl Writer<'_> {
                 );
                 self.set(Ready::DataVolumeMissing, &message);
             }
+            Some(SeiNodePhase::Running) if is_edit_paused => {
+                let message = "the node runs its previous configuration: set spec.paused to false to apply the last edit";
+                self.set(Ready::EditPaused, message);
+            }
             Some(SeiNodePhase::Running) if is_updating => self.set(Ready::Updating, &progress),
             Some(SeiNodePhase::Running) if is_write_refused => {
                 let message = self.message_of::<SpecApplied>();
@@ -312,7 +406,7 @@ impl Writer<'_> {
             Some(SeiNodePhase::Running) => match (pod_failure, &observed.sidecar.health) {
                 (Some(failure), _) => self.set(Ready::PodFailing, &failure),
                 (None, Health::Ready) => {
-                    self.set(Ready::NodeReady, "the node is running and in sync with its spec");
+                    self.seid_ready(pod.is_some_and(|pod| pod.is_ready(container::SEID)))
                 }
                 (None, Health::NotReady) => self.set(Ready::SidecarNotReady, AWAITING_MARK_READY),
                 (None, Health::Unreachable(why)) => self.set(Ready::SidecarUnreachable, why),
@@ -324,4 +418,29 @@ impl Writer<'_> {
             },
         }
     }
+}
+
+/// Returns the message of a node that waits for its turn. Large positions are rounded up: each change is a write.
+fn queue_message(drift: &Drift, queued: &Queued) -> String {
+    let position = match queued.position {
+        exact @ ..=4 => format!("position {exact}"),
+        more => format!("position {} or better", more.next_power_of_two()),
+    };
+    format!("{position} in the queue for: {}; {}", drift.phrases.join("; "), queued.reason)
+}
+
+/// Returns the message of a node whose last update failed and is undone.
+fn rollback_message(name: &str, status: &SeiNodeStatus) -> Option<String> {
+    let failed = status.last_failed_plan.as_ref().filter(|failed| failed.rolled_back)?;
+    let is_done =
+        status.plan.as_ref().is_none_or(|plan| plan.id != failed.id && plan.phase == PlanPhase::Complete);
+    let state = if is_done { "the node runs" } else { "the node is being returned to" };
+    Some(format!(
+        "the update failed at step {} ({}): {}; {state} its previous configuration: edit the spec, or try again with `kubectl \
+         annotate --overwrite seinode {name} {}=$(date +%s)`",
+        failed.step,
+        failed.task.task_type,
+        failed.task.error,
+        annotation::RETRY
+    ))
 }

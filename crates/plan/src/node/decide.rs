@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use api::SeiNode;
-use api::condition::{self, Reason as _, SidecarReady};
-use api::names::{annotation, finalizer, object};
-use api::sei_node::{PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus, TaskPlan};
+use api::condition::{self, ChainSynced, Reason, SidecarReady, Status};
+use api::names::{finalizer, object};
+use api::sei_node::{ConfigChange, PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus, TaskPlan};
 use api::sidecar_wire::TaskState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -15,10 +15,12 @@ use super::check::{claim, spec};
 use super::conditions::{self, Findings};
 use super::context::NodeContext;
 use super::drift::{self, Drift};
-use super::observed::{Health, Observed, TaskObservation};
+use super::kind::NodeKind;
+use super::observed::{ChainObservation, Health, Observed, TaskObservation, UpdateSlot};
+use super::pace::Queued;
 use super::step::{self, StepOutcome, job_result};
 use super::task::{self, Step};
-use super::{repair, status_change, stored_plan};
+use super::{adoption, applied_spec, deadline, repair, retention, status_change, stored_plan, volume};
 use crate::platform::Platform;
 
 /// How often a node in steady state is reconciled, in case an event was missed.
@@ -26,6 +28,10 @@ const RESYNC: Duration = Duration::from_secs(30);
 
 /// How soon a node is reconciled again after its sidecar stopped answering. The interval grows to [`RESYNC`].
 const SIDECAR_POLL: Duration = Duration::from_secs(1);
+
+/// How often the first node of the queue for updates asks for its turn, and the last one at least.
+const QUEUE_POLL: Duration = Duration::from_secs(3);
+const LONGEST_QUEUE_POLL: Duration = Duration::from_secs(60);
 
 /// The minimum time between two mark-ready plans: one that did not help is not repeated at once.
 const MARK_READY_INTERVAL: Duration = Duration::from_secs(30);
@@ -59,21 +65,6 @@ pub fn decide(
     now: &Time,
     new_plan_id: &str,
 ) -> Decision {
-    let mut decision = decide_once(node, status, platform, observed, now, new_plan_id);
-    let stored = node.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    // A condition that changed and changed back within this reconcile has not changed.
-    condition::keep_transition_times(&mut decision.status.conditions, stored);
-    decision
-}
-
-fn decide_once(
-    node: &SeiNode,
-    status: SeiNodeStatus,
-    platform: &Platform,
-    observed: &Observed,
-    now: &Time,
-    new_plan_id: &str,
-) -> Decision {
     let mut decision = Decision { status, requeue_after: Some(RESYNC), ..Decision::default() };
     let status = &mut decision.status;
     status.observed_generation = node.metadata.generation;
@@ -81,11 +72,22 @@ fn decide_once(
         set_phase(status, SeiNodePhase::Terminating, now);
         status.waiting_for = None;
         conditions::write(node, None, status, observed, &Findings::default(), now);
+        let context = NodeContext::new(node, platform, observed);
+        decision.actions.extend(context.and_then(|context| retention::action(context, status)));
         let finalizers = node.metadata.finalizers.iter().flatten();
-        decision.remove_finalizer = finalizers.into_iter().any(|name| name == finalizer::NODE);
+        // Garbage collection deletes the claim of the upstream controller, unless it has lost its owner.
+        let is_data_safe = decision.actions.is_empty() && observed.write_failures.is_empty();
+        decision.remove_finalizer =
+            is_data_safe && finalizers.into_iter().any(|name| name == finalizer::NODE);
         decision.requeue_after = None;
         return decision;
     }
+    let is_retry_requested = applied_spec::accept_retry_request(node, status);
+    if !node.spec.paused {
+        deadline::resume(status, now);
+    }
+    let rolled_back = applied_spec::rolled_back(node, status, observed);
+    let (node, observed) = rolled_back.as_ref().map_or((node, observed), |(node, observed)| (node, observed));
     let Some(context) = NodeContext::new(node, platform, observed) else {
         conditions::write(node, None, status, observed, &Findings::default(), now);
         return decision;
@@ -94,17 +96,20 @@ fn decide_once(
     peers.sort();
     peers.dedup();
     status.resolved_peers = peers;
-    let request = node.metadata.annotations.as_ref().and_then(|all| all.get(annotation::RETRY));
-    let is_retry_requested = request.is_some() && request != status.retry_requested.as_ref();
-    status.retry_requested = request.cloned();
-    let decider = Decider { context, now, new_plan_id, is_retry_requested };
+    let decider =
+        Decider { context, now, new_plan_id, is_retry_requested, is_rolled_back: rolled_back.is_some() };
     let mut findings = Findings::default();
     if node.spec.paused {
         findings.pending = decider.pending_changes(status);
+        findings.pending.extend(volume::pending(context));
     } else {
         decider.reconcile(&mut decision, &mut findings);
+        decider.maintain(&mut decision, &mut findings);
     }
     conditions::write(node, Some(context), &mut decision.status, observed, &findings, now);
+    // Last, since messages of repairs belong to the first actions. Also while the node is paused: it can be deleted then, too.
+    let ownership = retention::action(context, &decision.status);
+    decision.actions.extend(ownership);
     decision
 }
 
@@ -115,6 +120,8 @@ struct Decider<'a> {
     new_plan_id: &'a str,
     /// The user asks for another attempt of a failed plan.
     is_retry_requested: bool,
+    /// The last update failed, and the spec of the context is the previous one.
+    is_rolled_back: bool,
 }
 
 impl Decider<'_> {
@@ -150,8 +157,35 @@ impl Decider<'_> {
         decision.actions = progress.actions;
         decision.requeue_after = progress.requeue_after.or(Some(RESYNC));
         let is_complete = decision.status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Complete);
-        if is_complete && self.drift(&decision.status).changes.is_empty() {
-            decision.status.reconciled_generation = self.context.node.metadata.generation;
+        if is_complete && self.drift(&decision.status).changes.is_empty() && volume::is_in_sync(self.context)
+        {
+            decision.status.adopted = false;
+            self.record_applied(&mut decision.status);
+        }
+    }
+
+    /// Records that the spec is fully applied.
+    fn record_applied(self, status: &mut SeiNodeStatus) {
+        if !self.is_rolled_back {
+            applied_spec::record(self.context.node, status);
+        }
+    }
+
+    /// Does what needs no plan and waits for none: it replaces no pod, and may be what a plan that hangs needs.
+    fn maintain(self, decision: &mut Decision, findings: &mut Findings) {
+        let volume = volume::assess(self.context);
+        decision.actions.extend(volume.resize(self.context));
+        if findings.spec_problems.is_empty() {
+            findings.spec_problems.extend(volume.problem());
+        }
+        if decision.status.phase == Some(SeiNodePhase::Running)
+            && !adoption::is_unchanged(self.context, &decision.status)
+            && let Some((action, sentence)) = repair::disruption_budget(self.context)
+        {
+            // Sentences belong to the first actions.
+            let position = if sentence.is_some() { 0 } else { decision.actions.len() };
+            decision.actions.insert(position, action);
+            decision.repairs.splice(0..0, sentence);
         }
     }
 
@@ -170,7 +204,7 @@ impl Decider<'_> {
     /// busy.
     fn supersede(self, status: &mut SeiNodeStatus, findings: &mut Findings) {
         let Some(plan) = status.plan.as_ref() else { return };
-        if plan.kind == Some(PlanKind::NodeUpdate) {
+        if matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback)) {
             findings.update = Some(self.required_update(status));
         }
         let generation = self.context.node.metadata.generation;
@@ -178,7 +212,9 @@ impl Decider<'_> {
             return;
         }
         let next = match plan.kind {
-            Some(PlanKind::NodeUpdate) => self.update_plan(&self.required_update(status)),
+            Some(PlanKind::NodeUpdate | PlanKind::Rollback) => {
+                self.update_plan(&self.required_update(status))
+            }
             Some(PlanKind::MarkReady) => {
                 let drift = self.drift(status);
                 if drift.changes.is_empty() {
@@ -290,10 +326,7 @@ impl Decider<'_> {
     fn keep_in_sync(self, decision: &mut Decision, findings: &mut Findings) {
         let NodeContext { node, kind, observed, .. } = self.context;
         let status = &mut decision.status;
-        if status.reconciled_generation.is_none() {
-            // Set up by the upstream controller: its current state counts as in sync.
-            status.reconciled_generation = node.metadata.generation;
-        }
+        adoption::adopt(self.context, status);
         if status.started_from.is_none() {
             status_change::record_start(kind, status);
         }
@@ -307,17 +340,22 @@ impl Decider<'_> {
         }
         let update = self.required_update(status);
         let is_in_sync = update.changes.is_empty();
+        let mut next = RESYNC;
         // An update replaces the pod: it starts only if that is safe.
         if !is_in_sync
             && findings.claim_termination.is_none()
             && !self.has_spec_problems(update.changes, findings)
         {
-            match self.update_backoff(status) {
-                Some(left) => decision.requeue_after = Some(left),
-                None => self.start(status, self.update_plan(&update)),
-            }
-            findings.update = Some(update);
-            return;
+            let Some(queued) = self.queued(status, &update) else {
+                match self.update_backoff(status) {
+                    Some(left) => decision.requeue_after = Some(left),
+                    None => self.start(status, self.update_plan(&update)),
+                }
+                findings.update = Some(update);
+                return;
+            };
+            next = queue_poll(kind, queued.position);
+            findings.update_queued = Some((update, queued));
         }
         if observed.sidecar.health == Health::NotReady {
             match self.mark_ready_backoff(status) {
@@ -326,39 +364,47 @@ impl Decider<'_> {
             }
             return;
         }
-        if is_in_sync {
-            status.reconciled_generation = node.metadata.generation;
+        if is_in_sync && volume::is_in_sync(self.context) {
+            status.adopted = adoption::is_unchanged(self.context, status);
+            self.record_applied(status);
         }
         let repairs = repair::repairs(self.context, status, is_in_sync);
         (decision.actions, decision.repairs) = repairs.into_iter().unzip();
         if observed.sidecar.health != Health::Ready {
             // The pod is starting, or fails: mark-ready follows as soon as the sidecar answers.
-            decision.requeue_after = Some(self.sidecar_poll(&decision.status));
+            next = next.min(self.poll_interval::<SidecarReady>(&decision.status));
+        } else if !condition::is_true::<ChainSynced>(&decision.status.conditions)
+            && observed.sidecar.chain != ChainObservation::NotSupported
+        {
+            next = next.min(self.poll_interval::<ChainSynced>(&decision.status));
+        }
+        decision.requeue_after = Some(next);
+    }
+
+    /// Returns what an update waits for that no edit of the node asks for. One that has started is continued, and one of a node
+    /// without a pod disrupts nothing.
+    fn queued(self, status: &SeiNodeStatus, update: &Drift) -> Option<Queued> {
+        if !needs_update_slot(self.context, status, update) {
+            return None;
+        }
+        match &self.context.observed.update_slot {
+            UpdateSlot::Granted => None,
+            UpdateSlot::Queued(queued) => Some(queued.clone()),
+            UpdateSlot::NotRequested => Some(Queued { position: 1, reason: "not evaluated yet".into() }),
         }
     }
 
-    /// Returns the poll interval of a sidecar that is not ready. It grows with the time since it was.
-    fn sidecar_poll(self, status: &SeiNodeStatus) -> Duration {
-        let mut conditions = status.conditions.iter();
-        let lost = conditions.find(|one| one.type_ == SidecarReady::CONDITION && one.status != "True");
-        let waited = lost
-            .and_then(|lost| Duration::try_from(self.now.0.duration_since(lost.last_transition_time.0)).ok());
+    /// Returns the poll interval of a sidecar that is not ready, or a seid that does not follow its chain. It grows with the time
+    /// since that was not so.
+    fn poll_interval<R: Reason>(self, status: &SeiNodeStatus) -> Duration {
+        let lost =
+            condition::find::<R>(&status.conditions).filter(|found| found.status != Status::True.as_str());
+        let waited = lost.map(|lost| deadline::elapsed(&lost.last_transition_time, self.now));
         (waited.unwrap_or_default() / 4).clamp(SIDECAR_POLL, RESYNC)
     }
 
-    /// Returns what an update must change: the drift, and the changes of an update that has not succeeded.
     fn required_update(self, status: &SeiNodeStatus) -> Drift {
-        let mut update = self.drift(status);
-        let plan = status.plan.as_ref();
-        let unfinished =
-            plan.filter(|plan| plan.kind == Some(PlanKind::NodeUpdate) && plan.phase != PlanPhase::Complete);
-        if let Some(plan) = unfinished {
-            update.changes = update.changes.union(stored_plan::changes(plan));
-            if update.phrases.is_empty() {
-                update.phrases.push("changes of an unfinished update".into());
-            }
-        }
-        update
+        required_update(self.context, status)
     }
 
     fn drift(self, status: &SeiNodeStatus) -> Drift {
@@ -367,9 +413,17 @@ impl Decider<'_> {
 
     /// Returns how long to wait before the next update. There is no wait after an edit.
     fn update_backoff(self, status: &SeiNodeStatus) -> Option<Duration> {
-        let plan = status.plan.as_ref().filter(|plan| plan.kind == Some(PlanKind::NodeUpdate))?;
+        let plan = status.plan.as_ref()?;
         if self.is_retry_requested || plan.generation != self.context.node.metadata.generation {
             return None;
+        }
+        match (plan.kind, self.is_rolled_back) {
+            (Some(PlanKind::NodeUpdate), false) => {}
+            (Some(PlanKind::Rollback), _) => {
+                return self.time_left(plan.created_at.as_ref()?, UPDATE_INTERVAL);
+            }
+            // A rollback starts at once: seid does not run.
+            _ => return None,
         }
         // Without a minimum interval, an update that succeeds and leaves drift would be repeated without end.
         if plan.phase == PlanPhase::Complete {
@@ -386,8 +440,7 @@ impl Decider<'_> {
 
     /// Returns what is left of an interval that started at a time.
     fn time_left(self, since: &Time, interval: Duration) -> Option<Duration> {
-        let elapsed = Duration::try_from(self.now.0.duration_since(since.0)).unwrap_or_default();
-        interval.checked_sub(elapsed).filter(|left| !left.is_zero())
+        interval.checked_sub(deadline::elapsed(since, self.now)).filter(|left| !left.is_zero())
     }
 
     /// Returns what would be changed if the node were not paused.
@@ -403,7 +456,13 @@ impl Decider<'_> {
     }
 
     fn update_plan(self, update: &Drift) -> TaskPlan {
-        self.context.update_plan(self.new_plan_id, update.changes, self.now)
+        let mut changes = update.changes;
+        let kind = if self.is_rolled_back { PlanKind::Rollback } else { PlanKind::NodeUpdate };
+        if self.is_rolled_back && changes.config != ConfigChange::Unchanged {
+            // Only this removes what the failed update has added.
+            changes.config = ConfigChange::Full;
+        }
+        self.context.update_plan(self.new_plan_id, kind, changes, self.now)
     }
 
     fn mark_ready_plan(self) -> TaskPlan {
@@ -418,4 +477,37 @@ impl Decider<'_> {
         status.waiting_for = None;
         status.plan = Some(plan);
     }
+}
+
+/// Returns what an update must change: the drift, and the changes of an update that has not succeeded.
+fn required_update(context: NodeContext<'_>, status: &SeiNodeStatus) -> Drift {
+    let mut update = drift::find(context, status);
+    if let Some(plan) = stored_plan::unfinished_update(status) {
+        update.changes = update.changes.union(stored_plan::changes(plan));
+        if update.phrases.is_empty() {
+            update.phrases.push("changes of an unfinished update".into());
+        }
+    }
+    update
+}
+
+/// Returns whether a node needs a slot for the update that it requires.
+pub(super) fn requires_update_slot(context: NodeContext<'_>, status: &SeiNodeStatus) -> bool {
+    status.phase == Some(SeiNodePhase::Running)
+        && stored_plan::active(status).is_none()
+        && !context.node.spec.paused
+        && needs_update_slot(context, status, &required_update(context, status))
+}
+
+fn needs_update_slot(context: NodeContext<'_>, status: &SeiNodeStatus, update: &Drift) -> bool {
+    !update.changes.is_empty()
+        && !update.is_from_edit
+        && stored_plan::unfinished_update(status).is_none()
+        && context.pod().is_some()
+}
+
+/// Returns how often a queued node asks again: those behind ask less often, so that the first is served first.
+fn queue_poll(kind: NodeKind<'_>, position: usize) -> Duration {
+    let shortest = if kind.can_sign() { RESYNC } else { QUEUE_POLL };
+    QUEUE_POLL.saturating_mul(u32::try_from(position).unwrap_or(u32::MAX)).clamp(shortest, LONGEST_QUEUE_POLL)
 }

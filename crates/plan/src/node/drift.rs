@@ -6,12 +6,15 @@ use std::fmt::Debug;
 
 use api::SeiNode;
 use api::names::port;
-use api::sei_node::{ConfigChange, IssuerKind, ObservedTls, PeerSource, PlanChanges, Scheme, SeiNodeStatus};
+use api::sei_node::{
+    ConfigChange, IssuerKind, ObservedTls, PeerSource, PlanChanges, Scheduling, Scheme, SeiNodeStatus,
+};
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use super::context::NodeContext;
 use super::settings::external_address;
 use super::tls::{desired_tls, observed_without_tls};
+use super::{adoption, applied_spec};
 use crate::platform::Platform;
 use crate::render;
 
@@ -22,19 +25,23 @@ pub(super) struct Drift {
     pub(super) changes: PlanChanges,
     /// One phrase for each difference.
     pub(super) phrases: Vec<String>,
+    /// An edit of the node is among the causes. Otherwise the changes are paced.
+    pub(super) is_from_edit: bool,
 }
 
 /// The inputs of a row.
 struct Inputs<'a> {
     context: NodeContext<'a>,
     status: &'a SeiNodeStatus,
-    /// The spec was edited since the node was last in sync. Only then does a `current...` field that was never recorded
+    /// The spec was edited since it was last applied. Only then does a `current...` field that was never recorded
     /// count as drift: an operator that takes over existing nodes must not replace every pod.
     is_edited: bool,
 }
 
 /// A field that can differ.
 struct Row {
+    /// Whether an edit of the node is the cause of a difference, and not a setting of the platform or another object.
+    is_from_edit: fn(&Inputs<'_>) -> bool,
     /// The changes that a difference requires.
     changes: fn(&Inputs<'_>) -> PlanChanges,
     /// Returns a phrase if the field differs.
@@ -52,9 +59,38 @@ const NONE: PlanChanges = PlanChanges {
 /// The changes of a row that only needs a new pod.
 const POD: fn(&Inputs<'_>) -> PlanChanges = |_| PlanChanges { pod: true, ..NONE };
 
-const TABLE: [Row; 14] = [
-    Row { changes: POD, find: |i| i.compare("image", i.status.current_image.as_ref(), &i.node().spec.image) },
+/// A field that only the spec sets.
+const BY_EDIT: fn(&Inputs<'_>) -> bool = |_| true;
+
+/// A field that the spec and the platform, or other objects, determine together.
+const BY_EDIT_IF_EDITED: fn(&Inputs<'_>) -> bool = |inputs| inputs.is_edited;
+
+const TABLE: [Row; 16] = [
     Row {
+        is_from_edit: BY_EDIT,
+        changes: POD,
+        find: |i| i.compare("image", i.status.current_image.as_ref(), &i.node().spec.image),
+    },
+    Row {
+        is_from_edit: BY_EDIT,
+        changes: POD,
+        find: |i| {
+            let current = i.status.current_resources.as_ref();
+            i.differs_from_default(current, &seid_resources(i.node())).then(|| "seid resources".into())
+        },
+    },
+    Row {
+        is_from_edit: BY_EDIT,
+        changes: POD,
+        find: |i| {
+            let current = i.status.current_scheduling.as_ref();
+            i.differs_from_default(current, &scheduling(i.node())).then(|| "scheduling".into())
+        },
+    },
+    Row {
+        is_from_edit: |i| {
+            i.is_edited || i.node().spec.sidecar.as_ref().is_some_and(|own| own.image.is_some())
+        },
         changes: POD,
         find: |i| {
             let desired = sidecar_image(i.node(), i.context.platform).to_owned();
@@ -62,10 +98,12 @@ const TABLE: [Row; 14] = [
         },
     },
     Row {
+        is_from_edit: BY_EDIT,
         changes: POD,
         find: |i| i.compare("sidecar port", i.status.current_sidecar_port.as_ref(), &sidecar_port(i.node())),
     },
     Row {
+        is_from_edit: BY_EDIT,
         changes: POD,
         find: |i| {
             let current = i.status.current_sidecar_resources.as_ref();
@@ -73,6 +111,7 @@ const TABLE: [Row; 14] = [
         },
     },
     Row {
+        is_from_edit: BY_EDIT,
         changes: |_| PlanChanges { tls: true, ..NONE },
         find: |i| {
             let desired = desired_tls(i.node()).as_observed();
@@ -84,6 +123,7 @@ const TABLE: [Row; 14] = [
         },
     },
     Row {
+        is_from_edit: BY_EDIT_IF_EDITED,
         changes: POD,
         find: |i| {
             let desired = &i.context.platform.proxy_image;
@@ -91,6 +131,7 @@ const TABLE: [Row; 14] = [
         },
     },
     Row {
+        is_from_edit: BY_EDIT_IF_EDITED,
         changes: POD,
         find: |i| {
             let desired = render::proxy_config_hash(i.node(), i.context.platform);
@@ -98,6 +139,7 @@ const TABLE: [Row; 14] = [
         },
     },
     Row {
+        is_from_edit: BY_EDIT,
         changes: POD,
         find: |i| {
             let desired = own_labels(&i.node().spec.pod_labels);
@@ -105,6 +147,7 @@ const TABLE: [Row; 14] = [
         },
     },
     Row {
+        is_from_edit: BY_EDIT,
         changes: |_| PlanChanges { pod: true, keys: true, ..NONE },
         find: |i| {
             let current = i.status.current_keys.as_ref();
@@ -112,10 +155,12 @@ const TABLE: [Row; 14] = [
         },
     },
     Row {
+        is_from_edit: BY_EDIT,
         changes: |i| PlanChanges { pod: true, config: overrides_change(i), ..NONE },
         find: |i| i.compare("overrides", i.status.current_overrides.as_ref(), &i.node().spec.overrides),
     },
     Row {
+        is_from_edit: BY_EDIT_IF_EDITED,
         changes: |_| PlanChanges { pod: true, config: ConfigChange::Incremental, ..NONE },
         find: |i| {
             let differs = match &i.status.current_peers {
@@ -126,6 +171,7 @@ const TABLE: [Row; 14] = [
         },
     },
     Row {
+        is_from_edit: |i| i.is_edited || i.node().spec.external_address.is_some(),
         changes: |i| {
             let is_removed = external_address(i.node()).is_none();
             let config = if is_removed { ConfigChange::Full } else { ConfigChange::Incremental };
@@ -137,6 +183,7 @@ const TABLE: [Row; 14] = [
         },
     },
     Row {
+        is_from_edit: BY_EDIT,
         changes: |i| {
             let desired = i.context.kind.snapshot_generation();
             let current = i.status.current_snapshot_generation.unwrap_or_default();
@@ -158,6 +205,7 @@ const TABLE: [Row; 14] = [
         },
     },
     Row {
+        is_from_edit: BY_EDIT_IF_EDITED,
         changes: POD,
         find: |i| {
             i.context.has_pod_of_modified_template().then(|| "pod created from a modified template".into())
@@ -165,16 +213,27 @@ const TABLE: [Row; 14] = [
     },
 ];
 
-/// Finds how a running node differs from its desired state.
+/// Finds how a running node differs from its desired state. An adopted node is left as it is until it is edited.
 pub(super) fn find(context: NodeContext<'_>, status: &SeiNodeStatus) -> Drift {
-    let generation = context.node.metadata.generation;
-    let is_edited = status.reconciled_generation.is_some() && status.reconciled_generation != generation;
-    let inputs = Inputs { context, status, is_edited };
+    if adoption::is_unchanged(context, status) {
+        return Drift::default();
+    }
+    let is_edited = applied_spec::is_edited(context.node, status);
+    compare(&Inputs { context, status, is_edited })
+}
+
+/// Finds what the next edit of a node changes besides the edited fields.
+pub(super) fn find_as_edited(context: NodeContext<'_>, status: &SeiNodeStatus) -> Drift {
+    compare(&Inputs { context, status, is_edited: true })
+}
+
+fn compare(inputs: &Inputs<'_>) -> Drift {
     let mut drift = Drift::default();
     for row in &TABLE {
-        if let Some(phrase) = (row.find)(&inputs) {
-            drift.changes = drift.changes.union((row.changes)(&inputs));
+        if let Some(phrase) = (row.find)(inputs) {
+            drift.changes = drift.changes.union((row.changes)(inputs));
             drift.phrases.push(phrase);
+            drift.is_from_edit |= (row.is_from_edit)(inputs);
         }
     }
     drift
@@ -187,6 +246,12 @@ impl<'a> Inputs<'a> {
 
     fn differs<T: PartialEq>(&self, current: Option<&T>, desired: &T) -> bool {
         current.map_or(self.is_edited, |current| current != desired)
+    }
+
+    /// Compares a field that previous versions do not have: a node that they set up runs without it, and an edit of something else
+    /// must not replace its pod for it.
+    fn differs_from_default<T: PartialEq + Default>(&self, current: Option<&T>, desired: &T) -> bool {
+        self.differs(current, desired) && (current.is_some() || *desired != T::default())
     }
 
     /// Returns a phrase with both values if they differ.
@@ -205,6 +270,18 @@ fn display<T: Debug>(value: &T) -> String {
         "\"\"" => "none".into(),
         _ => text.trim_matches('"').to_owned(),
     }
+}
+
+/// Returns the resources of seid that the spec sets; empty if it has none.
+#[must_use]
+pub fn seid_resources(node: &SeiNode) -> ResourceRequirements {
+    node.spec.resources.clone().unwrap_or_default()
+}
+
+/// Returns the scheduling settings of the spec; empty if it has none.
+#[must_use]
+pub fn scheduling(node: &SeiNode) -> Scheduling {
+    node.spec.scheduling.clone().unwrap_or_default()
 }
 
 /// Returns the image of a node's sidecar.

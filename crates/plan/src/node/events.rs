@@ -1,6 +1,8 @@
 //! The events of a node. Only transitions are recorded.
 
-use api::condition::{self, Ready, SidecarReady, SidecarTLSSecretReady, Status};
+use api::condition::{
+    self, ImportPVCReady, Ready, SidecarReady, SidecarTLSSecretReady, SigningKeyReady, Status,
+};
 use api::event::{EventRecord, EventType};
 use api::sei_node::{PlanPhase, Scheme, SeiNodePhase, SeiNodeStatus};
 use api::{SeiNode, condition::Reason};
@@ -29,6 +31,8 @@ pub fn transition_events(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNode
     if is_terminating(after) && !is_terminating(before) {
         events.push(warning("DataVolumeTerminating", "Check", message_of::<Ready>(after)));
     }
+    events.extend(in_use_event(SigningKeyReady::SigningKeyInUse, before, after));
+    events.extend(in_use_event(ImportPVCReady::PVCInUse, before, after));
     let failed = after.last_failed_plan.as_ref();
     if let Some(failed) =
         failed.filter(|failed| before.last_failed_plan.as_ref().is_none_or(|known| known.id != failed.id))
@@ -73,14 +77,19 @@ pub fn transition_events(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNode
     events
 }
 
+/// Returns the event of a node that starts to wait for an object which another node uses.
+fn in_use_event<R: Reason>(reason: R, before: &SeiNodeStatus, after: &SeiNodeStatus) -> Option<EventRecord> {
+    let is_in_use = |status: &SeiNodeStatus| condition::has_reason(&status.conditions, reason);
+    (is_in_use(after) && !is_in_use(before))
+        .then(|| warning(reason.as_str(), "Check", message_of::<R>(after)))
+}
+
 fn status_of<R: Reason>(status: &SeiNodeStatus) -> Option<&str> {
-    let found = status.conditions.iter().find(|condition| condition.type_ == R::CONDITION);
-    found.map(|condition| condition.status.as_str())
+    condition::find::<R>(&status.conditions).map(|condition| condition.status.as_str())
 }
 
 fn message_of<R: Reason>(status: &SeiNodeStatus) -> String {
-    let found = status.conditions.iter().find(|condition| condition.type_ == R::CONDITION);
-    found.map(|condition| condition.message.clone()).unwrap_or_default()
+    condition::find::<R>(&status.conditions).map(|condition| condition.message.clone()).unwrap_or_default()
 }
 
 fn normal(reason: &'static str, action: &'static str, message: String) -> EventRecord {

@@ -1,19 +1,26 @@
 //! Node decisions: drift, plans, step evaluation, conditions and events.
 
 mod action;
+mod adoption;
 mod advance;
+mod applied_spec;
+mod chain;
 mod check;
 mod compose;
 mod conditions;
 mod context;
+mod deadline;
 mod decide;
 mod drift;
 mod events;
+mod exclusive;
 mod kind;
 mod observed;
+mod pace;
 mod render_cache;
 mod repair;
 mod required_observations;
+mod retention;
 mod settings;
 mod status_change;
 mod step;
@@ -21,18 +28,25 @@ mod stored_plan;
 mod task;
 mod tls;
 mod unapplied_fields;
+mod volume;
 
-pub use action::{Action, Deletion, Object, Transport};
+pub use action::{Action, ClaimOwnership, Deletion, Object, Transport};
+pub use chain::ChainProgress;
+pub use deadline::elapsed;
 pub use decide::{Decision, decide};
-pub use drift::{sidecar_image, sidecar_port, sidecar_resources};
+pub use drift::{scheduling, seid_resources, sidecar_image, sidecar_port, sidecar_resources};
 pub use events::transition_events;
+pub use exclusive::{Candidates, ExclusiveObject, ExclusiveUse, ExclusiveUser, exclusive_user};
 pub use kind::NodeKind;
 pub use observed::{
-    Health, Observed, ObservedContainer, ObservedContainerStatus, ObservedPod, ObservedPodCondition,
-    ObservedPodSpec, ObservedPodStatus, ObservedStatefulSet, SecretObservation, ServingObservation,
-    SidecarObservation, Submission, TaskObservation, WriteFailure,
+    ChainObservation, Health, Observed, ObservedContainer, ObservedContainerStatus, ObservedPod,
+    ObservedPodCondition, ObservedPodSpec, ObservedPodStatus, ObservedStatefulSet, ObservedVolume,
+    SecretObservation, ServingObservation, SidecarObservation, Submission, TaskObservation, UpdateSlot,
+    WriteFailure,
 };
+pub use pace::{DisruptionLimit, PacedNode, Queued, grant};
 pub use render_cache::RenderCache;
 pub use required_observations::{RequiredObservations, required_observations};
+pub use retention::{deletion_event, is_retained};
 pub use settings::{external_address, settings};
 pub use tls::{DesiredTls, Issuer, desired_tls};

@@ -11,18 +11,18 @@ use kube_core::Resource;
 use serde::Serialize;
 
 use super::context::kind_of;
-use crate::render::RenderError;
+use crate::render::{self, RenderError};
 
 /// Rendered hashes and comparisons of one node. They are kept between reconciles, and dropped when the spec changes.
 ///
-/// The platform is constant in a process: what is rendered depends on nothing else that changes.
+/// The platform is constant in a process: what is rendered depends on nothing else that changes, except one annotation.
 #[derive(Debug, Default)]
 pub struct RenderCache(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// The uid and the generation of the node that the entries are about.
-    node: (String, i64),
+    /// The uid and the generation of the node that the entries are about, and whether its pod may be evicted.
+    node: (String, i64, bool),
     /// Hashes of desired objects, by kind.
     desired: BTreeMap<&'static str, String>,
     /// Hashes of the content of live objects that are in sync, by kind.
@@ -84,8 +84,9 @@ impl RenderCache {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = node.metadata.uid.as_deref().unwrap_or_default();
         let generation = node.metadata.generation.unwrap_or_default();
-        if entries.node.0 != uid || entries.node.1 != generation {
-            *entries = Entries { node: (uid.to_owned(), generation), ..Entries::default() };
+        let is_evictable = render::is_eviction_allowed(node);
+        if entries.node.0 != uid || entries.node.1 != generation || entries.node.2 != is_evictable {
+            *entries = Entries { node: (uid.to_owned(), generation, is_evictable), ..Entries::default() };
         }
         access(&mut entries)
     }

@@ -2,10 +2,12 @@
 
 use api::drift::Drift;
 use api::sei_node::{Scheme, SeiNodeStatus};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use serde::Serialize;
 
 use super::action::{Action, Object};
+use super::adoption;
 use super::context::{NodeContext, is_controlled_by, is_terminating, kind_of, name_of};
 use crate::render::{self, RenderError};
 
@@ -18,10 +20,13 @@ pub(super) fn repairs(
 ) -> Vec<(Action, String)> {
     let NodeContext { node, platform, observed, .. } = context;
     let mut repairs = Vec::new();
-    let policy = || Ok(render::network_policy(node, platform));
-    repairs.extend(repair(context, observed.network_policy.as_deref(), policy, Object::NetworkPolicy));
-    let config = || Ok(render::proxy_config(node));
-    repairs.extend(repair(context, observed.proxy_config.as_deref(), config, Object::ConfigMap));
+    // The previous controller of an adopted node did not create these.
+    if !adoption::is_unchanged(context, status) {
+        let policy = || Ok(render::network_policy(node, platform));
+        repairs.extend(repair(context, observed.network_policy.as_deref(), policy, Object::NetworkPolicy));
+        let config = || Ok(render::proxy_config(node));
+        repairs.extend(repair(context, observed.proxy_config.as_deref(), config, Object::ConfigMap));
+    }
     let service = || Ok(render::service(node));
     repairs.extend(repair(context, observed.service.as_deref(), service, Object::Service));
     let tls = status.current_sidecar_tls.as_ref();
@@ -35,6 +40,40 @@ pub(super) fn repairs(
         repairs.extend(repair(context, observed.stateful_set.as_deref(), set, Object::StatefulSet));
     }
     repairs
+}
+
+/// Returns the action that brings the PodDisruptionBudget of a validator in sync, with a sentence if it was missing or modified.
+/// Other than [`repairs`] it does not wait for a plan: a machine must be drainable while an update of its validator hangs, and
+/// the budget replaces no pod.
+pub(super) fn disruption_budget(context: NodeContext<'_>) -> Option<(Action, Option<String>)> {
+    let NodeContext { node, kind, observed, .. } = context;
+    if !kind.can_sign() {
+        return None;
+    }
+    let cause = match observed.disruption_budget.as_deref() {
+        // Previous versions did not create it: that it is missing does not mean that it was deleted.
+        None => None,
+        Some(live) if is_terminating(live) || !is_controlled_by(node, live) => return None,
+        Some(live) => {
+            let cache = &observed.render_cache;
+            let desired = || Ok(render::disruption_budget(node));
+            let hash = cache.desired_hash(node, kind_of::<PodDisruptionBudget>(), desired).ok()?;
+            match cache.compare(node, live, &hash, desired) {
+                Drift::InSync => return None,
+                Drift::Modified => Some("modified"),
+                // The annotation was set or removed.
+                Drift::Outdated => None,
+            }
+        }
+    };
+    let desired = render::disruption_budget(node);
+    let name = name_of(&desired).to_owned();
+    let object = Object::DisruptionBudget(Box::new(desired));
+    if observed.write_failures.contains_key(object.kind()) {
+        return None;
+    }
+    let sentence = cause.map(|cause| format!("{} {name} was {cause} and has been restored", object.kind()));
+    Some((Action::Apply(object), sentence))
 }
 
 /// Restores an object that was deleted or modified. An object that was applied from another desired state is left

@@ -6,9 +6,13 @@ use api::SeiNode;
 use api::sei_node::{Scheme, SeiNodePhase, SeiNodeStatus};
 
 use super::action::Transport;
+use super::applied_spec;
 use super::check::claim;
-use super::context::NodeContext;
+use super::context::{NodeContext, name_of};
+use super::decide::requires_update_slot;
+use super::exclusive::ExclusiveObject;
 use super::observed::Observed;
+use super::retention;
 use super::step::sidecar_transport;
 use super::stored_plan;
 use super::task::Step;
@@ -24,10 +28,16 @@ pub struct RequiredObservations {
     pub task: Option<(Transport, String)>,
     /// Check whether the sidecar API is served this way.
     pub serving: Option<Transport>,
+    /// Query the state of the chain, if the sidecar lets seid run.
+    pub chain: Option<Transport>,
     /// Read these Secrets in the namespace of the node.
     pub secrets: BTreeSet<String>,
     /// Read the volume of this claim.
     pub volume_of_claim: Option<String>,
+    /// Ask whether the node may be updated for something other than its own edits.
+    pub update_slot: bool,
+    /// Find out which other node uses this object.
+    pub exclusive: Option<ExclusiveObject>,
 }
 
 /// Returns what must be queried before the next decision about a node. `status` is the newest one, stored or not.
@@ -39,6 +49,8 @@ pub fn required_observations(
     observed: &Observed,
 ) -> RequiredObservations {
     let mut required = RequiredObservations::default();
+    let rolled_back = applied_spec::rolled_back(node, status, observed);
+    let (node, observed) = rolled_back.as_ref().map_or((node, observed), |(node, observed)| (node, observed));
     let context = NodeContext::new(node, platform, observed);
     let Some(context) = context.filter(|_| node.metadata.deletion_timestamp.is_none()) else {
         return required;
@@ -69,7 +81,9 @@ pub fn required_observations(
     }
     if status.phase == Some(SeiNodePhase::Running) && required.serving.is_none() {
         required.health = context.observed_transport(status);
+        required.chain = required.health.clone();
     }
+    required.update_slot = requires_update_slot(context, status);
     required
 }
 
@@ -77,14 +91,29 @@ pub fn required_observations(
 fn add_inputs(context: NodeContext<'_>, step: Step, required: &mut RequiredObservations) {
     let keys = context.kind.key_secrets();
     match step {
-        Step::ValidateSigningKey => required.secrets.extend(keys.signing_key),
+        Step::ValidateSigningKey => {
+            required.exclusive = keys.signing_key.clone().map(ExclusiveObject::SigningKey);
+            required.secrets.extend(keys.signing_key);
+        }
         Step::ValidateNodeKey => required.secrets.extend(keys.node_key),
         Step::ValidateOperatorKeyring => {
             if let Some(keyring) = keys.operator_keyring {
                 required.secrets.extend([keyring.secret_name, keyring.passphrase_secret_ref.secret_name]);
             }
         }
-        Step::EnsureDataClaim => required.volume_of_claim = claim::imported(context.node).map(str::to_owned),
+        Step::EnsureDataClaim => {
+            required.volume_of_claim = claim::imported(context.node).map(str::to_owned);
+            required.exclusive = exclusive_claim(context);
+        }
         _ => {}
     }
+}
+
+/// Returns the claim that another node might use: an imported one, or one that was retained. A claim that was created for this node is
+/// used by no other.
+fn exclusive_claim(context: NodeContext<'_>) -> Option<ExclusiveObject> {
+    let NodeContext { node, observed, .. } = context;
+    let live = observed.claim.as_deref();
+    let left_behind = live.filter(|live| retention::is_left_behind(node, live)).map(name_of);
+    claim::imported(node).or(left_behind).map(|name| ExclusiveObject::Claim(name.to_owned()))
 }

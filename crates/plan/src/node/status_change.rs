@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use api::names::{annotation, container};
-use api::sei_node::{ConfigChange, ObservedKeys, ObservedTls, SeiNodeStatus, StartedFrom, TaskPlan};
+use api::sei_node::{
+    ConfigChange, ObservedKeys, ObservedTls, Scheduling, SeiNodeStatus, StartedFrom, TaskPlan,
+};
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use super::context::NodeContext;
@@ -25,6 +27,8 @@ pub(super) enum StatusChange {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CurrentPod {
     image: Option<String>,
+    resources: ResourceRequirements,
+    scheduling: Scheduling,
     sidecar_image: Option<String>,
     sidecar_port: i32,
     sidecar_resources: ResourceRequirements,
@@ -47,6 +51,8 @@ impl CurrentPod {
             proxy_config_hash: annotations.and_then(|all| all.get(annotation::PROXY_CONFIG_HASH)).cloned(),
             // From the spec: the API server normalizes these fields and adds to them, and the template has them as the
             // spec does.
+            resources: drift::seid_resources(context.node),
+            scheduling: drift::scheduling(context.node),
             sidecar_port: drift::sidecar_port(context.node),
             sidecar_resources: drift::sidecar_resources(context.node),
             pod_labels: drift::own_labels(&context.node.spec.pod_labels),
@@ -61,6 +67,8 @@ impl StatusChange {
         match self {
             Self::Pod(pod) => {
                 status.current_image = pod.image;
+                status.current_resources = Some(pod.resources);
+                status.current_scheduling = Some(pod.scheduling);
                 status.current_sidecar_image = pod.sidecar_image;
                 status.current_sidecar_port = Some(pod.sidecar_port);
                 status.current_sidecar_resources = Some(pod.sidecar_resources);

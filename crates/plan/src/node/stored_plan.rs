@@ -63,6 +63,14 @@ pub(super) fn active(status: &SeiNodeStatus) -> Option<&TaskPlan> {
     status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active)
 }
 
+/// Returns the last update or rollback of a status, unless it has succeeded.
+pub(super) fn unfinished_update(status: &SeiNodeStatus) -> Option<&TaskPlan> {
+    status.plan.as_ref().filter(|plan| {
+        matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback))
+            && plan.phase != PlanPhase::Complete
+    })
+}
+
 /// Returns the current task of a plan, with its step.
 pub(super) fn current(plan: &TaskPlan) -> Option<(Step, &PlannedTask)> {
     let task = plan.tasks.iter().find(|task| task.status != TaskStatus::Complete)?;

@@ -30,6 +30,8 @@ pub enum Step {
     ApplyNetworkPolicy,
     /// Apply the configuration of the proxy.
     ApplyProxyConfig,
+    /// Apply the PodDisruptionBudget of a validator.
+    ApplyDisruptionBudget,
     /// Apply the StatefulSet.
     ApplyStatefulSet,
     /// Apply the Service.
@@ -53,7 +55,7 @@ pub enum Step {
 }
 
 /// The steps that the operator executes itself, with their names in stored plans.
-const OPERATOR_STEPS: [(Step, &str); 18] = [
+const OPERATOR_STEPS: [(Step, &str); 19] = [
     (Step::EnsureDataClaim, name::ENSURE_DATA_PVC),
     (Step::ValidateSigningKey, name::VALIDATE_SIGNING_KEY),
     (Step::ValidateNodeKey, name::VALIDATE_NODE_KEY),
@@ -63,6 +65,7 @@ const OPERATOR_STEPS: [(Step, &str); 18] = [
     (Step::RemoveCertificate, name::REMOVE_SIDECAR_CERT),
     (Step::ApplyNetworkPolicy, name::APPLY_NETWORK_POLICY),
     (Step::ApplyProxyConfig, name::APPLY_PROXY_CONFIG),
+    (Step::ApplyDisruptionBudget, name::APPLY_DISRUPTION_BUDGET),
     (Step::ApplyStatefulSet, name::APPLY_STATEFULSET),
     (Step::ApplyService, name::APPLY_SERVICE),
     (Step::ReplacePod, name::REPLACE_POD),

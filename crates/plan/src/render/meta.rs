@@ -42,12 +42,12 @@ pub(super) fn object_meta(node: &SeiNode, name: String, labels: Labels) -> Objec
 
 /// Returns the owner reference to a node. It blocks foreground deletion: the node is deleted after its objects, so that
 /// a new node of the same name does not find objects of the old one.
-fn owner_reference(node: &SeiNode) -> Option<OwnerReference> {
+pub(crate) fn owner_reference(node: &SeiNode) -> Option<OwnerReference> {
     Some(OwnerReference { block_owner_deletion: Some(true), ..node.controller_owner_ref(&())? })
 }
 
 /// Returns the labels of a node's objects and its pod: those of the spec, overridden by system labels.
-pub(super) fn labels(node: &SeiNode) -> Labels {
+pub(crate) fn labels(node: &SeiNode) -> Labels {
     let mut labels = node.spec.pod_labels.clone();
     labels.extend(selector(node));
     labels.remove(label::CHAIN);

@@ -4,6 +4,7 @@
 mod bootstrap;
 mod certificate;
 mod claim;
+mod disruption_budget;
 mod hash;
 mod meta;
 mod network_policy;
@@ -19,8 +20,11 @@ use kube_core::Resource;
 
 pub use bootstrap::{bootstrap_job, bootstrap_service};
 pub use certificate::certificate;
-pub use claim::data_claim;
+pub use claim::{data_claim, resized_claim};
+pub use disruption_budget::{disruption_budget, is_eviction_allowed};
+pub(crate) use meta::{labels, owner_reference};
 pub use network_policy::network_policy;
+pub(crate) use pod::parse_affinity;
 pub use proxy_config::{proxy_config, proxy_config_hash};
 pub use service::service;
 pub use stateful_set::stateful_set;
@@ -46,13 +50,13 @@ pub fn is_bootstrap<K: Resource>(object: &K) -> bool {
     })
 }
 
-/// Returns a hash of all desired objects of a node.
+/// Returns a hash of the desired objects of a node that only plans change. The claim is not one of them: it is resized at any
+/// time, and a larger volume must not restart a setup.
 #[must_use]
 pub fn desired_hash(node: &SeiNode, platform: &Platform) -> String {
     hash::hash_value(&(
         hashable(stateful_set(node, platform)),
         hashable(Ok(service(node))),
-        hashable(data_claim(node, platform)),
         hashable(Ok(proxy_config(node))),
         hashable(certificate(node)),
         hashable(Ok(network_policy(node, platform))),

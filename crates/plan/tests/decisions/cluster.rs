@@ -12,11 +12,12 @@ use api::names::container;
 use api::sei_node::{Scheme, SeiNodeStatus};
 use api::sidecar_wire::{TaskRequest, TaskResult, TaskState};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube_core::Resource;
 use plan::node::{
-    Action, Deletion, Health, Object, Observed, ObservedPod, ObservedStatefulSet, RequiredObservations,
-    SecretObservation, ServingObservation, Submission, TaskObservation,
+    Action, Candidates, ChainObservation, ChainProgress, Deletion, ExclusiveUse, Health, Object, Observed,
+    ObservedPod, ObservedStatefulSet, RequiredObservations, SecretObservation, ServingObservation,
+    Submission, TaskObservation, UpdateSlot, exclusive_user,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,6 +30,10 @@ pub struct Cluster {
     pub node: SeiNode,
     /// All other stored objects.
     pub observed: Observed,
+    /// Secrets, other than certificates.
+    pub secrets: BTreeMap<String, Secret>,
+    /// Other nodes of the namespace, and their objects.
+    pub others: Candidates,
     /// The process and the store of the sidecar.
     pub sidecar: Sidecar,
     /// The last uid.
@@ -43,6 +48,12 @@ pub struct Cluster {
     pub writes: u64,
     /// Minutes since the start.
     pub minutes: i64,
+    /// The answer to a request for an update that no edit asks for.
+    pub update_slot: UpdateSlot,
+    /// What seid reports about its chain, and the operator remembers. The default is an older sidecar.
+    pub chain: (ChainObservation, Option<ChainProgress>),
+    /// The sidecar answers later than the operator waits.
+    pub is_answer_pending: bool,
 }
 
 /// The sidecar in the pod of the node.
@@ -68,6 +79,8 @@ impl Cluster {
         Self {
             node,
             observed: Observed::default(),
+            secrets: BTreeMap::new(),
+            others: Candidates::default(),
             sidecar: Sidecar::default(),
             uids: 1,
             plans: 0,
@@ -75,6 +88,9 @@ impl Cluster {
             submissions: BTreeMap::new(),
             writes: 0,
             minutes: 0,
+            update_slot: UpdateSlot::Granted,
+            chain: (ChainObservation::NotSupported, None),
+            is_answer_pending: false,
         }
     }
 
@@ -99,12 +115,28 @@ impl Cluster {
         let is_reachable = |tls: Scheme| self.sidecar.up && self.sidecar.tls == (tls == Scheme::Https);
         let error = || "no answer".to_owned();
         observed.secrets = needs.secrets.iter().map(|name| (name.clone(), self.secret(name))).collect();
+        observed.exclusive_use = needs.exclusive.as_ref().map(|object| {
+            let mut candidates = self.others.clone();
+            candidates.nodes.push(Arc::new(self.node.clone()));
+            candidates.stateful_sets.extend(self.observed.stateful_set.clone());
+            candidates.pods.extend(self.observed.pods.clone());
+            ExclusiveUse { object: object.clone(), user: exclusive_user(object, &self.node, &candidates) }
+        });
+        if needs.update_slot {
+            observed.update_slot = self.update_slot.clone();
+        }
+        if self.is_answer_pending {
+            return;
+        }
         if let Some(to) = &needs.health {
             observed.sidecar.health = match (is_reachable(to.scheme), self.sidecar.ready) {
                 (false, _) => Health::Unreachable(error()),
                 (true, true) => Health::Ready,
                 (true, false) => Health::NotReady,
             };
+        }
+        if needs.chain.is_some() {
+            (observed.sidecar.chain, observed.chain) = self.chain.clone();
         }
         if let Some((to, id)) = &needs.task {
             let task = match (is_reachable(to.scheme), self.sidecar.tasks.get(id)) {
@@ -134,8 +166,8 @@ impl Cluster {
     }
 
     fn secret(&self, name: &str) -> SecretObservation {
-        super::certificate::secret(name)
-            .map_or(SecretObservation::Missing, |secret| SecretObservation::Found(Arc::new(secret)))
+        let secret = self.secrets.get(name).cloned().or_else(|| super::certificate::secret(name));
+        secret.map_or(SecretObservation::Missing, |secret| SecretObservation::Found(Arc::new(secret)))
     }
 
     /// Executes an action of the operator.
@@ -172,6 +204,20 @@ impl Cluster {
                 self.writes += 1;
                 self.observed.service = None;
                 observed.service = None;
+            }
+            Action::SetClaimOwnership(ownership) => {
+                self.writes += 1;
+                let mut claim = ownership.claim.clone();
+                claim.metadata.owner_references = Some(ownership.owner_references.clone());
+                let labels = claim.metadata.labels.get_or_insert_default();
+                for (name, value) in &ownership.labels {
+                    match value {
+                        Some(value) => drop(labels.insert((*name).into(), value.clone())),
+                        None => drop(labels.remove(*name)),
+                    }
+                }
+                set_observed(&mut self.observed, Object::Claim(Box::new(claim.clone())));
+                set_observed(observed, Object::Claim(Box::new(claim)));
             }
             Action::Submit(to, request) => {
                 let id = request.id.clone().unwrap_or_default();
@@ -234,8 +280,20 @@ impl Cluster {
             Object::NetworkPolicy(desired) => {
                 Object::NetworkPolicy(Box::new(self.stored(&**desired, self.observed.network_policy.clone())))
             }
+            Object::DisruptionBudget(desired) => Object::DisruptionBudget(Box::new(
+                self.stored(&**desired, self.observed.disruption_budget.clone()),
+            )),
             Object::Claim(desired) => {
-                Object::Claim(Box::new(self.stored(&**desired, self.observed.claim.clone())))
+                let claim = match self.observed.claim.as_deref() {
+                    None => self.stored(&**desired, None),
+                    // The operator applies a part of the claim: the API server keeps the rest.
+                    Some(live) => {
+                        let mut body = json!(live);
+                        merge(&mut body, &json!(desired));
+                        serde_json::from_value(body).unwrap()
+                    }
+                };
+                Object::Claim(Box::new(claim))
             }
             Object::Certificate(desired) => {
                 let mut live = self.stored(&**desired, self.observed.certificate.clone());
@@ -311,6 +369,18 @@ impl Cluster {
         changed
     }
 
+    /// Updates the readiness of seid, which runs while the sidecar lets it. Returns whether it has changed.
+    fn probe_seid(&mut self) -> bool {
+        let is_ready = self.sidecar.ready;
+        let statuses = self.observed.pods.first_mut().and_then(|pod| Arc::make_mut(pod).status.as_mut());
+        let seid = statuses.into_iter().flat_map(|status| &mut status.container_statuses);
+        let mut has_changed = false;
+        for status in seid.filter(|status| status.name == container::SEID && status.ready != is_ready) {
+            (status.ready, has_changed) = (is_ready, true);
+        }
+        has_changed
+    }
+
     /// Runs the kubelet: it removes terminating pods and starts new ones. Returns whether anything has changed.
     pub fn run_kubelet(&mut self) -> bool {
         let before = self.observed.pods.len();
@@ -320,7 +390,9 @@ impl Cluster {
             self.sidecar.ready = false;
             return true;
         }
-        let Some(pod) = self.observed.pods.first().filter(|pod| pod.status.is_none()) else { return false };
+        let Some(pod) = self.observed.pods.first().filter(|pod| pod.status.is_none()) else {
+            return self.probe_seid();
+        };
         let mut running = (**pod).clone();
         running.status = serde_json::from_value(json!({
             "phase": "Running",
@@ -351,6 +423,18 @@ impl Cluster {
         deleted.contains(&true)
     }
 
+    /// Binds the claim of the data volume to a volume of this capacity, not as the operator.
+    pub fn bind_claim(&mut self, capacity: &str) {
+        self.set_claim_status(json!({ "phase": "Bound", "capacity": { "storage": capacity } }));
+    }
+
+    /// Sets the status of the claim of the data volume.
+    pub fn set_claim_status(&mut self, status: Value) {
+        let mut claim = json!(self.observed.claim.as_deref().unwrap());
+        claim["status"] = status;
+        self.observed.claim = Some(Arc::new(serde_json::from_value(claim).unwrap()));
+    }
+
     /// Restarts the process of the sidecar. Unfinished tasks restart.
     pub fn restart_sidecar(&mut self) {
         self.sidecar.ready = false;
@@ -379,6 +463,7 @@ impl Cluster {
             self.observed.service.is_some(),
             self.observed.proxy_config.is_some(),
             self.observed.network_policy.is_some(),
+            self.observed.disruption_budget.is_some(),
             self.observed.claim.is_some(),
             self.observed.certificate.is_some(),
         ];
@@ -415,9 +500,19 @@ fn set_observed(observed: &mut Observed, object: Object) {
         Object::Service(object) => observed.service = Some(Arc::new(*object)),
         Object::ConfigMap(object) => observed.proxy_config = Some(Arc::new(*object)),
         Object::NetworkPolicy(object) => observed.network_policy = Some(Arc::new(*object)),
+        Object::DisruptionBudget(object) => observed.disruption_budget = Some(Arc::new(*object)),
         Object::Claim(object) => observed.claim = Some(Arc::new(*object)),
         Object::Certificate(object) => observed.certificate = Some(Arc::new(*object)),
         Object::Job(object) => observed.job = Some(Arc::new(*object)),
+    }
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    match (target, patch) {
+        (Value::Object(target), Value::Object(patch)) => {
+            patch.iter().for_each(|(name, value)| merge(target.entry(name).or_insert(Value::Null), value));
+        }
+        (target, patch) => *target = patch.clone(),
     }
 }
 

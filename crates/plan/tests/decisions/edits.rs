@@ -1,14 +1,19 @@
 //! Edits of a running node: each is one plan and at most one pod replacement.
 
 use api::SeiNode;
+use api::names::annotation::APPLIED_HASH;
 use api::sei_node::{
-    FullNodeSpec, IssuerKind, LabelPeers, PeerSource, PlanKind, Publish, S3Snapshot, SeiNodeStatus,
-    SidecarConfig, SidecarTls, SnapshotGeneration, SnapshotSource, StaticPeers, TendermintSnapshotGeneration,
+    FullNodeSpec, IssuerKind, LabelPeers, PeerSource, PlanKind, Publish, S3Snapshot, Scheduling,
+    SeiNodeStatus, SidecarConfig, SidecarTls, SnapshotGeneration, SnapshotSource, StaticPeers,
+    TendermintSnapshotGeneration,
 };
 use api::sidecar_wire::TaskState;
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde_json::json;
 
-use super::cluster::Cluster;
-use super::fixture::{converge, message, node, platform, reason, running, status, steps};
+use super::cluster::{Cluster, to_observed, to_stateful_set};
+use super::fixture::{converge, message, node, platform, reason, running, size, status, steps, validator};
 use super::reconcile::{Fault, reconcile};
 
 /// Edits a running node and lets it converge. Returns the tasks of the plan, and the reason and message of
@@ -140,7 +145,7 @@ fn issuer_change_replaces_the_pod_once() {
 #[test]
 fn each_pod_field_edit_is_one_plan_and_one_pod_replacement() {
     type Change = fn(&mut SeiNode);
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 7] = [
         ("sidecar image", |node| sidecar(|config| config.image = Some("sidecar:2".into()))(node)),
         ("sidecar port", |node| sidecar(|config| config.port = 7000)(node)),
         ("sidecar resources", |node| {
@@ -158,6 +163,8 @@ fn each_pod_field_edit_is_one_plan_and_one_pod_replacement() {
             node.spec.pod_labels.insert("team".into(), "infra".into());
         }),
         ("image", |node| node.spec.image = "sei:9".into()),
+        ("seid resources", |node| node.spec.resources = Some(memory_limit("64Gi"))),
+        ("scheduling", |node| node.spec.scheduling = Some(zone("a"))),
     ];
     for (what, change) in changes {
         let mut cluster = running(node("a"), &platform());
@@ -168,6 +175,124 @@ fn each_pod_field_edit_is_one_plan_and_one_pod_replacement() {
         assert_in_sync(&mut cluster);
         assert_eq!(pod_deletions(&cluster), 1, "{what}");
     }
+}
+
+fn memory_limit(size: &str) -> ResourceRequirements {
+    let limits = [("memory".to_owned(), Quantity(size.into()))];
+    ResourceRequirements { limits: Some(limits.into()), ..ResourceRequirements::default() }
+}
+
+fn zone(name: &str) -> Scheduling {
+    let selector = [("topology.kubernetes.io/zone".to_owned(), name.to_owned())];
+    Scheduling { node_selector: selector.into(), ..Scheduling::default() }
+}
+
+#[test]
+fn resources_and_scheduling_edit_is_one_pod_replacement_and_removal_another() {
+    let mut cluster = running(node("a"), &platform());
+    assert_eq!(status(&cluster).current_resources, Some(ResourceRequirements::default()));
+    let (_, _, message) = edit(&mut cluster, |node| {
+        node.spec.resources = Some(memory_limit("64Gi"));
+        node.spec.scheduling = Some(zone("a"));
+    });
+    assert!(message.ends_with(": seid resources; scheduling"), "{message}");
+    assert_in_sync(&mut cluster);
+    assert_eq!(pod_deletions(&cluster), 1);
+    let current = status(&cluster);
+    assert_eq!(current.current_resources, Some(memory_limit("64Gi")));
+    assert_eq!(current.current_scheduling, Some(zone("a")));
+    let (_, _, message) = edit(&mut cluster, |node| {
+        node.spec.resources = None;
+        node.spec.scheduling = None;
+    });
+    assert!(message.ends_with(": seid resources; scheduling"), "{message}");
+    assert_in_sync(&mut cluster);
+    assert_eq!(pod_deletions(&cluster), 2);
+}
+
+/// The status of the previous version has no `currentResources` and `currentScheduling`, and its template has no anti-affinity.
+#[test]
+fn node_of_the_previous_version_is_not_replaced_for_new_fields() {
+    let mut cluster = running(validator("a"), &platform());
+    let mut older = status(&cluster);
+    older.current_resources = None;
+    older.current_scheduling = None;
+    older.conditions.retain(|condition| condition.type_ != "StorageReady");
+    cluster.node.status = Some(older);
+    let mut set = to_stateful_set(cluster.observed.stateful_set.as_ref().unwrap());
+    let template = set.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+    template.affinity.as_mut().unwrap().pod_anti_affinity = None;
+    let annotations = set.metadata.annotations.as_mut().unwrap();
+    annotations.insert(APPLIED_HASH.into(), "of the previous version".into());
+    *set.metadata.generation.as_mut().unwrap() += 1;
+    cluster.observed.stateful_set = Some(to_observed(&set));
+    cluster.observed.disruption_budget = None;
+    cluster.run_stateful_set_controller();
+    cluster.delete_pod();
+    cluster.run_kubelet();
+    converge(&mut cluster, &platform());
+    assert_eq!(pod_deletions(&cluster), 0);
+    assert!(cluster.observed.disruption_budget.is_some(), "the budget needs no new pod");
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady");
+    assert_eq!(reason(&cluster, "StorageReady"), "VolumeSized");
+    // An edit that needs no pod does not replace it.
+    cluster.bind_claim("10Gi");
+    cluster.edit(|node| node.spec.storage = Some(size("20Gi")));
+    converge(&mut cluster, &platform());
+    assert_eq!(pod_deletions(&cluster), 0);
+    // The next edit that does brings everything up to date, in one replacement.
+    cluster.edit(|node| node.spec.resources = Some(memory_limit("64Gi")));
+    converge(&mut cluster, &platform());
+    assert_eq!(pod_deletions(&cluster), 1);
+    let set = to_stateful_set(cluster.observed.stateful_set.as_ref().unwrap());
+    let affinity = set.spec.unwrap().template.spec.unwrap().affinity.unwrap();
+    assert!(affinity.pod_anti_affinity.is_some());
+    assert_steady(&mut cluster, &platform());
+}
+
+#[test]
+fn request_above_its_limit_replaces_no_pod() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.edit(|node| {
+        let requests = memory_limit("33Gi").limits;
+        node.spec.resources = Some(ResourceRequirements { requests, ..memory_limit("32Gi") });
+    });
+    converge(&mut cluster, &platform());
+    assert_eq!(reason(&cluster, "SpecApplied"), "SpecInvalid");
+    assert_eq!(
+        message(&cluster, "SpecApplied"),
+        "spec.resources.requests[memory]: 33Gi is more than its limit of 32Gi: lower it, or raise the limit"
+    );
+    assert_eq!(pod_deletions(&cluster), 0);
+}
+
+#[test]
+fn affinity_with_unknown_fields_replaces_no_pod() {
+    let mut cluster = running(node("a"), &platform());
+    let cases = [
+        (
+            json!({ "podAffinity": { "preferredDuringScheduling": [] } }),
+            "spec.scheduling.affinity.podAffinity.preferredDuringScheduling: unknown field",
+        ),
+        (
+            json!({ "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [{ "topologyKey": "a", "x": 1 }] } }),
+            "spec.scheduling.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].x: unknown field",
+        ),
+        (json!({ "nodeAffinity": 5 }), "spec.scheduling.affinity: not a valid affinity"),
+    ];
+    for (affinity, expected) in cases {
+        cluster.edit(|node| {
+            node.spec.scheduling = Some(Scheduling { affinity: Some(affinity), ..Scheduling::default() });
+        });
+        converge(&mut cluster, &platform());
+        assert_eq!(reason(&cluster, "SpecApplied"), "SpecInvalid");
+        let text = message(&cluster, "SpecApplied");
+        assert!(text.starts_with(expected), "{text}");
+        assert_eq!(pod_deletions(&cluster), 0);
+    }
+    cluster.edit(|node| node.spec.scheduling = None);
+    converge(&mut cluster, &platform());
+    assert_eq!((reason(&cluster, "SpecApplied"), pod_deletions(&cluster)), ("AllApplied".into(), 0));
 }
 
 #[test]

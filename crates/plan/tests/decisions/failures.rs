@@ -7,36 +7,13 @@ use api::sei_node::{
     ConfigChange, PeerSource, PlanChanges, PlanPhase, SeiNodePhase, SidecarConfig, SidecarTls, StaticPeers,
     TaskStatus,
 };
-use api::sidecar_wire::TaskState;
 use serde_json::json;
 
 use super::cluster::Cluster;
-use super::fixture::{converge, message, node, platform, reason, run_once, running, status};
+use super::fixture::{
+    converge, message, node, platform, reason, run_once, run_until_failed, running, status,
+};
 use super::reconcile::{Fault, REFUSAL, reconcile};
-
-/// Fails the running sidecar tasks of a type.
-fn fail_tasks(cluster: &mut Cluster, type_: &str) {
-    for (task_type, state, _) in cluster.sidecar.tasks.values_mut() {
-        if task_type == type_ && *state == TaskState::Running {
-            *state = TaskState::Failed;
-        }
-    }
-}
-
-/// Runs every component until a task of a type has failed its plan.
-fn run_until_failed(cluster: &mut Cluster, type_: &str) {
-    for _ in 0..60 {
-        cluster.run_stateful_set_controller();
-        cluster.run_kubelet();
-        fail_tasks(cluster, type_);
-        cluster.run_sidecar();
-        reconcile(cluster, &platform(), Fault::None);
-        if status(cluster).plan.is_some_and(|plan| plan.phase == PlanPhase::Failed) {
-            return;
-        }
-    }
-    panic!("did not fail: {:#?}", status(cluster));
-}
 
 #[test]
 fn failed_task_fails_the_plan_and_nothing_is_submitted_after() {
@@ -107,13 +84,26 @@ fn failure_of_the_spec_waits_for_an_edit_or_a_retry_request() {
         message(&cluster, "Ready")
     );
     request_retry(&mut cluster, "now");
+    cluster.edit(|node| node.spec.paused = true);
+    run_once(&mut cluster, &platform());
+    assert_eq!(status(&cluster).retry_requested.as_deref(), Some("before"), "kept until it resumes");
+    cluster.edit(|node| node.spec.paused = false);
+    let plan = cluster.node.status.as_mut().unwrap().plan.as_mut().unwrap();
+    plan.generation = cluster.node.metadata.generation;
     converge(&mut cluster, &platform());
     assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Running));
 }
 
+/// Returns a running node of a previous version, which did not store what an update can return to.
+fn running_without_applied_spec() -> Cluster {
+    let mut cluster = running(node("a"), &platform());
+    cluster.node.status.as_mut().unwrap().applied_spec = None;
+    cluster
+}
+
 #[test]
 fn retry_request_ends_the_backoff_of_an_update_once() {
-    let mut cluster = running(node("a"), &platform());
+    let mut cluster = running_without_applied_spec();
     cluster.edit(|node| {
         node.spec.overrides.insert("evm.http_port".into(), "8545".into());
     });
@@ -144,7 +134,7 @@ fn failed_setup_restarts_after_an_edit() {
 
 #[test]
 fn failed_update_keeps_node_running_and_retries_with_backoff() {
-    let mut cluster = running(node("a"), &platform());
+    let mut cluster = running_without_applied_spec();
     cluster.edit(|node| {
         node.spec.overrides.insert("evm.http_port".into(), "8545".into());
     });

@@ -1,7 +1,11 @@
 //! A node and a platform for tests, and helpers to run the fake cluster.
 
+use std::time::Duration;
+
 use api::SeiNode;
-use api::sei_node::{FullNodeSpec, SeiNodeSpec, SeiNodeStatus};
+use api::sei_node::{self as sei_node, FullNodeSpec, SeiNodeSpec, SeiNodeStatus, ValidatorSpec};
+use api::sidecar_wire::TaskState;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use plan::Platform;
 use plan::platform::{Bucket, ObjectStore, Resources, Storage};
 
@@ -24,6 +28,19 @@ pub fn node(name: &str) -> SeiNode {
     node
 }
 
+/// Returns a new validator.
+pub fn validator(name: &str) -> SeiNode {
+    let mut node = node(name);
+    node.spec.full_node = None;
+    node.spec.validator = Some(ValidatorSpec::default());
+    node
+}
+
+/// Returns the storage settings of a spec with a size.
+pub fn size(size: &str) -> sei_node::Storage {
+    sei_node::Storage { size: Some(Quantity(size.into())), storage_class_name: None }
+}
+
 /// Returns a platform.
 pub fn platform() -> Platform {
     let storage = Storage { class: "fast".into(), size: "10Gi".into() };
@@ -32,6 +49,7 @@ pub fn platform() -> Platform {
     Platform {
         nodepool: "nodes".into(),
         nodepool_archive: "archives".into(),
+        nodepool_label: Some("karpenter.sh/nodepool".into()),
         toleration_key: "sei.io/workload".into(),
         service_account: "seid".into(),
         storage: storage.clone(),
@@ -45,6 +63,7 @@ pub fn platform() -> Platform {
         proxy_image: "proxy:1".into(),
         proxy_token_audience: None,
         exporter_image: "exporter:1".into(),
+        chain_halt_timeout: Duration::from_secs(60),
         sidecar_clients: Vec::new(),
     }
 }
@@ -68,6 +87,30 @@ pub fn converge(cluster: &mut Cluster, platform: &Platform) {
         }
     }
     panic!("not converged: {:#?}", cluster.node.status);
+}
+
+/// Fails the running sidecar tasks of a type.
+fn fail_tasks(cluster: &mut Cluster, type_: &str) {
+    for (task_type, state, _) in cluster.sidecar.tasks.values_mut() {
+        if task_type == type_ && *state == TaskState::Running {
+            *state = TaskState::Failed;
+        }
+    }
+}
+
+/// Runs every component until a task of a type has failed its plan.
+pub fn run_until_failed(cluster: &mut Cluster, type_: &str) {
+    for _ in 0..60 {
+        cluster.run_stateful_set_controller();
+        cluster.run_kubelet();
+        fail_tasks(cluster, type_);
+        cluster.run_sidecar();
+        reconcile(cluster, &platform(), Fault::None);
+        if status(cluster).plan.is_some_and(|plan| plan.phase == PlanPhase::Failed) {
+            return;
+        }
+    }
+    panic!("did not fail: {:#?}", status(cluster));
 }
 
 /// Returns the stored status.

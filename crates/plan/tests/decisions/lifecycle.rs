@@ -304,7 +304,7 @@ fn restarted_seid_is_ready_after_a_stable_minute() {
         let now = time(cluster.minutes);
         let before = json!({ "terminated": { "exitCode": code, "message": "Error: no address" } });
         let state = json!({ "running": { "startedAt": now } });
-        let seid = json!({ "name": "seid", "state": state, "lastState": before });
+        let seid = json!({ "name": "seid", "ready": true, "state": state, "lastState": before });
         let pod = Arc::make_mut(&mut cluster.observed.pods[0]);
         pod.status.as_mut().unwrap().container_statuses = serde_json::from_value(json!([seid])).unwrap();
         reconcile(&mut cluster, &platform(), Fault::None);

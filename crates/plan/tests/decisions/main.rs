@@ -7,9 +7,14 @@ mod certificate;
 mod cluster;
 mod fixture;
 mod reconcile;
+mod safety;
 
+mod budget;
 mod edits;
+mod exclusive;
 mod failures;
 mod lifecycle;
 mod model;
 mod plans;
+mod retention;
+mod volume;

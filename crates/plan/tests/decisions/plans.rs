@@ -24,6 +24,8 @@ fn first_plan(change: impl FnOnce(&mut SeiNode)) -> String {
 }
 
 const OBJECTS: &str = "apply-network-policy apply-rbac-proxy-config apply-statefulset apply-service";
+const VALIDATOR_OBJECTS: &str =
+    "apply-network-policy apply-rbac-proxy-config apply-disruption-budget apply-statefulset apply-service";
 const OBSERVE: &str = "observe-image observe-sidecar-tls";
 
 fn s3(height: i64) -> SnapshotSource {
@@ -113,7 +115,7 @@ fn validator_with_all_keys() {
     assert_eq!(
         plan,
         format!(
-            "ensure-data-pvc validate-signing-key validate-node-key validate-operator-keyring {OBJECTS} {OBSERVE} \
+            "ensure-data-pvc validate-signing-key validate-node-key validate-operator-keyring {VALIDATOR_OBJECTS} {OBSERVE} \
              configure-genesis config-apply config-validate mark-ready"
         )
     );
@@ -134,7 +136,7 @@ fn validator_of_a_new_chain() {
     assert_eq!(
         plan,
         format!(
-            "ensure-data-pvc {OBJECTS} {OBSERVE} generate-identity generate-gentx upload-genesis-artifacts \
+            "ensure-data-pvc {VALIDATOR_OBJECTS} {OBSERVE} generate-identity generate-gentx upload-genesis-artifacts \
              configure-genesis config-apply set-genesis-peers config-validate mark-ready"
         )
     );
@@ -154,7 +156,7 @@ fn bootstrapped_validator() {
             "ensure-data-pvc apply-network-policy apply-rbac-proxy-config validate-signing-key validate-node-key \
              validate-operator-keyring deploy-bootstrap-service deploy-bootstrap-job snapshot-restore configure-genesis \
              config-apply discover-peers configure-state-sync config-validate mark-ready await-bootstrap-complete \
-             teardown-bootstrap {OBJECTS} {OBSERVE} configure-genesis config-apply discover-peers config-validate mark-ready"
+             teardown-bootstrap {VALIDATOR_OBJECTS} {OBSERVE} configure-genesis config-apply discover-peers config-validate mark-ready"
         )
     );
 }

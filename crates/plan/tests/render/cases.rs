@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::SeiNode;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use plan::platform::{Bucket, ObjectStore, Platform, Resources, SidecarClient, Storage};
 use plan::render::{self, RenderError};
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,7 @@ pub fn platform() -> Platform {
     Platform {
         nodepool: text("pool-node"),
         nodepool_archive: text("pool-archive"),
+        nodepool_label: Some(text("karpenter.sh/nodepool")),
         toleration_key: text("sei.io/workload"),
         service_account: text("seid-node"),
         storage: storage("fast", "2000Gi"),
@@ -70,6 +72,7 @@ pub fn platform() -> Platform {
         proxy_image: text("images.example/proxy:v2"),
         proxy_token_audience: None,
         exporter_image: text("images.example/exporter:v3"),
+        chain_halt_timeout: std::time::Duration::from_secs(60),
         sidecar_clients: vec![
             SidecarClient { namespace: text("outrigger"), labels: [(text("app"), text("operator"))].into() },
             SidecarClient { namespace: text("tools"), labels: BTreeMap::new() },
@@ -85,12 +88,19 @@ pub fn own_objects(node: &SeiNode) -> Vec<Value> {
         to_value(render::certificate(node), "cert-manager.io/v1", "Certificate"),
         to_value(Ok(render::network_policy(node, &platform)), "networking.k8s.io/v1", "NetworkPolicy"),
         to_value(Ok(render::proxy_config(node)), "v1", "ConfigMap"),
+        to_value(disruption_budget(node), "policy/v1", "PodDisruptionBudget"),
         to_value(render::stateful_set(node, &platform), "apps/v1", "StatefulSet"),
         to_value(Ok(render::service(node)), "v1", "Service"),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Returns the budget of a validator.
+fn disruption_budget(node: &SeiNode) -> Result<PodDisruptionBudget, RenderError> {
+    let validator = node.spec.validator.as_ref().map(|_| render::disruption_budget(node));
+    validator.ok_or_else(|| RenderError("not a validator".into()))
 }
 
 /// Returns the objects of a node's bootstrap pod, if it has one.

@@ -3,8 +3,13 @@
 use std::collections::BTreeMap;
 
 use plan::render;
+use serde_json::Value;
 
 use crate::{cases, node};
+
+fn is_claim(object: &Value) -> bool {
+    object["kind"] == "PersistentVolumeClaim"
+}
 
 #[test]
 fn desired_hash_changes_only_with_rendered_objects() {
@@ -15,7 +20,9 @@ fn desired_hash_changes_only_with_rendered_objects() {
         let hash = render::desired_hash(&node, &platform);
         assert_eq!(hash, render::desired_hash(&same, &platform));
         assert!(hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{hash}");
-        let rendered = format!("{:?}{:?}", cases::own_objects(&node), cases::bootstrap_objects(&node));
+        // The claim is resized without a plan.
+        let own: Vec<_> = cases::own_objects(&node).into_iter().filter(|one| !is_claim(one)).collect();
+        let rendered = format!("{own:?}{:?}", cases::bootstrap_objects(&node));
         let before = known.insert(hash, rendered.clone());
         assert!(before.is_none_or(|before| before == rendered), "{}", case.name);
     }

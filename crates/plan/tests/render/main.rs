@@ -6,6 +6,7 @@ mod cases;
 mod desired_hash;
 mod golden;
 mod policy;
+mod scheduling;
 mod scripts;
 mod shape;
 

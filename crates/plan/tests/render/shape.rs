@@ -113,10 +113,29 @@ fn component_label_of_the_spec_marks_no_bootstrap_object() {
 }
 
 #[test]
+fn retained_claim_has_a_label_instead_of_an_owner() {
+    for (case, is_retained) in
+        [("full", false), ("retained", true), ("validator", true), ("deleted-validator", false)]
+    {
+        let mut node = node(case);
+        let forged =
+            ["sei.io/retained-by", "sei.io/set-up"].map(|name| (name.to_owned(), "forged".to_owned()));
+        node.spec.pod_labels = forged.into();
+        let claim = render::data_claim(&node, &cases::platform()).unwrap().metadata;
+        assert_eq!(claim.owner_references.is_none(), is_retained, "{case}");
+        let labels = claim.labels.unwrap();
+        assert_eq!(labels.get("sei.io/retained-by").map(String::as_str), is_retained.then_some("tide-3"));
+        assert!(!labels.contains_key("sei.io/set-up"), "{case}");
+    }
+}
+
+#[test]
 fn every_object_is_owned_by_its_node() {
     for case in cases::all() {
         let node = crate::node(&case.name);
-        for object in cases::own_objects(&node).into_iter().chain(cases::bootstrap_objects(&node)) {
+        let objects = cases::own_objects(&node).into_iter().chain(cases::bootstrap_objects(&node));
+        let is_retained = |object: &Value| !object["metadata"]["labels"]["sei.io/retained-by"].is_null();
+        for object in objects.filter(|object| !is_retained(object)) {
             assert_eq!(
                 object["metadata"]["ownerReferences"],
                 json!([{
@@ -262,6 +281,8 @@ fn proxy_passes_the_identity_to_the_sidecar_in_both_pods() {
         ] {
             assert!(args.iter().any(|one| one == arg), "{arg} in {args:?}");
         }
+        let is_exempted = |one: &String| one.contains("/v0/chain") || one.contains("/v0/tasks");
+        assert!(!args.iter().any(is_exempted), "{args:?}");
         let sidecar = env(container(&pod, "sei-sidecar"));
         assert_eq!(sidecar["SEI_SIDECAR_AUTHN_MODE"], "trusted-header");
     }
@@ -568,7 +589,7 @@ fn missing_images_and_invalid_quantities_are_named() {
         ),
         (
             |platform| platform.resources.memory = "32 GB".into(),
-            "seid.memory: \"32 GB\" is not a valid quantity",
+            "resources.requests.memory: \"32 GB\" is not a valid quantity",
         ),
     ];
     for (break_platform, error) in cases {

@@ -9,7 +9,7 @@ use crate::sync::lock;
 
 /// A write was attempted without a valid claim: another process leads, or may lead by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not the leader; nothing was written")]
+#[error("not the leader; nothing was sent")]
 pub struct NotLeading;
 
 /// A claim to be the leader. It expires by the clock instead of being revoked: a process that was suspended and resumes would
@@ -27,7 +27,9 @@ impl Claim {
         Self { expiry: Arc::new(Mutex::new(None)), lost: CancellationToken::new() }
     }
 
-    pub(super) fn until(expiry: Instant) -> Self {
+    /// Returns a claim that expires at a time, unless it is extended.
+    #[must_use]
+    pub fn until(expiry: Instant) -> Self {
         Self { expiry: Arc::new(Mutex::new(Some(expiry))), lost: CancellationToken::new() }
     }
 

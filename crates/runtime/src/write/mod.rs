@@ -72,6 +72,12 @@ impl Writer {
         Self { client, manager, claim, metrics: metrics.clone() }
     }
 
+    /// Returns the claim that permits the writes.
+    #[must_use]
+    pub fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
     /// Applies the fields of `desired` (server-side apply). `live` is the cached object: if it is in sync, nothing is sent, and
     /// if it was changed in the meantime, the write is rejected.
     ///
@@ -162,11 +168,21 @@ impl Writer {
         object: &K,
         name: &str,
     ) -> Result<WriteOutcome<K>, Error> {
+        let rest: Vec<&String> = object.finalizers().iter().filter(|finalizer| *finalizer != name).collect();
+        self.patch_metadata(object, json!({ "finalizers": rest })).await
+    }
+
+    /// Changes metadata of an object (merge patch), whichever manager has set it, if the object has not changed since it was read.
+    pub async fn patch_metadata<K: NamespacedObject>(
+        &self,
+        object: &K,
+        mut metadata: Value,
+    ) -> Result<WriteOutcome<K>, Error> {
         let namespace = object.namespace().ok_or(Error::MissingField("namespace"))?;
         let version = object.resource_version().ok_or(Error::MissingField("resourceVersion"))?;
-        let rest: Vec<&String> = object.finalizers().iter().filter(|finalizer| *finalizer != name).collect();
-        let patch =
-            json!({ "metadata": { "resourceVersion": version, "uid": object.uid(), "finalizers": rest } });
+        metadata["resourceVersion"] = json!(version);
+        metadata["uid"] = json!(object.uid());
+        let patch = json!({ "metadata": metadata });
         let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
         let params = PatchParams { field_manager: Some(self.manager.into()), ..PatchParams::default() };
         let object_name = object.name_any();

@@ -185,7 +185,7 @@ pub async fn released_claim_prevents_writes(cx: Context) -> TestResult {
     stop.cancel();
     electing.await?;
     let error = writer.delete(&map).await.expect_err("the claim was released");
-    assert_eq!(error.to_string(), "not the leader; nothing was written");
+    assert_eq!(error.to_string(), "not the leader; nothing was sent");
     assert!(fixture.maps.get_opt("a").await?.is_some());
     Ok(())
 }

@@ -19,7 +19,7 @@ pub(super) fn problem(reference: &str) -> Option<&'static str> {
         None => (rest, None),
     };
     if digest.is_some_and(|digest| !is_digest(digest)) {
-        return Some("the digest must be sha256: and 64 hexadecimal digits");
+        return Some("the digest must be sha256: and 64, or sha512: and 128 lower case hexadecimal digits");
     }
     if tag.is_some_and(|tag| !is_tag(tag)) {
         return Some(
@@ -44,8 +44,12 @@ pub(super) fn problem(reference: &str) -> Option<&'static str> {
 }
 
 fn is_digest(digest: &str) -> bool {
-    let hex = digest.strip_prefix("sha256:").unwrap_or_default();
-    hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    let (hex, length) = match digest.split_once(':') {
+        Some(("sha256", hex)) => (hex, 64),
+        Some(("sha512", hex)) => (hex, 128),
+        _ => return false,
+    };
+    hex.len() == length && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 fn is_tag(tag: &str) -> bool {
@@ -105,6 +109,7 @@ mod tests {
             "test:5000/repo:tag".into(),
             format!("test:5000/repo@{digest}"),
             format!("test:5000/repo:tag@{digest}"),
+            format!("repo@sha512:{}", "a0".repeat(64)),
             "localhost/repo_v1.2__3---x/seid:v6.3.0".into(),
             "[2001:db8::1]:5000/repo".into(),
             "xn--n3h.com/myimage:xn--n3h.com".into(),

@@ -2,10 +2,16 @@
 
 use api::sei_node::{ConfigChange, PlanChanges};
 use chain::config::{self, ConfigError, Host, Intent, Severity};
+use k8s_openapi::apimachinery::pkg::api::resource;
+use serde_json::Value;
 
 use super::image;
 use crate::node::context::NodeContext;
+use crate::node::drift::{scheduling, seid_resources};
 use crate::node::settings::settings;
+use crate::node::volume;
+use crate::quantity::Quantity;
+use crate::render;
 
 /// Defaults depend on the machine; the validity of overrides does not.
 const ANY_HOST: Host = Host { name: String::new(), processors: 4 };
@@ -13,12 +19,69 @@ const ANY_HOST: Host = Host { name: String::new(), processors: 4 };
 /// Returns every problem of what the changes of a plan apply, with its field and what to do. Other parts of the spec are not
 /// judged: a node of another operator may run with settings that are unknown here.
 pub(in crate::node) fn problems(context: NodeContext<'_>, changes: PlanChanges) -> Vec<String> {
-    let mut problems = if changes.pod { image_problems(context) } else { Vec::new() };
+    let mut problems = if changes.pod { pod_problems(context) } else { Vec::new() };
+    // Applied without a plan, so that it is always judged.
+    problems.extend(volume::assess(context).problem());
     if changes.config != ConfigChange::Unchanged {
         problems.extend(peer_problems(context));
         problems.extend(config_problems(context));
     }
     problems
+}
+
+fn pod_problems(context: NodeContext<'_>) -> Vec<String> {
+    let mut problems = image_problems(context);
+    problems.extend(resource_problems(context));
+    if let Some(affinity) = scheduling(context.node).affinity {
+        match render::parse_affinity(&affinity) {
+            Ok(parsed) => {
+                // Plain data: serialization cannot fail.
+                let known = serde_json::to_value(parsed).unwrap_or_default();
+                add_unknown_fields(&affinity, &known, "spec.scheduling.affinity", &mut problems);
+            }
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+    problems
+}
+
+/// Returns the requests above their limits. A rule of the schema would exceed the budget of the API server.
+fn resource_problems(context: NodeContext<'_>) -> Vec<String> {
+    let resources = seid_resources(context.node);
+    let limits = resources.limits.unwrap_or_default();
+    let requests = resources.requests.unwrap_or_default();
+    let exceeds = |(name, request): (String, resource::Quantity)| {
+        let limit = limits.get(&name)?;
+        let is_above = Quantity::parse(&request.0)? > Quantity::parse(&limit.0)?;
+        let (request, limit) = (request.0, &limit.0);
+        is_above.then(|| {
+            format!(
+                "spec.resources.requests[{name}]: {request} is more than its limit of {limit}: lower it, or raise the limit"
+            )
+        })
+    };
+    requests.into_iter().filter_map(exceeds).collect()
+}
+
+/// Adds the fields of a value that were dropped when it was parsed.
+fn add_unknown_fields(given: &Value, known: &Value, path: &str, problems: &mut Vec<String>) {
+    match (given, known) {
+        (Value::Object(given), Value::Object(known)) => {
+            for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+                let path = format!("{path}.{name}");
+                match known.get(name) {
+                    Some(known) => add_unknown_fields(value, known, &path, problems),
+                    None => problems.push(format!("{path}: unknown field; remove it or correct its name")),
+                }
+            }
+        }
+        (Value::Array(given), Value::Array(known)) => {
+            for (index, (given, known)) in given.iter().zip(known).enumerate() {
+                add_unknown_fields(given, known, &format!("{path}[{index}]"), problems);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn image_problems(context: NodeContext<'_>) -> Vec<String> {

@@ -9,17 +9,22 @@ use std::sync::Arc;
 
 use api::cert_manager::Certificate;
 use api::sei_node::Scheme;
-use api::sidecar_wire::TaskResult;
+use api::sidecar_wire::{ChainStatus, TaskResult};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 pub use pod::{
     ObservedContainer, ObservedContainerStatus, ObservedPod, ObservedPodCondition, ObservedPodSpec,
-    ObservedPodStatus,
+    ObservedPodStatus, ObservedVolume,
 };
 pub use stateful_set::ObservedStatefulSet;
 
+use super::chain::ChainProgress;
+use super::exclusive::ExclusiveUse;
+use super::pace::Queued;
 use super::render_cache::RenderCache;
 
 /// The observed state around a node.
@@ -35,6 +40,8 @@ pub struct Observed {
     pub proxy_config: Option<Arc<ConfigMap>>,
     /// The NetworkPolicy of the node.
     pub network_policy: Option<Arc<NetworkPolicy>>,
+    /// The PodDisruptionBudget of the node.
+    pub disruption_budget: Option<Arc<PodDisruptionBudget>>,
     /// The claim of the data volume: the imported one, if the node imports one.
     pub claim: Option<Arc<PersistentVolumeClaim>>,
     /// The volume of an imported claim, if it was requested.
@@ -45,14 +52,34 @@ pub struct Observed {
     pub job: Option<Arc<Job>>,
     /// The Secrets that were requested, by name.
     pub secrets: BTreeMap<String, SecretObservation>,
+    /// Which other node uses the Secret or the claim that was requested.
+    pub exclusive_use: Option<ExclusiveUse>,
     /// Host names of the nodes that each label source selects, by its index in `spec.peers`, sorted.
     pub label_peers: BTreeMap<usize, Vec<String>>,
     /// The answers of the sidecar.
     pub sidecar: SidecarObservation,
+    /// The progress of the node and its chain, if seid has answered.
+    pub chain: Option<ChainProgress>,
+    /// Since when this operator has been acting, if it is known.
+    pub active_since: Option<Time>,
+    /// Whether the node may be updated for something other than its own edits, if that was requested.
+    pub update_slot: UpdateSlot,
     /// Writes of this reconcile that did not succeed, by kind of object.
     pub write_failures: BTreeMap<&'static str, WriteFailure>,
     /// Rendered hashes and comparisons from previous reconciles of this node.
     pub render_cache: Arc<RenderCache>,
+}
+
+/// Whether a node may be updated for something other than its own edits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum UpdateSlot {
+    /// Not requested.
+    #[default]
+    NotRequested,
+    /// The node may be updated now.
+    Granted,
+    /// The node has to wait.
+    Queued(Queued),
 }
 
 /// The observed state of a Secret.
@@ -99,6 +126,8 @@ pub struct SidecarObservation {
     pub submission: Option<(String, Submission)>,
     /// How its API is served, if that was queried.
     pub serving: ServingObservation,
+    /// The state of the chain, if it was queried.
+    pub chain: ChainObservation,
 }
 
 impl SidecarObservation {
@@ -139,6 +168,20 @@ pub enum TaskObservation {
     Found(Box<TaskResult>),
     /// The sidecar does not answer, with the error.
     Unreachable(String),
+}
+
+/// The state of the chain, as a sidecar reports it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ChainObservation {
+    /// Not queried, or the answer is pending.
+    #[default]
+    Unknown,
+    /// The sidecar is older than this query.
+    NotSupported,
+    /// The sidecar or its seid does not answer, with the error.
+    Unavailable(String),
+    /// The answer. Its `app_hash_at` may be about the height of a previous query.
+    Found(Box<ChainStatus>),
 }
 
 /// The answer of a sidecar to a submitted task.

@@ -8,9 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};
 
 use super::partial::partial_resource;
+use crate::node::deadline::elapsed;
 
-/// The fields of a pod that the operator reads: metadata, images, and the states of its containers. The rest is large
-/// and changes more often.
+/// The fields of a pod that the operator reads: metadata, images, mounted Secrets and claims, and the states of its containers. The
+/// rest is large and changes more often.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ObservedPod {
     /// The metadata.
@@ -31,6 +32,42 @@ pub struct ObservedPodSpec {
     pub init_containers: Vec<ObservedContainer>,
     /// Containers.
     pub containers: Vec<ObservedContainer>,
+    /// The volumes that are Secrets or claims.
+    pub volumes: Vec<ObservedVolume>,
+}
+
+/// A volume of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObservedVolume {
+    secret: Option<SecretSource>,
+    persistent_volume_claim: Option<ClaimSource>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SecretSource {
+    secret_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimSource {
+    claim_name: String,
+}
+
+impl ObservedVolume {
+    /// Returns the name of the Secret that the volume is made of.
+    #[must_use]
+    pub fn secret_name(&self) -> Option<&str> {
+        self.secret.as_ref()?.secret_name.as_deref()
+    }
+
+    /// Returns the name of the claim that the volume is bound by.
+    #[must_use]
+    pub fn claim_name(&self) -> Option<&str> {
+        self.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.as_str())
+    }
 }
 
 /// A container of a pod.
@@ -78,6 +115,9 @@ pub struct ObservedPodCondition {
 pub struct ObservedContainerStatus {
     /// The name of the container.
     pub name: String,
+    /// Its readiness probe succeeds.
+    #[serde(default)]
+    pub ready: bool,
     /// The current state.
     pub state: Option<ContainerState>,
     /// How it terminated before its last restart.
@@ -85,12 +125,22 @@ pub struct ObservedContainerStatus {
 }
 
 impl ObservedPod {
-    /// Drops the conditions about readiness, which change often and are never read.
-    pub fn drop_readiness_conditions(&mut self) {
+    /// Drops what is never read: the conditions about readiness, which change often, and all volumes but Secrets and claims.
+    pub fn prune(&mut self) {
+        if let Some(spec) = &mut self.spec {
+            spec.volumes.retain(|volume| volume.secret_name().is_some() || volume.claim_name().is_some());
+            spec.volumes.shrink_to_fit();
+        }
         if let Some(status) = &mut self.status {
             status.conditions.retain(|condition| condition.type_ == POD_SCHEDULED);
             status.conditions.shrink_to_fit();
         }
+    }
+
+    /// Returns the volumes that are Secrets or claims.
+    #[must_use]
+    pub fn volumes(&self) -> &[ObservedVolume] {
+        self.spec.as_ref().map(|spec| spec.volumes.as_slice()).unwrap_or_default()
     }
 
     /// Returns the state of every container.
@@ -104,6 +154,11 @@ impl ObservedPod {
         self.container_statuses().any(|status| {
             status.name == container && status.state.as_ref().is_some_and(|state| state.running.is_some())
         })
+    }
+
+    /// Returns whether a container is ready.
+    pub(in crate::node) fn is_ready(&self, container: &str) -> bool {
+        self.container_statuses().any(|status| status.name == container && status.ready)
     }
 
     /// Returns the image of a container.
@@ -147,7 +202,7 @@ impl ObservedPod {
                 return None;
             }
             let since = status.state.as_ref()?.running.as_ref()?.started_at.as_ref()?;
-            let running_for = Duration::try_from(now.0.duration_since(since.0)).unwrap_or_default();
+            let running_for = elapsed(since, now);
             let cause = self.last_termination(status)?;
             let image = self.image_of(&status.name).unwrap_or_default();
             let text = format!("container {} (image {image}): restarted after {cause}", status.name);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::partial::partial_resource;
+use super::pod::{ObservedPodSpec, ObservedVolume};
 
 /// The fields of a StatefulSet that the operator reads, and its spec as text. It stays in the watch cache as long as
 /// its node exists, and a deserialized pod template takes ten times the memory of its text. The text is only parsed to
@@ -38,6 +39,22 @@ impl ObservedStatefulSet {
     /// Returns the desired number of pods.
     pub(in crate::node) fn replicas(&self) -> Option<i32> {
         self.replicas
+    }
+
+    /// Returns the volumes of the pod template.
+    pub(in crate::node) fn volumes(&self) -> Vec<ObservedVolume> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Template {
+            spec: ObservedPodSpec,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Spec {
+            template: Template,
+        }
+        // The API server has validated the template.
+        serde_json::from_str::<Spec>(self.spec.get()).unwrap_or_default().template.spec.volumes
     }
 
     /// Returns the revision of the newest template, once the StatefulSet controller has observed it.

@@ -4,30 +4,42 @@ use api::names::object;
 
 use super::{StepOutcome, objects};
 use crate::node::action::Object;
-use crate::node::check::{CheckResult, claim, keys};
-use crate::node::context::{NodeContext, is_controlled_by, is_terminating};
+use crate::node::check::{self, CheckResult, claim, keys};
+use crate::node::context::{NodeContext, is_terminating};
+use crate::node::exclusive::ExclusiveObject;
+use crate::node::retention;
 use crate::render;
 
-/// Creates the claim of the data volume, or validates the imported one.
+/// Creates the claim of the data volume, takes over the one that a previous node with the same name has retained, or validates the
+/// imported one.
 pub(super) fn data_claim(context: NodeContext<'_>) -> StepOutcome {
     let NodeContext { node, platform, observed, .. } = context;
+    let kind = "PersistentVolumeClaim";
+    let in_use = |name: &str| check::exclusive(&ExclusiveObject::Claim(name.into()), observed);
     if let Some(name) = claim::imported(node) {
-        return outcome(claim::check(context, name), "PersistentVolumeClaim", name);
+        return outcome(in_use(name).and_then(|| claim::check(context, name)), kind, name);
     }
-    match observed.claim.as_deref() {
-        Some(live) if !is_controlled_by(node, live) && !is_terminating(live) => {
-            let name = object::data_claim(context.name());
-            StepOutcome::Failed(format!(
-                "PersistentVolumeClaim {name} is not owned by this SeiNode: import it with spec.dataVolume.import, or delete it"
-            ))
+    let name = object::data_claim(context.name());
+    match observed.claim.as_deref().filter(|live| !is_terminating(*live)) {
+        Some(live) if !retention::is_own(node, live) => StepOutcome::Failed(format!(
+            "{kind} {name} is not owned by this SeiNode: import it with spec.dataVolume.import, or delete it"
+        )),
+        Some(live) if retention::is_left_behind(node, live) => match retention::mismatch(node, live) {
+            Some(why) => StepOutcome::Failed(why),
+            None => outcome(in_use(&name), kind, &name),
+        },
+        Some(_) => StepOutcome::DONE,
+        None => {
+            let live = observed.claim.as_deref();
+            objects::create(context, live, || render::data_claim(node, platform), Object::Claim)
         }
-        live => objects::create(context, live, || render::data_claim(node, platform), Object::Claim),
     }
 }
 
 pub(super) fn signing_key(context: NodeContext<'_>) -> StepOutcome {
     let name = context.kind.key_secrets().signing_key.unwrap_or_default();
-    outcome(keys::signing_key(&name, context.observed), "Secret", &name)
+    let in_use = check::exclusive(&ExclusiveObject::SigningKey(name.clone()), context.observed);
+    outcome(in_use.and_then(|| keys::signing_key(&name, context.observed)), "Secret", &name)
 }
 
 pub(super) fn node_key(context: NodeContext<'_>) -> StepOutcome {
@@ -44,6 +56,7 @@ fn outcome(result: CheckResult, kind: &'static str, name: &str) -> StepOutcome {
     match result {
         CheckResult::Valid => StepOutcome::DONE,
         CheckResult::Pending(why) => StepOutcome::wait(kind, name, why),
+        CheckResult::InUse(why) => StepOutcome::wait_for_other_node(kind, name, why),
         CheckResult::Invalid(why) => StepOutcome::Fatal(why),
     }
 }

@@ -47,6 +47,8 @@ pub(super) struct Wait {
     pub(super) late_message: Option<String>,
     /// The object cannot be watched and must be polled.
     pub(super) is_polled: bool,
+    /// Another node uses the object.
+    pub(super) is_in_use: bool,
 }
 
 impl StepOutcome {
@@ -61,12 +63,20 @@ impl StepOutcome {
             message: Some(message.into()),
             late_message: None,
             is_polled: false,
+            is_in_use: false,
         })
     }
 
     /// A wait for an answer that must be polled. Without a message the answer is pending.
     fn poll(what: &'static str, name: impl Into<String>, message: Option<String>) -> Self {
-        Self::Wait(Wait { what, name: name.into(), message, late_message: None, is_polled: true })
+        let name = name.into();
+        Self::Wait(Wait { what, name, message, late_message: None, is_polled: true, is_in_use: false })
+    }
+
+    /// A wait until no other node uses an object. It is polled: the pod of a deleted node is found by what it mounts.
+    fn wait_for_other_node(what: &'static str, name: impl Into<String>, message: String) -> Self {
+        let (name, message) = (name.into(), Some(message));
+        Self::Wait(Wait { what, name, message, late_message: None, is_polled: true, is_in_use: true })
     }
 }
 
@@ -96,6 +106,10 @@ pub(super) fn evaluate(
         Step::ApplyProxyConfig => {
             let desired = || Ok(render::proxy_config(node));
             objects::apply(context, observed.proxy_config.as_deref(), desired, Object::ConfigMap)
+        }
+        Step::ApplyDisruptionBudget => {
+            let desired = || Ok(render::disruption_budget(node));
+            objects::apply(context, observed.disruption_budget.as_deref(), desired, Object::DisruptionBudget)
         }
         Step::ApplyStatefulSet => {
             let desired = || render::stateful_set(node, platform);

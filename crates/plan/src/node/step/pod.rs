@@ -69,6 +69,7 @@ pub(super) fn observe(context: NodeContext<'_>) -> StepOutcome {
             message: Some("the pod is starting".into()),
             late_message: Some(late_message),
             is_polled: false,
+            is_in_use: false,
         })
     };
     // If the operator was killed between applying a template and recording that, the template may have been applied

@@ -20,13 +20,16 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
+pub(crate) use scheduling::parse_affinity;
+
+use self::scheduling::Placement;
 use super::meta::Labels;
 use super::{RenderError, hash, meta, proxy_config_hash};
 use crate::node::{self, NodeKind, external_address, settings};
 use crate::platform::Platform;
 
-/// How long the bootstrap's seid may take to flush its state on shutdown.
-const BOOTSTRAP_GRACE_SECONDS: i64 = 120;
+/// How long seid may take to flush its state on shutdown.
+const GRACE_SECONDS: i64 = 120;
 
 /// Renders the template of the node's own pod.
 pub(super) fn node_template(node: &SeiNode, platform: &Platform) -> Result<PodTemplateSpec, RenderError> {
@@ -67,7 +70,6 @@ pub(super) fn bootstrap_template(
     pod.hostname = Some(object::pod(meta::name(node)));
     pod.subdomain = Some(meta::name(node).into());
     pod.restart_policy = Some("Never".into());
-    pod.termination_grace_period_seconds = Some(BOOTSTRAP_GRACE_SECONDS);
     guard::check_no_signing_keys(&pod, &kind.key_secrets())?;
     Ok(template(meta::bootstrap_labels(node), do_not_disrupt(), pod))
 }
@@ -81,7 +83,7 @@ fn common(
     scheme: Scheme,
     keyring: Option<&KeyringSecret>,
 ) -> Result<PodSpec, RenderError> {
-    let pool = kind.nodepool(platform);
+    let placement = Placement::new(node, kind, platform)?;
     // The order matters: the home directory, then the sidecar, then the proxy in front of it.
     let init_containers: Vec<Container> = vec![
         seid::init(node, image),
@@ -89,15 +91,19 @@ fn common(
         proxy::container(node, platform, scheme)?,
     ];
     Ok(PodSpec {
-        affinity: Some(scheduling::affinity(pool)),
+        affinity: placement.affinity,
         // Explicit, whatever the ServiceAccount says: the proxy sends reviews to the API server.
         automount_service_account_token: Some(true),
         init_containers: Some(init_containers),
+        node_selector: placement.node_selector,
+        priority_class_name: placement.priority_class_name,
         security_context: Some(security::pod()),
         service_account_name: Some(platform.service_account.clone()),
         // The sidecar sends signals to seid.
         share_process_namespace: Some(true),
-        tolerations: Some(vec![scheduling::toleration(pool, platform)]),
+        termination_grace_period_seconds: Some(GRACE_SECONDS),
+        tolerations: Some(placement.tolerations),
+        topology_spread_constraints: placement.topology_spread_constraints,
         volumes: Some(volumes::common(node)),
         ..PodSpec::default()
     })

@@ -5,11 +5,12 @@ use api::names::{container, data_key, path, port, volume};
 use api::sei_node::{ObservedKeys, Scheme};
 use api::sidecar_wire;
 use k8s_openapi::api::core::v1::{Container, EnvVar, ResourceRequirements, VolumeMount};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::builders::{env, file, mount, port as container_port};
 use super::probe::{self, Timing};
 use super::security;
-use crate::node::{NodeKind, sidecar_port};
+use crate::node::{NodeKind, seid_resources, sidecar_port};
 use crate::platform::Platform;
 use crate::render::service::SEID_PORTS;
 use crate::render::{RenderError, resources};
@@ -96,8 +97,6 @@ fn seid_container(
     kind: NodeKind<'_>,
     platform: &Platform,
 ) -> Result<Container, RenderError> {
-    let resources = kind.resources(platform);
-    let requests = [("cpu", resources.cpu.as_str()), ("memory", resources.memory.as_str())];
     let health_endpoint = [sidecar_port(node).to_string(), sidecar_wire::path::HEALTHZ.into()];
     let name = container::SEID.to_owned();
     Ok(Container {
@@ -114,13 +113,29 @@ fn seid_container(
         // The log is lost with the pod: its end is kept for the status.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         volume_mounts: Some(vec![mount(volume::DATA, path::DATA)]),
-        resources: Some(ResourceRequirements {
-            requests: Some(resources::resource_list("seid", requests)?),
-            ..ResourceRequirements::default()
-        }),
+        resources: resources(node, kind, platform)?,
         security_context: Some(security::non_root()),
         ..Container::default()
     })
+}
+
+/// Returns the resources of the spec, and the default request of each resource for which the spec has neither a request nor a
+/// limit: a default above a limit would be invalid.
+fn resources(
+    node: &SeiNode,
+    kind: NodeKind<'_>,
+    platform: &Platform,
+) -> Result<Option<ResourceRequirements>, RenderError> {
+    let mut resources = seid_resources(node);
+    let default = kind.resources(platform);
+    for (name, request) in [("cpu", &default.cpu), ("memory", &default.memory)] {
+        let is_limited = resources.limits.as_ref().is_some_and(|limits| limits.contains_key(name));
+        if !is_limited {
+            let requests = resources.requests.get_or_insert_default();
+            requests.entry(name.to_owned()).or_insert_with(|| Quantity(request.clone()));
+        }
+    }
+    resources::requirements("resources", resources)
 }
 
 fn keys(keys: &ObservedKeys) -> impl Iterator<Item = VolumeMount> {

@@ -118,6 +118,7 @@ async fn install(narrator: &Narrator, platform: &Platform) -> Result<()> {
         "Operator",
         "Two replicas with leader election and least-privilege RBAC, in a namespace with the restricted Pod Security Standard.",
     );
+    narrator.event("kubectl apply --server-side -k deploy/crds");
     narrator.event("kubectl apply --server-side -k examples/one-machine");
     narrator.event("kubectl apply --server-side -k examples/nodes");
     platform.install()?;

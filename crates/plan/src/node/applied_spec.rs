@@ -1,0 +1,86 @@
+//! The spec that was last fully applied to a node: what an edit is compared with, and what a failed update returns to.
+
+use std::sync::Arc;
+
+use api::SeiNode;
+use api::names::annotation;
+use api::sei_node::{PlanKind, SeiNodeSpec, SeiNodeStatus, TaskPlan, TaskStatus};
+use api::sidecar_wire::TaskType;
+
+use super::observed::Observed;
+use super::task::Step;
+
+/// Returns whether the spec of a node was edited since it was last fully applied, in something other than `paused`.
+pub(super) fn is_edited(node: &SeiNode, status: &SeiNodeStatus) -> bool {
+    match status.applied_spec.as_deref() {
+        Some(applied) => !is_same(applied, &node.spec),
+        // Previous versions stored only the generation.
+        None => {
+            status.reconciled_generation.is_some() && status.reconciled_generation != node.metadata.generation
+        }
+    }
+}
+
+/// Records that the spec of a node is fully applied.
+pub(super) fn record(node: &SeiNode, status: &mut SeiNodeStatus) {
+    status.reconciled_generation = node.metadata.generation;
+    if !status.applied_spec.as_deref().is_some_and(|applied| is_same(applied, &node.spec)) {
+        status.applied_spec = Some(Box::new(SeiNodeSpec { paused: false, ..node.spec.clone() }));
+    }
+}
+
+/// Returns whether two specs are the same, except for `paused`.
+fn is_same(applied: &SeiNodeSpec, spec: &SeiNodeSpec) -> bool {
+    if applied.paused == spec.paused {
+        return applied == spec;
+    }
+    *applied == SeiNodeSpec { paused: applied.paused, ..spec.clone() }
+}
+
+/// Returns whether the failure of a task leaves a node without seid, although its previous configuration would run: the pod was
+/// replaced, and seid was not released yet. seid has not touched the data since, so the previous image can use it.
+pub(super) fn is_rollback_required(
+    node: &SeiNode,
+    status: &SeiNodeStatus,
+    plan: &TaskPlan,
+    failed: usize,
+) -> bool {
+    let position = |step: Step| plan.tasks.iter().position(|task| task.task_type == step.name());
+    let is_released = position(Step::Sidecar(TaskType::MarkReady))
+        .and_then(|index| plan.tasks.get(index))
+        .is_some_and(|task| task.status == TaskStatus::Complete);
+    plan.kind == Some(PlanKind::NodeUpdate)
+        && position(Step::ReplacePod).is_some_and(|replaced| replaced < failed)
+        && !is_released
+        && status.applied_spec.as_deref().is_some_and(|applied| !is_same(applied, &node.spec))
+}
+
+/// Returns a node with the spec that it was put back to, if its last update failed for good. Its objects are rendered from
+/// that spec, so the cache of the current one is not used.
+pub(super) fn rolled_back(
+    node: &SeiNode,
+    status: &SeiNodeStatus,
+    observed: &Observed,
+) -> Option<(SeiNode, Observed)> {
+    let failed = status.last_failed_plan.as_ref().filter(|failed| failed.rolled_back)?;
+    if failed.generation != node.metadata.generation {
+        return None;
+    }
+    let spec = SeiNodeSpec { paused: node.spec.paused, ..status.applied_spec.as_deref()?.clone() };
+    let observed = Observed { render_cache: Arc::default(), ..observed.clone() };
+    Some((SeiNode { spec, ..node.clone() }, observed))
+}
+
+/// Accepts a request for another attempt of a failed plan, and returns whether there is one: a node that was put back to its
+/// previous spec tries the current one again. A paused node keeps the request until it resumes.
+pub(super) fn accept_retry_request(node: &SeiNode, status: &mut SeiNodeStatus) -> bool {
+    let request = node.metadata.annotations.as_ref().and_then(|all| all.get(annotation::RETRY));
+    if node.spec.paused || request == status.retry_requested.as_ref() {
+        return false;
+    }
+    status.retry_requested = request.cloned();
+    if let Some(failed) = status.last_failed_plan.as_mut().filter(|_| request.is_some()) {
+        failed.rolled_back = false;
+    }
+    request.is_some()
+}
