@@ -3,6 +3,7 @@
 
 use api::SeiNode;
 use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Resource;
 use kube::core::ObjectMeta;
 use plan::node::{
@@ -126,8 +127,11 @@ impl Executor<'_> {
         if create {
             return Ok(self.writer.create(desired).await?);
         }
+        // Decisions apply only the claim of the node itself. One that outlives its node has no controller, and was created with an
+        // update, which an apply conflicts with.
+        let is_claim = K::kind(&()) == PersistentVolumeClaim::kind(&());
         match live {
-            Some(live) if has_same_controller(desired, live) => {
+            Some(live) if is_claim || has_same_controller(desired, live) => {
                 Ok(self.writer.force_apply(desired, live).await?)
             }
             live => Ok(self.writer.apply(desired, live).await?),
