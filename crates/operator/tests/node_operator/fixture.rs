@@ -344,7 +344,7 @@ pub fn is_ready(node: &SeiNode, status: &SeiNodeStatus) -> bool {
         && reason(status, "Ready") == "NodeReady"
 }
 
-fn is_pod_deletion(request: &AuditedRequest) -> bool {
+pub fn is_pod_deletion(request: &AuditedRequest) -> bool {
     request.verb == "delete" && request.resource == "pods" && request.code < 300
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use testbed::{Context, TestResult};
+use testbed::cluster::control_plane::AuditedRequest;
+use testbed::{Context, Error, TestResult};
 
-use crate::fixture::{Fixture, is_ready, reason};
+use crate::fixture::{Fixture, is_pod_deletion, is_ready, reason};
 use crate::history::{Entry, History};
 
 const NODES: usize = 12;
@@ -32,6 +33,29 @@ fn disruptions(history: &History) -> (usize, Vec<String>) {
         most = most.max(unavailable.len());
     }
     (most, order)
+}
+
+/// Returns the largest number of pods between their deletion by the operator and the last write of their new status, from the
+/// audit log: at least as many as were unavailable at the same time.
+fn audited_disruptions(fixture: &Fixture<'_>) -> Result<usize, Error> {
+    let deletions = fixture.writes()?.into_iter().filter(is_pod_deletion);
+    let mut changes = Vec::new();
+    for deletion in deletions {
+        let is_status = |request: &AuditedRequest| {
+            (request.resource.as_str(), request.subresource.as_str()) == ("pods", "status")
+                && (&request.name, &request.namespace) == (&deletion.name, &deletion.namespace)
+        };
+        let written = fixture.plane.audit().requests(is_status)?.into_iter().map(|request| request.responded);
+        let until = written.filter(|time| *time > deletion.received).max();
+        let until = until.ok_or_else(|| Error::Other(format!("{} was never ready again", deletion.name)))?;
+        changes.extend([(deletion.received, 1), (until, -1)]);
+    }
+    changes.sort();
+    let most = changes.iter().scan(0, |count, (_, change)| {
+        *count += change;
+        Some(*count)
+    });
+    Ok(usize::try_from(most.max().unwrap_or_default()).unwrap_or_default())
 }
 
 /// A changed default image of the sidecar replaced all pods at once.
@@ -69,11 +93,13 @@ pub async fn changed_default_sidecar_image_disrupts_few_nodes(cx: Context) -> Te
         fixture.wait_until(name, "it runs the new image", is_updated).await?;
     }
     let (most, order) = disruptions(&history);
+    let audited = audited_disruptions(&fixture)?;
     println!(
-        "pacing: {NODES} nodes, at most {most} unavailable (limit {LIMIT}), in the order {}",
+        "pacing: {NODES} nodes, at most {most} unavailable (limit {LIMIT}; {audited} by the audit log), in the order {}",
         order.join(" ")
     );
     assert!((1..=LIMIT).contains(&most), "{most} pods were unavailable at the same time: {order:?}");
+    assert!((1..=LIMIT).contains(&audited), "{audited} pods were being replaced at the same time: {order:?}");
     assert_eq!(order.len(), NODES, "each pod was replaced once: {order:?}");
     let same_chain: Vec<&String> = order
         .iter()

@@ -79,6 +79,13 @@ fn judge(chain: &ChainStatus, progress: &ChainProgress, is_standing: bool) -> (C
         );
         return (ChainSynced::Halted, message);
     }
+    if is_standing {
+        let message = format!(
+            "seid agrees with the other nodes of its chain, and none of them has a block after {height}: check the validators \
+             of the chain"
+        );
+        return (ChainSynced::InSync, message);
+    }
     (ChainSynced::InSync, "seid follows its chain".into())
 }
 
@@ -149,6 +156,20 @@ mod tests {
         );
         let isolated = found(|chain| chain.peers = 0);
         assert_eq!(reason_at(60, isolated, Some(progress())), Some(ChainSynced::NoPeers));
+    }
+
+    /// Otherwise the status of every node would look healthy while the chain makes no progress.
+    #[test]
+    fn halt_of_the_whole_chain_is_in_the_message() {
+        let message_at = |seconds: i64| {
+            let progress = ChainProgress { others_moved: Some(false), ..progress() };
+            let mut observed = Observed { chain: Some(progress), ..Observed::default() };
+            observed.sidecar.chain = found(|_| ());
+            check(&observed, HALT, &at(seconds)).map(|(_, message)| message).unwrap_or_default()
+        };
+        assert_eq!(message_at(59), "seid follows its chain");
+        assert!(message_at(60).contains("none of them has a block after 7"), "{}", message_at(60));
+        assert_eq!(message_at(60), message_at(6000), "it is written once");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::SeiNode;
-use api::sei_node::{self as sei_node, FullNodeSpec, SeiNodeSpec, SeiNodeStatus, ValidatorSpec};
+use api::sei_node::{self as sei_node, FullNodeSpec, PlanPhase, SeiNodeSpec, SeiNodeStatus, ValidatorSpec};
 use api::sidecar_wire::TaskState;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use plan::Platform;
