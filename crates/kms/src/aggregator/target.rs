@@ -6,11 +6,16 @@ use std::time::Duration;
 use api::kms::KmsTarget;
 use plan::kms::union::Inertia;
 
+/// `maxItems` of `encryptionStatus.healthReports` in the CRDs of OpenShift.
+const MAX_OPENSHIFT_REPORTS: usize = 200;
+
 /// Returns the schema's limit of typed reports. Further reports are rejected.
 pub(super) const fn max_reports(target: KmsTarget) -> usize {
     match target {
         KmsTarget::KmsHealth => api::kms::MAX_REPORTS,
-        _ => 200,
+        KmsTarget::KubeApiServer | KmsTarget::OpenShiftApiServer | KmsTarget::Authentication => {
+            MAX_OPENSHIFT_REPORTS
+        }
     }
 }
 

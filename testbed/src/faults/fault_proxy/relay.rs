@@ -195,7 +195,7 @@ impl Drop for Relay {
     }
 }
 
-/// Returns the next line; `None` at the end of the watch. Cancel-safe.
+/// Returns the next line; `None` at the end of the watch. Without a source it never returns. Cancel-safe.
 async fn read_line(
     source: &mut Option<UpstreamBody>,
     lines: &mut Lines,
