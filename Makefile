@@ -1,6 +1,6 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-quick test check image e2e chaos model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot link-order clean
+.PHONY: help demo demo-quick test check image e2e chaos partition model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot link-order clean
 
 # make demo EXIT=1: exit at the end instead of waiting for Ctrl-C
 EXIT ?=
@@ -37,6 +37,10 @@ e2e: ## Run nodes with real seid in real pods: blocks, TLS, snapshots, access, a
 chaos: ## Kill pods, kubelets, containerd, sidecars, operators and the API server while a node is edited (12 min). ROUNDS=N SEED=N
 	@scripts/prepare
 	@scripts/chaos "$(ROUNDS)" "$(SEED)"
+
+partition: ## Cut one of four validators off from its chain, and watch five minutes of block production (10 min)
+	@scripts/prepare
+	@scripts/partition
 
 model: ## Model-check the node decision (15 min). STATES=N: states per model
 	@scripts/model $(STATES)

@@ -8,13 +8,12 @@
 use std::time::Duration;
 
 use api::names::{container, object};
-use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::cluster::kubectl;
 use crate::cluster::node::kill_container_and_edit;
 use crate::demo::sei_nodes::SeiNodes;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What the validator signed last, in the container of seid.
 const SIGNING_STATE: &str = "/.sei/data/priv_validator_state.json";
@@ -62,20 +61,12 @@ async fn restart_with_signing_state(
     node: &str,
     edit: impl FnOnce(&mut Value),
 ) -> Result<()> {
-    let id = seid_container(&nodes.pod(node).await?)?;
+    let id = nodes.seid_container(node).await?;
     kill_container_and_edit(&id, SIGNING_STATE, |text| {
         let mut state = serde_json::from_str(text)?;
         edit(&mut state);
         Ok(state.to_string())
     })
-}
-
-fn seid_container(pod: &Pod) -> Result<String> {
-    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    let id = statuses
-        .filter(|status| status.name == container::SEID)
-        .find_map(|status| status.container_id.clone());
-    id.ok_or_else(|| Error::Other("seid has no container".into()))
 }
 
 /// Returns whether the running seid logged that it must not sign a vote.

@@ -111,7 +111,7 @@ impl Platform {
         for bucket in [GENESIS_BUCKET, SNAPSHOT_BUCKET] {
             s3.create_bucket(bucket)?;
         }
-        let chain = NewChain::single_validator(CHAIN, VALIDATOR)?;
+        let chain = NewChain::new(CHAIN, &[VALIDATOR])?;
         s3.put(GENESIS_BUCKET, &format!("{CHAIN}/genesis.json"), chain.genesis().to_owned()).await?;
         let nodes = std::iter::once(other).chain(pool).collect();
         Ok(Self { cert_manager, s3, chain, cluster: Cluster::from_parts(plane, dns, nodes) })
@@ -144,7 +144,7 @@ impl Platform {
         self.apply_folder("one-machine")?;
         self.apply_folder("nodes")?;
         kubectl::apply(self.plane(), &self.object_store())?;
-        kubectl::apply(self.plane(), &self.chain.secrets(NAMESPACE, VALIDATOR))
+        kubectl::apply(self.plane(), &self.chain.secrets(NAMESPACE))
     }
 
     /// Applies a kustomization, relative to `examples`.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use api::SeiNode;
-use api::names::{object, port};
+use api::names::{container, object, port};
 use api::sei_node::{SeiNodePhase, SeiNodeStatus};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
@@ -104,6 +104,15 @@ impl<'a> SeiNodes<'a> {
         Ok(self.api::<Pod>().get(&object::pod(node)).await?)
     }
 
+    /// Returns the ID of the container that runs seid (`containerd://...`).
+    pub async fn seid_container(&self, node: &str) -> Result<String> {
+        let statuses = self.pod(node).await?.status.and_then(|status| status.container_statuses);
+        let mut statuses = statuses.into_iter().flatten();
+        let seid = statuses.find(|status| status.name == container::SEID);
+        seid.and_then(|status| status.container_id)
+            .ok_or_else(|| Error::Other(format!("seid of {node} has no container")))
+    }
+
     /// Returns the IP address of the pod of a node.
     pub async fn address(&self, node: &str) -> Result<IpAddr> {
         let address = self.pod(node).await?.status.and_then(|status| status.pod_ip?.parse().ok());
@@ -128,15 +137,24 @@ impl<'a> SeiNodes<'a> {
     /// Returns how often the operator deleted the pod of a node. Complete only after an effect of the deletion was observed,
     /// because requests are logged with a delay.
     pub fn pod_deletions(&self, node: &str) -> Result<usize> {
-        let pod = object::pod(node);
-        let is_deletion = |request: &AuditedRequest| {
-            // The kubelet deletes pods as well, after they terminate.
-            request.user == platform::OPERATOR_USER
-                && (request.verb.as_str(), request.resource.as_str()) == ("delete", "pods")
-                && (request.name.as_str(), request.namespace.as_str()) == (pod.as_str(), self.namespace)
-                && request.code < 300
+        // The kubelet deletes pods as well, after they terminate.
+        self.operator_requests(("delete", "pods", ""), &object::pod(node))
+    }
+
+    /// Returns how often the operator wrote the status of a node.
+    pub fn status_writes(&self, node: &str) -> Result<usize> {
+        self.operator_requests(("patch", "seinodes", "status"), node)
+    }
+
+    /// Returns the number of successful requests of the operator for an object, by verb, resource and subresource.
+    fn operator_requests(&self, request: (&str, &str, &str), name: &str) -> Result<usize> {
+        let matches = |one: &AuditedRequest| {
+            one.user == platform::OPERATOR_USER
+                && (one.verb.as_str(), one.resource.as_str(), one.subresource.as_str()) == request
+                && (one.name.as_str(), one.namespace.as_str()) == (name, self.namespace)
+                && one.code < 300
         };
-        Ok(self.plane().audit().requests(is_deletion)?.len())
+        Ok(self.plane().audit().requests(matches)?.len())
     }
 
     /// Waits until a node has a block of height `least` and returns its latest height.

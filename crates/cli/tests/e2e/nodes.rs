@@ -23,6 +23,7 @@ pub async fn validator_produces_blocks(cx: Context) -> TestResult {
     nodes.platform().apply_file("validator/validator.yaml")?;
     nodes.wait_until(VALIDATOR, "validator to be ready", is_ready).await?;
     let running = since(begin);
+    println!("validator: {} status writes until Ready", nodes.status_writes(VALIDATOR)?);
     nodes.wait_for_height(VALIDATOR, 1).await?;
     let first = since(begin);
     let height = nodes.wait_for_new_blocks(VALIDATOR).await?;

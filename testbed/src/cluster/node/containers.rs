@@ -26,6 +26,11 @@ pub fn kill_and_edit(id: &str, file: &str, edit: impl FnOnce(&str) -> Result<Str
     kill(id)
 }
 
+/// Returns the file of the network namespace of a container, which is that of its pod.
+pub(crate) fn network_namespace(id: &str) -> Result<String> {
+    Ok(format!("/proc/{}/ns/net", first_process(name_of(id)?)?))
+}
+
 fn name_of(id: &str) -> Result<&str> {
     let name = id.strip_prefix("containerd://").unwrap_or_default();
     // A partial or empty ID would match cgroups of other containers.

@@ -24,6 +24,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::harness::wait;
 use crate::process::Process;
 use crate::sync::lock;
+pub(crate) use containers::network_namespace;
 pub use containers::{kill as kill_container, kill_and_edit as kill_container_and_edit};
 use namespaces::NodeNamespaces;
 

@@ -6,6 +6,9 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use testbed::{Error, Result};
 
+/// Binaries that take too long for every change, with the command that runs them.
+const SEPARATE: [(&str, &str); 1] = [("cli/partition", "make partition")];
+
 /// One test binary.
 #[derive(Clone, Debug)]
 pub struct Binary {
@@ -35,7 +38,12 @@ pub fn compile_and_list() -> Result<Vec<Binary>> {
         return Err(Error::Other("cargo failed to compile the tests: see above".into()));
     }
     let text = String::from_utf8_lossy(&listed.stdout);
-    let binaries: Vec<Binary> = text.lines().filter_map(parse).collect();
+    let command = |binary: &Binary| SEPARATE.iter().find(|(name, _)| binary.name == *name);
+    let (separate, binaries): (Vec<Binary>, Vec<Binary>) =
+        text.lines().filter_map(parse).partition(|binary| command(binary).is_some());
+    for (name, command) in separate.iter().filter_map(command) {
+        println!("-- {name} has its own command: {command}");
+    }
     if binaries.is_empty() {
         return Err(Error::Other("cargo listed no test binary".into()));
     }
