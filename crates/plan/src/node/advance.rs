@@ -251,7 +251,7 @@ fn fail(context: NodeContext<'_>, status: &mut SeiNodeStatus, index: usize, fail
         status.plan = Some(plan);
         return;
     }
-    let rolled_back = applied_spec::is_rollback_required(context.node, status, &plan, index);
+    let rolled_back = applied_spec::is_rollback_required(context, status, &plan, index);
     let previous = status.last_failed_plan.as_ref();
     let same = previous.filter(|failed| failed.kind == plan.kind && failed.generation == plan.generation);
     let attempts = same.map_or(1, |failed| failed.attempts.saturating_add(1));

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use api::SeiNode;
 use api::names::annotation;
-use api::sei_node::{PlanKind, SeiNodeSpec, SeiNodeStatus, TaskPlan, TaskStatus};
-use api::sidecar_wire::TaskType;
+use api::sei_node::{PlanKind, PlannedTask, SeiNodeSpec, SeiNodeStatus, TaskPlan, TaskStatus};
+use api::sidecar_wire::{TaskState, TaskType};
 
-use super::observed::Observed;
+use super::context::NodeContext;
+use super::observed::{Observed, Submission, TaskObservation};
 use super::task::Step;
 
 /// Returns whether the spec of a node was edited since it was last fully applied, in something other than `paused`.
@@ -40,19 +41,29 @@ fn is_same(applied: &SeiNodeSpec, spec: &SeiNodeSpec) -> bool {
 /// Returns whether the failure of a task leaves a node without seid, although its previous configuration would run: the pod was
 /// replaced, and seid was not released yet. seid has not touched the data since, so the previous image can use it.
 pub(super) fn is_rollback_required(
-    node: &SeiNode,
+    context: NodeContext<'_>,
     status: &SeiNodeStatus,
     plan: &TaskPlan,
     failed: usize,
 ) -> bool {
+    let NodeContext { node, observed, .. } = context;
     let position = |step: Step| plan.tasks.iter().position(|task| task.task_type == step.name());
-    let is_released = position(Step::Sidecar(TaskType::MarkReady))
+    let may_be_released = position(Step::Sidecar(TaskType::MarkReady))
         .and_then(|index| plan.tasks.get(index))
-        .is_some_and(|task| task.status == TaskStatus::Complete);
+        .is_some_and(|task| task.status == TaskStatus::Complete || may_have_run(task, observed));
     plan.kind == Some(PlanKind::NodeUpdate)
         && position(Step::ReplacePod).is_some_and(|replaced| replaced < failed)
-        && !is_released
+        && !may_be_released
         && status.applied_spec.as_deref().is_some_and(|applied| !is_same(applied, &node.spec))
+}
+
+/// Returns whether a task that has not completed may have taken effect: the sidecar got it, and did not report that it failed.
+fn may_have_run(task: &PlannedTask, observed: &Observed) -> bool {
+    let is_rejected = matches!(observed.sidecar.submission_of(&task.id), Some(Submission::Rejected(_)));
+    match observed.sidecar.task_state(&task.id) {
+        TaskObservation::Found(result) => result.status != TaskState::Failed,
+        _ => task.submitted_at.is_some() && !is_rejected,
+    }
 }
 
 /// Returns a node with the spec that it was put back to, if its last update failed for good. Its objects are rendered from

@@ -121,6 +121,33 @@ fn update_that_fails_after_the_pod_is_replaced_is_rolled_back() {
     assert_eq!(status(&cluster).reconciled_generation, Some(2));
 }
 
+/// The data may be that of the new image: the previous one must not run on it again.
+#[test]
+fn update_is_not_rolled_back_if_seid_may_have_run() {
+    for has_failed in [false, true] {
+        let mut cluster = running(node("a"), &platform());
+        cluster.edit(|node| node.spec.image = "sei:1".into());
+        if has_failed {
+            run_until_failed(&mut cluster, "mark-ready");
+        } else {
+            // The sidecar gets mark-ready, and does not answer until the deadline.
+            run_until_task(&mut cluster);
+            cluster.run_sidecar();
+            cluster.sidecar.up = false;
+            cluster.minutes += 61;
+            reconcile(&mut cluster, &platform(), Fault::None);
+            cluster.sidecar.up = true;
+        }
+        let failed = status(&cluster).last_failed_plan.unwrap();
+        assert_eq!((failed.task.task_type.as_str(), failed.rolled_back), ("mark-ready", has_failed));
+        cluster.minutes += 1;
+        converge(&mut cluster, &platform());
+        let image = if has_failed { "sei:0" } else { "sei:1" };
+        assert_eq!(status(&cluster).current_image.as_deref(), Some(image));
+        assert!(cluster.sidecar.ready);
+    }
+}
+
 #[test]
 fn edit_during_or_after_a_rollback_is_applied() {
     for converged in [true, false] {
@@ -220,17 +247,22 @@ fn queued_node_continues_when_its_turn_comes_or_the_drift_is_gone() {
     }
 }
 
-/// Runs a new node until its plan waits for a sidecar task.
+/// Returns a new node whose plan waits for a sidecar task.
 fn waiting_for_task() -> Cluster {
     let mut cluster = Cluster::new(node("a"));
+    run_until_task(&mut cluster);
+    cluster
+}
+
+/// Runs every component until the plan waits for a sidecar task.
+fn run_until_task(cluster: &mut Cluster) {
     for _ in 0..60 {
-        run_once(&mut cluster, &platform());
-        let waiting = status(&cluster).waiting_for;
-        if waiting.is_some_and(|waiting| waiting.what == "SidecarTask") {
-            return cluster;
+        run_once(cluster, &platform());
+        if status(cluster).waiting_for.is_some_and(|waiting| waiting.what == "SidecarTask") {
+            return;
         }
     }
-    panic!("no task was submitted: {:#?}", status(&cluster));
+    panic!("no task was submitted: {:#?}", status(cluster));
 }
 
 /// Returns the minutes until the deadline of the current task.
