@@ -87,7 +87,10 @@ pub fn exclusive_user(
         Some(ExclusiveUser { node: other.into(), evidence: "it is being set up with it".into() })
     };
     let by_age = || {
-        if node.status.as_ref().is_some_and(|status| object.is_held_in(status))
+        // Otherwise an older node that is refused because of the reservation would refuse this one as well.
+        let is_reserved = candidates.reserved_by.as_deref() == Some(name_of(node));
+        if is_reserved
+            || node.status.as_ref().is_some_and(|status| object.is_held_in(status))
             || has_mounting_set(object, node, candidates)
         {
             return None;
