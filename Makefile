@@ -42,7 +42,7 @@ partition: ## Cut one of four validators off from its chain, and watch five minu
 	@scripts/prepare
 	@scripts/partition
 
-model: ## Model-check the node decision (15 min). STATES=N: states per model
+model: ## Model-check the node decision (20 min). STATES=N: states per model
 	@scripts/model $(STATES)
 
 crash-operator: ## Kill the operator at every crash point of every workload and compare the results (8 min)

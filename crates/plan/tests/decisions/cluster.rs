@@ -9,7 +9,7 @@ use api::SeiNode;
 use api::drift;
 use api::names::annotation::APPLIED_HASH;
 use api::names::container;
-use api::sei_node::{Scheme, SeiNodeStatus};
+use api::sei_node::{Scheme, SeiNodeSpec, SeiNodeStatus};
 use api::sidecar_wire::{TaskRequest, TaskResult, TaskState};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -22,6 +22,8 @@ use plan::node::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use super::history::History;
 
 /// A fake cluster around one node.
 #[derive(Clone, Debug)]
@@ -40,8 +42,8 @@ pub struct Cluster {
     pub uids: u64,
     /// The number of plans.
     pub plans: u64,
-    /// The number of pods that the operator deleted, by generation of the node.
-    pub pod_deletions: BTreeMap<i64, u32>,
+    /// The number of pods that the operator deleted, by [`History::changes`].
+    pub pod_deletions: BTreeMap<u32, u32>,
     /// How often each task was submitted, by id.
     pub submissions: BTreeMap<String, u32>,
     /// The number of writes of the operator to the API server.
@@ -54,6 +56,8 @@ pub struct Cluster {
     pub chain: (ChainObservation, Option<ChainProgress>),
     /// The sidecar answers later than the operator waits.
     pub is_answer_pending: bool,
+    /// What happened so far.
+    pub history: History,
 }
 
 /// The sidecar in the pod of the node.
@@ -91,13 +95,17 @@ impl Cluster {
             update_slot: UpdateSlot::Granted,
             chain: (ChainObservation::NotSupported, None),
             is_answer_pending: false,
+            history: History::default(),
         }
     }
 
     /// Edits the spec.
     pub fn edit(&mut self, change: impl FnOnce(&mut SeiNode)) {
+        let before = self.node.spec.clone();
         change(&mut self.node);
         *self.node.metadata.generation.get_or_insert(1) += 1;
+        self.history.changes +=
+            u32::from(before != SeiNodeSpec { paused: before.paused, ..self.node.spec.clone() });
     }
 
     /// Stores a status. Returns whether it has changed.
@@ -105,6 +113,7 @@ impl Cluster {
         if self.node.status.as_ref() == Some(status) {
             return false;
         }
+        self.add_to_history(status);
         self.node.status = Some(status.clone());
         self.writes += 1;
         true
@@ -172,6 +181,7 @@ impl Cluster {
 
     /// Executes an action of the operator.
     pub fn execute(&mut self, action: &Action, observed: &mut Observed) {
+        self.add_action_to_history(action);
         match action {
             Action::Apply(object) | Action::Create(object) => {
                 self.writes += 1;
@@ -181,8 +191,7 @@ impl Cluster {
             }
             Action::Delete(Deletion::Pod(pod)) => {
                 self.writes += 1;
-                *self.pod_deletions.entry(self.node.metadata.generation.unwrap_or_default()).or_default() +=
-                    1;
+                *self.pod_deletions.entry(self.history.changes).or_default() += 1;
                 let uid = pod.metadata.uid.clone();
                 for stored in [&mut self.observed.pods, &mut observed.pods] {
                     for pod in stored.iter_mut().filter(|pod| pod.metadata.uid == uid) {
@@ -250,7 +259,7 @@ impl Cluster {
         if !self.sidecar.up {
             return false;
         }
-        let mut has_worked = false;
+        let (mut has_worked, mut is_released) = (false, false);
         for (type_, state, _) in self.sidecar.tasks.values_mut().filter(|task| task.1 == TaskState::Running) {
             has_worked = true;
             // Only a task with retries: the failure of any other task fails the plan.
@@ -260,7 +269,11 @@ impl Cluster {
                 continue;
             }
             *state = TaskState::Completed;
-            self.sidecar.ready |= type_ == "mark-ready";
+            is_released |= type_ == "mark-ready";
+        }
+        if is_released {
+            self.sidecar.ready = true;
+            self.add_release_to_history();
         }
         has_worked
     }
@@ -331,6 +344,11 @@ impl Cluster {
         serde_json::from_value(body).unwrap()
     }
 
+    /// Runs the StatefulSet controller, the kubelet and the sidecar. Returns whether anything has changed.
+    pub fn run_components(&mut self) -> bool {
+        [self.run_stateful_set_controller(), self.run_kubelet(), self.run_sidecar()].contains(&true)
+    }
+
     /// Runs the StatefulSet controller: it observes the template and creates the pod. Returns whether anything has
     /// changed.
     pub fn run_stateful_set_controller(&mut self) -> bool {
@@ -388,11 +406,22 @@ impl Cluster {
         if self.observed.pods.len() != before {
             self.sidecar.up = false;
             self.sidecar.ready = false;
+            self.release_claim();
             return true;
         }
-        let Some(pod) = self.observed.pods.first().filter(|pod| pod.status.is_none()) else {
+        let Some(pod) = self.observed.pods.first() else { return false };
+        if pod.status.is_some() && !self.sidecar.up {
+            // Its liveness probe fails.
+            (self.sidecar.up, self.sidecar.ready) = (true, false);
+            return true;
+        }
+        if pod.status.is_some() {
             return self.probe_seid();
-        };
+        }
+        if self.observed.claim.is_none() {
+            // The pod cannot be scheduled.
+            return false;
+        }
         let mut running = (**pod).clone();
         running.status = serde_json::from_value(json!({
             "phase": "Running",
@@ -410,19 +439,6 @@ impl Cluster {
         true
     }
 
-    /// Deletes the pod, not as the operator.
-    pub fn delete_pod(&mut self) {
-        self.observed.pods.iter_mut().for_each(mark_terminating);
-    }
-
-    /// Deletes the objects that can be restored without a new pod, not as the operator. Returns whether there were any.
-    pub fn delete_objects(&mut self) -> bool {
-        let Observed { service, proxy_config, network_policy, .. } = &mut self.observed;
-        let deleted =
-            [service.take().is_some(), proxy_config.take().is_some(), network_policy.take().is_some()];
-        deleted.contains(&true)
-    }
-
     /// Binds the claim of the data volume to a volume of this capacity, not as the operator.
     pub fn bind_claim(&mut self, capacity: &str) {
         self.set_claim_status(json!({ "phase": "Bound", "capacity": { "storage": capacity } }));
@@ -433,11 +449,6 @@ impl Cluster {
         let mut claim = json!(self.observed.claim.as_deref().unwrap());
         claim["status"] = status;
         self.observed.claim = Some(Arc::new(serde_json::from_value(claim).unwrap()));
-    }
-
-    /// Restarts the process of the sidecar. Unfinished tasks restart.
-    pub fn restart_sidecar(&mut self) {
-        self.sidecar.ready = false;
     }
 
     /// Returns a hash of the state without counters. Objects are identified by the hash they were applied with.
@@ -456,7 +467,7 @@ impl Cluster {
                 pod.metadata.uid.clone(),
                 revision,
                 pod.metadata.deletion_timestamp.is_some(),
-                pod.status.is_some(),
+                pod.status.as_ref().map(|status| status.container_statuses.iter().all(|one| one.ready)),
             )
         });
         let existing = [
@@ -465,12 +476,13 @@ impl Cluster {
             self.observed.network_policy.is_some(),
             self.observed.disruption_budget.is_some(),
             self.observed.claim.is_some(),
+            self.is_claim_terminating(),
             self.observed.certificate.is_some(),
         ];
         let node = (&self.node.spec, &self.node.metadata.generation, &self.node.status);
         let mut hasher = DefaultHasher::new();
         serde_json::to_string(&node).unwrap().hash(&mut hasher);
-        (set, pod, existing, &self.pod_deletions).hash(&mut hasher);
+        (set, pod, existing, &self.pod_deletions, &self.history, self.is_answer_pending).hash(&mut hasher);
         let Sidecar { up, ready, pod_has_tls: _, tls, tasks, failures } = &self.sidecar;
         (up, ready, tls, failures).hash(&mut hasher);
         for (id, (_, state, run)) in tasks {
@@ -516,7 +528,8 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-fn mark_terminating(pod: &mut Arc<ObservedPod>) {
+/// Marks a pod as being deleted.
+pub fn mark_terminating(pod: &mut Arc<ObservedPod>) {
     let mut terminating = (**pod).clone();
     terminating.metadata.deletion_timestamp =
         Some(serde_json::from_value(json!("2026-05-18T10:00:00Z")).unwrap());

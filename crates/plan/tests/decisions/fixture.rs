@@ -71,8 +71,7 @@ pub fn platform() -> Platform {
 /// Runs every component once. Returns whether anything has changed.
 pub fn run_once(cluster: &mut Cluster, platform: &Platform) -> bool {
     let writes = cluster.writes;
-    let has_worked =
-        [cluster.run_stateful_set_controller(), cluster.run_kubelet(), cluster.run_sidecar()].contains(&true);
+    let has_worked = cluster.run_components();
     reconcile(cluster, platform, Fault::None);
     has_worked || cluster.writes > writes
 }

@@ -5,7 +5,9 @@
 
 mod certificate;
 mod cluster;
+mod faults;
 mod fixture;
+mod history;
 mod reconcile;
 mod safety;
 

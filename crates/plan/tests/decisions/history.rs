@@ -1,0 +1,219 @@
+//! What happened to a node, as far as its stored state does not show it. The fake cluster records it, and the properties of the model
+//! are judged by it instead of by what the operator reports.
+
+use std::collections::BTreeSet;
+
+use api::condition::{self, NodeUpdateInProgress};
+use api::names::container;
+use api::sei_node::{PlanKind, PlanPhase, SeiNodeSpec, SeiNodeStatus, TaskPlan, TaskStatus};
+use api::sidecar_wire::TaskState;
+use plan::node::{Action, Deletion};
+
+use super::cluster::Cluster;
+
+/// Something that must never happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Violation {
+    /// The operator acted on a paused node.
+    ActedWhilePaused,
+    /// The operator deleted a pod whose claim is being deleted: the data is lost with it.
+    PodDeletedWithItsClaim,
+    /// A plan failed while its node was paused.
+    FailedWhilePaused,
+    /// A plan failed at a deadline, although its node was paused for a part of the time.
+    PausedTimeCounted,
+    /// A plan failed at a deadline, although the answer of the sidecar is pending.
+    PendingAnswerNotAwaited,
+    /// A condition disappeared.
+    ConditionLost,
+    /// seid ran with the configuration of an update that is undone.
+    FailedUpdateRan,
+}
+
+/// The image of seid, and whether the sidecar serves TLS.
+pub type Configuration = (String, bool);
+
+/// What happened to a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct History {
+    /// The number of changes: edits of anything but `paused`, changes of the platform, and lost data volumes.
+    pub changes: u32,
+    /// The changes whose update was undone.
+    pub rolled_back: BTreeSet<u32>,
+    /// A task failed, or the time of one passed: an update may be undone.
+    pub is_disturbed: bool,
+    /// The last configuration that seid ran with.
+    pub last_run: Option<Configuration>,
+    /// The last configuration that seid ran with before the update that is undone.
+    pub previous: Option<Configuration>,
+    /// No edit asks for the last update.
+    pub is_platform_update: bool,
+    /// The node was queued for an update.
+    pub was_queued: bool,
+    /// The node was updated after it was queued.
+    pub was_granted: bool,
+    /// A plan has waited while the node was paused.
+    pub has_paused_wait: bool,
+    /// The data volume was lost.
+    pub has_lost_volume: bool,
+    /// The platform changed during a plan. The plan waits for the template of the new platform, which it does not apply again,
+    /// until its deadline.
+    pub is_template_outdated: bool,
+    /// What must never happen, and did.
+    pub violations: BTreeSet<Violation>,
+    /// The operator knows that the node is paused.
+    is_paused: bool,
+    /// The task that the plan waits for, and for how many minutes. Those while the node is paused do not count.
+    wait: Option<(String, i64)>,
+}
+
+/// The shortest deadline of a task, in minutes.
+const SHORTEST_DEADLINE: i64 = 10;
+
+impl Cluster {
+    /// Lets time pass.
+    pub fn pass_minutes(&mut self, minutes: i64) {
+        self.minutes += minutes;
+        let History { is_paused, wait, has_paused_wait, .. } = &mut self.history;
+        match wait {
+            Some(_) if *is_paused => *has_paused_wait = true,
+            Some((_, waited)) => *waited += minutes,
+            None => {}
+        }
+    }
+
+    /// Returns the configuration of the pod.
+    pub fn pod_configuration(&self) -> Option<Configuration> {
+        Some((self.pod_image(container::SEID)?, self.sidecar.pod_has_tls))
+    }
+
+    /// Returns the image of a container of the pod.
+    pub fn pod_image(&self, container: &str) -> Option<String> {
+        let pod = self.observed.pods.first()?.spec.as_ref()?;
+        let mut containers = pod.containers.iter().chain(&pod.init_containers);
+        containers.find(|one| one.name == container)?.image.clone()
+    }
+
+    /// Returns whether the last update of the node failed and is undone, or was.
+    pub fn is_rolled_back(&self) -> bool {
+        let failed = self.node.status.as_ref().and_then(|status| status.last_failed_plan.as_ref());
+        failed.is_some_and(|failed| failed.rolled_back && failed.generation == self.node.metadata.generation)
+    }
+
+    /// Returns whether the node is being updated for a change of the platform only.
+    pub fn is_platform_update_unfinished(&self) -> bool {
+        let plan = self.node.status.as_ref().and_then(|status| status.plan.as_ref());
+        self.history.is_platform_update && plan.is_some_and(is_unfinished_update)
+    }
+
+    /// Returns whether the operator replaced the pod at most once for each change, and once more for its rollback.
+    pub fn has_few_replacements(&self) -> bool {
+        let limit = |change: &u32| 1 + u32::from(self.history.rolled_back.contains(change));
+        self.pod_deletions.iter().all(|(change, deletions)| *deletions <= limit(change))
+    }
+
+    /// Returns whether the node has an active plan.
+    pub fn has_active_plan(&self) -> bool {
+        let plan = self.node.status.as_ref().and_then(|status| status.plan.as_ref());
+        plan.is_some_and(|plan| plan.phase == PlanPhase::Active)
+    }
+
+    /// Adds an action of the operator, before it is executed.
+    pub fn add_action_to_history(&mut self, action: &Action) {
+        let is_ownership = matches!(action, Action::SetClaimOwnership(_));
+        if self.node.spec.paused && self.node.metadata.deletion_timestamp.is_none() && !is_ownership {
+            self.history.violations.insert(Violation::ActedWhilePaused);
+        }
+        if matches!(action, Action::Delete(Deletion::Pod(_))) && self.is_claim_terminating() {
+            self.history.violations.insert(Violation::PodDeletedWithItsClaim);
+        }
+    }
+
+    /// Adds that the sidecar lets seid run.
+    pub fn add_release_to_history(&mut self) {
+        self.history.last_run = self.pod_configuration();
+        if self.is_rolled_back() && self.history.last_run != self.history.previous {
+            self.history.violations.insert(Violation::FailedUpdateRan);
+        }
+    }
+
+    /// Adds a new status of the node, before it is stored.
+    pub fn add_to_history(&mut self, status: &SeiNodeStatus) {
+        let before = self.node.status.clone().unwrap_or_default();
+        let has = |type_: &String| status.conditions.iter().any(|condition| condition.type_ == *type_);
+        if !before.conditions.iter().all(|condition| has(&condition.type_)) {
+            self.history.violations.insert(Violation::ConditionLost);
+        }
+        if let Some(plan) = &status.plan {
+            self.add_plan(before.plan.as_ref(), plan);
+        }
+        self.add_rollback(&before, status);
+        self.add_wait(status);
+        self.history.is_paused = self.node.spec.paused;
+        self.history.was_queued |=
+            condition::has_reason(&status.conditions, NodeUpdateInProgress::UpdateQueued);
+    }
+
+    fn add_plan(&mut self, before: Option<&TaskPlan>, plan: &TaskPlan) {
+        let is_new = before.is_none_or(|before| before.id != plan.id);
+        // A plan that replaces an unfinished update continues it.
+        if is_new && is_unfinished_update(plan) && !before.is_some_and(is_unfinished_update) {
+            self.history.is_platform_update =
+                self.pod_configuration().as_ref() == Some(&desired(&self.node.spec));
+            self.history.was_granted |= self.history.was_queued && self.history.is_platform_update;
+        }
+        let has_failed = plan.phase == PlanPhase::Failed
+            && before.is_some_and(|before| before.id == plan.id && before.phase == PlanPhase::Active);
+        if !has_failed {
+            return;
+        }
+        if self.node.spec.paused {
+            self.history.violations.insert(Violation::FailedWhilePaused);
+        }
+        let Some(task) = plan.failed_task_detail.as_ref() else { return };
+        let Some(awaited) = task.error.strip_prefix("deadline exceeded while waiting for ") else { return };
+        let waited =
+            self.history.wait.as_ref().filter(|(id, _)| *id == task.id).map_or(0, |(_, waited)| *waited);
+        if waited < SHORTEST_DEADLINE {
+            self.history.violations.insert(Violation::PausedTimeCounted);
+        }
+        if self.is_answer_pending && awaited.starts_with("Sidecar") {
+            self.history.violations.insert(Violation::PendingAnswerNotAwaited);
+        }
+    }
+
+    fn add_rollback(&mut self, before: &SeiNodeStatus, status: &SeiNodeStatus) {
+        let Some(failed) = status.last_failed_plan.as_ref().filter(|failed| failed.rolled_back) else {
+            return;
+        };
+        self.history.rolled_back.insert(self.history.changes);
+        if before.last_failed_plan.as_ref().is_some_and(|before| before.rolled_back && before.id == failed.id)
+        {
+            return;
+        }
+        self.history.previous = self.history.last_run.clone();
+        let task = self.sidecar.tasks.get(&failed.task.id);
+        if task.is_some_and(|(type_, state, _)| type_ == "mark-ready" && *state == TaskState::Completed) {
+            self.history.violations.insert(Violation::FailedUpdateRan);
+        }
+    }
+
+    fn add_wait(&mut self, status: &SeiNodeStatus) {
+        let plan = status.plan.as_ref().filter(|_| status.waiting_for.is_some());
+        let task = plan.and_then(|plan| plan.tasks.iter().find(|task| task.status != TaskStatus::Complete));
+        let known = self.history.wait.take();
+        self.history.wait = task.map(|task| match known {
+            Some((id, waited)) if id == task.id => (id, waited),
+            _ => (task.id.clone(), 0),
+        });
+    }
+}
+
+fn is_unfinished_update(plan: &TaskPlan) -> bool {
+    plan.kind == Some(PlanKind::NodeUpdate) && plan.phase != PlanPhase::Complete
+}
+
+/// Returns the configuration that a spec asks for.
+pub fn desired(spec: &SeiNodeSpec) -> Configuration {
+    (spec.image.clone(), spec.sidecar.as_ref().is_some_and(|sidecar| sidecar.tls.is_some()))
+}

@@ -1,0 +1,152 @@
+//! The models that are checked: what may happen in each, and which states it must reach.
+
+use super::event::{Edit, Event};
+use super::properties::{
+    ANSWER_PENDING_AT_DEADLINE, CLAIM_BLOCKS_UPDATE, GRANTED_AFTER_QUEUED, PAUSED_AT_DEADLINE,
+    PAUSED_WITH_EDIT, PLAN_EXECUTED, ROLLBACK_COMPLETED, VOLUME_REPLACED,
+};
+use super::{Scope, Steps, check, check_in_depth};
+
+const EDITS: &[Edit] = &[Edit::Image(1), Edit::Image(2), Edit::Tls(true), Edit::Tls(false), Edit::Both];
+
+const FAULTS: &[Event] =
+    &[Event::PodDeleted, Event::ObjectsDeleted, Event::SidecarRestarted, Event::RetriedTasksFail];
+
+/// One node, two edits and two faults.
+const NEW: Scope = Scope {
+    nodes: 1,
+    has_validator: false,
+    is_running: false,
+    steps: Steps::Single,
+    edits: (2, EDITS),
+    pauses: 0,
+    platform_changes: 0,
+    faults: (2, FAULTS),
+    has_reconcile_faults: true,
+    examples: &[PLAN_EXECUTED],
+};
+
+const RUNNING: Scope = Scope { is_running: true, ..NEW };
+
+/// A running node whose components work one after the other: more can happen to it.
+const DEEP: Scope = Scope { steps: Steps::Components, has_reconcile_faults: false, ..RUNNING };
+
+#[test]
+fn new_node_converges_whatever_happens() {
+    check("a new node", NEW);
+}
+
+#[test]
+fn running_node_converges_whatever_happens() {
+    check("a running node", RUNNING);
+}
+
+/// With one edit and one fault `make model` checks every state.
+#[test]
+fn node_converges_whatever_happens_once() {
+    let once = Scope { edits: (1, EDITS), faults: (1, FAULTS), ..NEW };
+    check("a new node, one edit, one fault", once);
+    check("a running node, one edit, one fault", Scope { is_running: true, ..once });
+}
+
+#[test]
+fn two_running_nodes_converge_whatever_happens() {
+    check("two running nodes", Scope { nodes: 2, faults: (1, FAULTS), ..RUNNING });
+}
+
+#[test]
+fn failed_update_is_rolled_back_whatever_happens() {
+    let small = Scope {
+        edits: (1, &[Edit::Image(1)]),
+        faults: (1, &[Event::TasksFail, Event::DeadlinePasses]),
+        examples: &[ROLLBACK_COMPLETED],
+        ..DEEP
+    };
+    let full = Scope {
+        edits: (2, &[Edit::Image(1), Edit::Image(2), Edit::Tls(true)]),
+        pauses: 1,
+        faults: (2, &[Event::TasksFail, Event::SidecarHangs, Event::DeadlinePasses, Event::PodDeleted]),
+        ..small
+    };
+    check_in_depth("failed updates", small, full);
+}
+
+#[test]
+fn paused_node_is_left_alone_whatever_happens() {
+    let small = Scope {
+        steps: Steps::All,
+        edits: (1, &[Edit::Image(1)]),
+        pauses: 1,
+        faults: (1, &[Event::DeadlinePasses]),
+        examples: &[PAUSED_WITH_EDIT, PAUSED_AT_DEADLINE],
+        ..DEEP
+    };
+    let full = Scope {
+        steps: Steps::Components,
+        edits: (1, &[Edit::Image(1), Edit::Tls(true)]),
+        pauses: 2,
+        faults: (2, &[Event::DeadlinePasses, Event::TasksFail, Event::ObjectsDeleted, Event::SidecarHangs]),
+        ..small
+    };
+    check_in_depth("a paused node", small, full);
+}
+
+#[test]
+fn pending_answer_is_awaited_whatever_happens() {
+    let small = Scope {
+        steps: Steps::All,
+        edits: (1, &[Edit::Image(1)]),
+        faults: (2, &[Event::AnswersPend, Event::DeadlinePasses]),
+        examples: &[ANSWER_PENDING_AT_DEADLINE],
+        ..DEEP
+    };
+    let full = Scope {
+        steps: Steps::Components,
+        is_running: false,
+        edits: (1, &[Edit::Tls(true)]),
+        pauses: 1,
+        ..small
+    };
+    check_in_depth("pending answers", small, full);
+}
+
+#[test]
+fn platform_change_is_paced_whatever_happens() {
+    let small = Scope {
+        nodes: 2,
+        edits: (0, &[]),
+        platform_changes: 1,
+        faults: (0, &[]),
+        examples: &[GRANTED_AFTER_QUEUED],
+        ..DEEP
+    };
+    let full = Scope {
+        edits: (1, &[Edit::Image(1)]),
+        pauses: 1,
+        platform_changes: 2,
+        faults: (1, &[Event::TasksFail, Event::PodDeleted]),
+        ..small
+    };
+    check_in_depth("a changed platform", small, full);
+    let with_validator = |scope| Scope { has_validator: true, ..scope };
+    check_in_depth("a changed platform and a validator", with_validator(small), with_validator(full));
+}
+
+#[test]
+fn pod_keeps_its_claim_whatever_happens() {
+    let small = Scope {
+        steps: Steps::All,
+        edits: (1, &[Edit::Image(1)]),
+        faults: (2, &[Event::ClaimDeleted, Event::PodDeleted]),
+        examples: &[CLAIM_BLOCKS_UPDATE, VOLUME_REPLACED],
+        ..DEEP
+    };
+    let full = Scope {
+        steps: Steps::Components,
+        edits: (1, &[Edit::Image(1), Edit::Tls(true)]),
+        pauses: 1,
+        faults: (2, &[Event::ClaimDeleted, Event::PodDeleted, Event::TasksFail, Event::DeadlinePasses]),
+        ..small
+    };
+    check_in_depth("deleted claims", small, full);
+}
