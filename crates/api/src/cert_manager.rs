@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::sei_node::IssuerKind;
 
+/// Annotation of a Secret with the name of the Certificate that it was issued for.
+pub const CERTIFICATE_NAME_ANNOTATION: &str = "cert-manager.io/certificate-name";
+
 /// Desired state of a Certificate.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[kube(

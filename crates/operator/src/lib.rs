@@ -7,7 +7,7 @@
 //! | all invalid settings are reported together, with flag, environment variable and fix | `settings::tests::all_invalid_settings_are_reported_together`, `settings::tests::every_required_setting_is_reported_when_missing` |
 //! | the operator does not start with CRDs older than itself, since they would drop fields that it stores | `crds::missing_or_outdated_crd_stops_startup` |
 //! | manifests of the upstream controller keep working | `settings::tests::upstream_flags_are_accepted_and_reported_as_ignored`, `settings::args::tests::every_operator_environment_variable_is_read` |
-//! | the shipped RBAC rules are sufficient and minimal | `permissions::shipped_rbac_is_sufficient_and_minimal`, `install::tests::rbac_has_no_wildcards_and_never_writes_secrets`, `install::tests::rbac_allows_requests_of_the_sidecar_api` |
+//! | the shipped RBAC rules are sufficient and minimal | `permissions::shipped_rbac_is_sufficient_and_minimal`, `install::tests::rbac_has_no_wildcards_and_never_creates_or_deletes_secrets`, `install::tests::rbac_allows_requests_of_the_sidecar_api` |
 //! | a refused write is reported once and retried with backoff | `storage::rejected_finalizer_removal_is_retried_with_backoff`, `repair::forbidden_repair_is_reported_and_backs_off`, `repair::invalid_repair_is_reported_and_backs_off` |
 //! | a larger volume is requested in place, and what the API server refuses is in a condition | `storage::larger_size_is_applied_in_place_if_the_class_allows_it` |
 //! | a validator is evicted only with an annotation | `eviction::validator_is_evicted_only_with_the_annotation` |
@@ -25,9 +25,11 @@
 //! | the number of concurrent sidecar calls is bounded, and no call is lost | `background::concurrent_calls_are_bounded` |
 //! | a process that may have lost the Lease submits no task | `background::submission_without_valid_claim_is_not_sent` |
 //! | a task is submitted once, however long the response takes | `background::slow_submission_is_sent_once` |
-//! | no state is kept for a deleted node | `background::deleted_node_leaves_no_calls`, `metrics::tests::deleted_node_has_no_series` |
+//! | no state is kept for a deleted node | `background::deleted_node_leaves_no_calls`, `metrics::tests::deleted_node_has_no_series`, `metrics::tests::certificate_expiration_is_exported_while_a_node_has_tls` |
 //! | the message of a sidecar error does not change from retry to retry | `responses::response_mapping_is_stable` |
 //! | each version of a Secret is read once | `secrets::secret_is_read_once_per_version` |
+//! | a private key that does not belong to its certificate is reported | `secrets::key_pair::tests::private_key_must_belong_to_the_first_certificate` |
+//! | the Secret that cert-manager issued for a node is deleted with the Certificate or the node, and a Secret of the user is not touched | `tls_lifecycle_on_a_running_node` |
 //! | private keys are not kept in memory | `secrets::tests::private_key_of_tls_secret_is_redacted`, `secrets::tests::other_secrets_keep_only_their_shape` |
 //! | events never block a reconcile, and none is recorded twice | `events::events_are_recorded_on_the_node`, `events::burst_of_a_thousand_events_is_recorded` |
 //! | the events of a whole fleet are recorded when it starts at once | `events::burst_of_a_thousand_events_is_recorded` |

@@ -17,6 +17,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
+use runtime::Key;
 use runtime::metrics::Metrics;
 
 use self::collector::NodeCollector;
@@ -39,6 +40,7 @@ runtime::catalog! {
     HEIGHT: Gauge "outrigger_node_height" ["namespace", "name"] "Height of the latest block that a node has executed; absent if it was not observed for two minutes";
     HEIGHT_LAG: Gauge "outrigger_node_height_lag" ["namespace", "name"] "Blocks between a node and the highest node of its chain that this operator observes";
     PEERS: Gauge "outrigger_node_peers" ["namespace", "name"] "Connected peers of a node";
+    CERTIFICATE_EXPIRATION: Gauge "outrigger_certificate_expiration_timestamp_seconds" ["namespace", "name"] "Unix time at which the certificate that a node uses for its sidecar API expires; absent without TLS";
     CONDITIONS: Gauge "outrigger_conditions" ["kind", "namespace", "type", "status", "reason"] "Objects by condition type, status and reason";
 }
 
@@ -106,12 +108,14 @@ pub struct NodeMetrics {
 }
 
 impl NodeMetrics {
-    /// Creates and registers the metrics. `for_each_node` visits every watched node.
+    /// Creates and registers the metrics. `for_each_node` visits every watched node; `certificate_expiry` returns when the certificate
+    /// in a Secret expires.
     #[must_use]
     pub(crate) fn new(
         metrics: &Metrics,
         for_each_node: impl Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync + 'static,
         heights: Arc<ChainHeights>,
+        certificate_expiry: impl Fn(&Key) -> Option<i64> + Send + Sync + 'static,
     ) -> Self {
         let node_metrics = Self {
             transitions: Family::default(),
@@ -125,7 +129,7 @@ impl NodeMetrics {
         metrics.register(&PLAN_TIME, node_metrics.plan_time.clone());
         metrics.register(&PROBES, node_metrics.probes.clone());
         metrics.register(&ERRORS, node_metrics.errors.clone());
-        metrics.register_collector(NodeCollector::new(for_each_node, heights));
+        metrics.register_collector(NodeCollector::new(for_each_node, heights, certificate_expiry));
         node_metrics
     }
 

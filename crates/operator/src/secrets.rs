@@ -1,16 +1,19 @@
 //! Reads the Secrets that nodes reference: one by one, only when they have changed, and cached without their secret values.
 
+mod key_pair;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use api::cert_manager::CERTIFICATE_NAME_ANNOTATION;
 use api::names::data_key;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::metadata::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
-use plan::node::SecretObservation;
+use plan::node::{ObservedSecret, SecretObservation, certificate_expiry};
 use runtime::Key;
 use runtime::sync::lock;
 use runtime::watch::{Cache, Change};
@@ -40,7 +43,9 @@ pub struct SecretReader {
 struct CachedSecret {
     /// The version in the watch at the time of the read, and the version that was read, which may be newer.
     versions: [String; 2],
-    secret: Arc<Secret>,
+    secret: Arc<ObservedSecret>,
+    /// When its certificate expires, in seconds since 1970.
+    expires_at: Option<i64>,
 }
 
 impl SecretReader {
@@ -72,8 +77,9 @@ impl SecretReader {
         match Api::<Secret>::namespaced(self.client.clone(), namespace).get_opt(name).await {
             Ok(Some(secret)) => {
                 let versions = [version, secret.resource_version().unwrap_or_default()];
-                let secret = Arc::new(redact(secret));
-                lock(&self.cache).insert(key, CachedSecret { versions, secret: secret.clone() });
+                let (key_pair, expires_at) = (key_pair::check(&secret), certificate_expiry(&secret));
+                let secret = Arc::new(ObservedSecret { secret: redact(secret), key_pair });
+                lock(&self.cache).insert(key, CachedSecret { versions, secret: secret.clone(), expires_at });
                 SecretObservation::Found(secret)
             }
             Ok(None) => {
@@ -82,6 +88,24 @@ impl SecretReader {
             }
             Err(error) => SecretObservation::Unreadable(describe(&error)),
         }
+    }
+
+    /// Records the metadata that the API server returned for a write, so that the Secret is not read again. Returns the Secret as it is
+    /// stored now, if it was read before.
+    pub(crate) fn record_write(&self, written: &SecretMeta) -> Option<SecretObservation> {
+        let mut cache = lock(&self.cache);
+        let cached = cache.get_mut(&Key::from_object(written))?;
+        let mut observed = ObservedSecret::clone(&cached.secret);
+        let before = observed.secret.resource_version().unwrap_or_default();
+        observed.secret.metadata = redact_metadata(written.metadata.clone());
+        cached.versions = [before, written.resource_version().unwrap_or_default()];
+        cached.secret = Arc::new(observed);
+        Some(SecretObservation::Found(cached.secret.clone()))
+    }
+
+    /// Returns when the certificate in a Secret expires, in seconds since 1970, if the Secret was read.
+    pub(crate) fn certificate_expiry(&self, secret: &Key) -> Option<i64> {
+        lock(&self.cache).get(secret)?.expires_at
     }
 
     /// Handles a change in the watch: a deleted Secret is dropped from the cache.
@@ -120,20 +144,22 @@ fn redact(secret: Secret) -> Secret {
         });
         values.collect()
     });
-    let meta = secret.metadata;
-    Secret {
-        // Without annotations: `kubectl apply` stores the whole Secret in one.
-        metadata: ObjectMeta {
-            name: meta.name,
-            namespace: meta.namespace,
-            uid: meta.uid,
-            resource_version: meta.resource_version,
-            deletion_timestamp: meta.deletion_timestamp,
-            ..ObjectMeta::default()
-        },
-        type_: secret.type_,
-        data,
-        ..Secret::default()
+    Secret { metadata: redact_metadata(secret.metadata), type_: secret.type_, data, ..Secret::default() }
+}
+
+/// Removes all annotations but the one that decisions need: `kubectl apply` stores the whole Secret in one.
+fn redact_metadata(meta: ObjectMeta) -> ObjectMeta {
+    let mut annotations = meta.annotations.unwrap_or_default();
+    annotations.retain(|name, _| name == CERTIFICATE_NAME_ANNOTATION);
+    ObjectMeta {
+        name: meta.name,
+        namespace: meta.namespace,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+        deletion_timestamp: meta.deletion_timestamp,
+        owner_references: meta.owner_references,
+        annotations: (!annotations.is_empty()).then_some(annotations),
+        ..ObjectMeta::default()
     }
 }
 
@@ -167,7 +193,9 @@ mod tests {
     fn redacted(type_: &str, data: &[(&str, &str)]) -> Secret {
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().into())));
         let metadata = serde_json::from_value(json!({
-            "name": "a", "resourceVersion": "7", "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "hidden" },
+            "name": "a", "resourceVersion": "7",
+            "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "hidden", "cert-manager.io/certificate-name": "b" },
+            "ownerReferences": [{ "apiVersion": "cert-manager.io/v1", "kind": "Certificate", "name": "b", "uid": "u" }],
         }));
         redact(Secret {
             type_: Some(type_.into()),
@@ -212,5 +240,7 @@ mod tests {
             ("*", "", "*")
         );
         assert_eq!(secret.metadata.resource_version.as_deref(), Some("7"));
+        assert_eq!(secret.annotations()["cert-manager.io/certificate-name"], "b");
+        assert_eq!(secret.owner_references()[0].uid, "u");
     }
 }

@@ -35,6 +35,9 @@
 //! | a pod never leaves its node pool because of the affinity in its spec | `scheduling::every_node_selector_term_requires_the_node_pool`, `scheduling::empty_node_selector_term_stays_empty` |
 //! | conditions of a Certificate count only for its current generation | `node::check::tls_secret::tests::conditions_of_an_older_generation_do_not_count` |
 //! | conditions never disappear | `model::scopes::paused_node_is_left_alone_whatever_happens` |
+//! | every change of the source of a certificate is one plan and one pod replacement | `tls::every_change_of_the_source_is_one_plan_and_one_pod` |
+//! | a certificate that is unfit or expired replaces no pod, and is reported once | `tls::unfit_secret_is_reported_and_the_pod_is_kept`, `tls::expiry_is_reported_at_its_transitions_and_keeps_the_pod`, `tls::expired_issued_certificate_does_not_flap_while_it_is_retried`, `tls::rollback_does_not_wait_for_an_unexpired_certificate` |
+//! | an issued Secret is deleted with its Certificate, and one that the user names never | `tls::certificate_stays_until_its_secret_has_an_owner`, `tls::renewed_secret_gets_its_owner_again_without_a_plan`, `tls::issued_secret_that_the_user_names_survives_its_certificate`, `tls::secret_of_another_certificate_or_node_gets_no_owner`, `tls::owner_that_cert_manager_has_set_is_not_changed` |
 //! | a lost volume is never replaced under a node that signs | `lifecycle::lost_volume_is_recreated_unless_the_node_signs` |
 //! | the API server accepts rendered objects without a warning, and stores them as written | `rendered::rendered_objects_are_accepted_and_stored_as_written`, `rendered::quantities_are_stored_in_canonical_form` |
 //! | cached results are used only for the same spec and the same content | `node::render_cache::tests::cache_is_dropped_when_the_generation_changes`, `node::render_cache::tests::in_sync_object_is_compared_again_only_after_a_change` |

@@ -89,12 +89,14 @@ conditions! {
 
     SidecarTLSSecretReady: "Whether the prerequisites for TLS of the sidecar are met." {
         TLSNotRequested => True, "The spec does not request TLS.", "Nothing.";
-        TLSSecretReady => True, "The certificate exists and is valid for the node.", "Nothing.";
+        TLSSecretReady => True, "The certificate exists and is valid for the node.", "Nothing, unless the message says that it expires soon: within 7 days, or within the last sixth of its lifetime if that is shorter.";
         CertificateNotReady => False, "The certificate is not issued yet.", "Wait; if this persists, check the Certificate and its CertificateRequest.";
         CertificateFailed => False, "The issuer failed to issue the certificate.", "Check the Certificate in the message; fix the issuer, or set another one in `spec.sidecar.tls`.";
         TLSSecretNotFound => False, "The Secret does not exist.", "Create the Secret in the message.";
         TLSSecretUnavailable => False, "The Secret cannot be read.", "Check the RBAC permissions of the operator; the message has the API server's response.";
-        TLSSecretMalformed => False, "The Secret does not contain a certificate with its private key.", "Use a Secret of type `kubernetes.io/tls` with PEM in `tls.crt` and `tls.key`.";
+        TLSSecretMalformed => False, "The Secret does not contain a certificate with its private key, or the two do not belong together.", "Use a Secret of type `kubernetes.io/tls` with PEM in `tls.crt` and `tls.key`.";
         TLSSecretSANsMismatch => False, "The certificate is not valid for the host names of the node.", "Issue it for the host names in the message.";
+        TLSSecretExpired => False, "The certificate has expired. The pod keeps running with it.", "With an issuer, check the Certificate in the message and its issuer; otherwise replace the Secret. The pod reloads a renewed certificate.";
+        TLSSecretNotYetValid => False, "The validity of the certificate starts in the future.", "Wait until the time in the message, or replace the certificate.";
     }
 }

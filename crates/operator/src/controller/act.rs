@@ -4,10 +4,11 @@
 use api::SeiNode;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::Resource;
-use kube::core::ObjectMeta;
+use kube::core::{ObjectMeta, PartialObjectMetaExt};
+use kube::{Resource, ResourceExt};
 use plan::node::{
-    Action, ClaimOwnership, Deletion, Object, Observed, ObservedStatefulSet, Submission, WriteFailure,
+    Action, ClaimOwnership, Deletion, Object, Observed, ObservedStatefulSet, SecretOwnership, Submission,
+    WriteFailure,
 };
 use runtime::Key;
 use runtime::write::{self, NamespacedObject, WriteOutcome, Writer};
@@ -18,6 +19,7 @@ use super::Error;
 use super::object_store::{ObjectStore, mark_terminating};
 use super::observe::tls_secret;
 use super::stores::ObjectStores;
+use crate::secrets::{SecretMeta, SecretReader};
 use crate::sidecar::Sidecars;
 
 /// Executes actions on behalf of one node.
@@ -25,6 +27,7 @@ pub(super) struct Executor<'a> {
     pub(super) writer: &'a Writer,
     pub(super) stores: &'a ObjectStores,
     pub(super) sidecars: &'a Sidecars,
+    pub(super) secrets: &'a SecretReader,
     pub(super) key: &'a Key,
     pub(super) node: &'a SeiNode,
 }
@@ -38,6 +41,7 @@ impl Executor<'_> {
             Action::Create(object) => self.write(object, observed, true).await,
             Action::Delete(deletion) => self.delete(deletion, observed).await,
             Action::SetClaimOwnership(ownership) => self.set_claim_ownership(*ownership, observed).await,
+            Action::SetSecretOwnership(ownership) => self.set_secret_ownership(*ownership, observed).await,
             Action::Submit(transport, request) => {
                 let id = request.id.clone().unwrap_or_default();
                 let secret = tls_secret(&transport, observed);
@@ -110,6 +114,24 @@ impl Executor<'_> {
         let outcome = self.writer.patch_metadata(&claim, metadata).await?;
         if let Some(claim) = self.record_outcome("PersistentVolumeClaim", outcome, observed)? {
             observed.claim = Some(self.stores.claims.record_write(claim));
+        }
+        Ok(())
+    }
+
+    /// Changes the owner references of a Secret. Only its metadata is sent and kept.
+    async fn set_secret_ownership(
+        &self,
+        ownership: SecretOwnership,
+        observed: &mut Observed,
+    ) -> Result<(), Error> {
+        let SecretOwnership { secret, owner_references } = ownership;
+        let secret: SecretMeta = secret.metadata.into_request_partial();
+        let metadata = json!({ "ownerReferences": owner_references });
+        let outcome = self.writer.patch_metadata(&secret, metadata).await?;
+        if let Some(written) = self.record_outcome("Secret", outcome, observed)? {
+            observed
+                .secrets
+                .extend(self.secrets.record_write(&written).map(|secret| (written.name_any(), secret)));
         }
         Ok(())
     }

@@ -27,7 +27,8 @@ pub(super) async fn decide_and_act(
     let mut status = node.status.clone().unwrap_or_default();
     let mut repairs = Vec::new();
     let mut done = RequiredObservations::default();
-    let executor = Executor { writer, stores: &controller.stores, sidecars: &controller.sidecars, key, node };
+    let Controller { stores, sidecars, secrets, .. } = controller;
+    let executor = Executor { writer, stores, sidecars, secrets, key, node };
     for _ in 0..MAX_DECISIONS {
         let required = required_observations(node, &status, platform, observed);
         observe_required(controller, key, node, &required, &done, observed).await?;

@@ -70,8 +70,8 @@ async fn run_round(
     let decision = decide::decide_and_act(controller, writer, key, node, &mut observed).await?;
     let next = record::record(controller, writer, node, decision).await?;
     // An error, so that the queue backs off: the cause is outside of the node, and no event announces that it is gone.
-    match observed.write_failures.into_iter().next() {
-        Some((kind, failure)) => Err(Error::Refused { kind, reason: failure.into_message() }),
+    match observed.write_failures.iter().next() {
+        Some((kind, failure)) => Err(Error::Refused { kind, reason: failure.message().to_owned() }),
         None => Ok(next),
     }
 }

@@ -17,6 +17,7 @@ use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use plan::node::{ObservedPod, ObservedStatefulSet};
+use runtime::Key;
 use runtime::controller;
 use runtime::own_writes::OwnWrites;
 use runtime::process::{self, Process};
@@ -128,6 +129,10 @@ impl Builder<'_> {
             Sidecars::new(client, move |key| queue.add(key, Priority::High))
         };
         let heights = Arc::<ChainHeights>::default();
+        let expiry = {
+            let secrets = secrets.clone();
+            move |secret: &Key| secrets.certificate_expiry(secret)
+        };
         Ok(Controller {
             client: self.process.client.clone(),
             platform: settings.platform.clone(),
@@ -135,7 +140,7 @@ impl Builder<'_> {
             sidecars,
             secrets,
             events: self.process.spawn_events(manager::NODE, &settings.identity),
-            metrics: NodeMetrics::new(&self.process.metrics, for_each_node, heights.clone()),
+            metrics: NodeMetrics::new(&self.process.metrics, for_each_node, heights.clone(), expiry),
             deletions,
             reservations: Reservations::default(),
             render_caches: Mutex::default(),

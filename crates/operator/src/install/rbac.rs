@@ -44,8 +44,9 @@ fn cluster_rules() -> Value {
         // Patched when they are retained, or no longer, and when they are resized: never deleted.
         { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list", "watch", "create", "patch"] },
         { "apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["get"] },
-        // The metadata of all Secrets is watched; the Secrets that nodes reference are read.
-        { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"] },
+        // The metadata of all Secrets is watched; the Secrets that nodes reference are read. A Secret that cert-manager issued for a
+        // node gets its Certificate as its owner, so that garbage collection deletes it: only its metadata is patched.
+        { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch", "patch"] },
         { "apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "list", "watch", "create", "patch"] },
         { "apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "create", "delete"] },
         { "apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["get", "list", "watch", "create", "patch"] },

@@ -6,34 +6,43 @@ use std::sync::Arc;
 
 use api::SeiNode;
 use api::condition::{Reason, SidecarReady, Status};
-use api::sei_node::{PlanPhase, SeiNodePhase};
+use api::sei_node::{PlanPhase, Scheme, SeiNodePhase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
+use runtime::Key;
 use runtime::metrics::catalog::Description;
 
 use super::{
-    CONDITIONS, CONTROLLER, HEIGHT, HEIGHT_LAG, PEERS, PHASE, PHASES, PLAN_ACTIVE, SIDECAR_READY, phase_name,
+    CERTIFICATE_EXPIRATION, CONDITIONS, CONTROLLER, HEIGHT, HEIGHT_LAG, PEERS, PHASE, PHASES, PLAN_ACTIVE,
+    SIDECAR_READY, phase_name,
 };
 use crate::chain_progress::{ChainHeights, HeightSample};
 
 type ForEachNode = dyn Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync;
+type CertificateExpiry = dyn Fn(&Key) -> Option<i64> + Send + Sync;
 
 /// Collects the gauges of nodes.
 pub(super) struct NodeCollector {
     for_each_node: Box<ForEachNode>,
     heights: Arc<ChainHeights>,
+    certificate_expiry: Box<CertificateExpiry>,
 }
 
 impl NodeCollector {
     pub(super) fn new(
         for_each_node: impl Fn(&mut dyn FnMut(&SeiNode)) + Send + Sync + 'static,
         heights: Arc<ChainHeights>,
+        certificate_expiry: impl Fn(&Key) -> Option<i64> + Send + Sync + 'static,
     ) -> Self {
-        Self { for_each_node: Box::new(for_each_node), heights }
+        Self {
+            for_each_node: Box::new(for_each_node),
+            heights,
+            certificate_expiry: Box::new(certificate_expiry),
+        }
     }
 }
 
@@ -57,6 +66,8 @@ struct NodeSnapshot {
     name: String,
     phase: Option<SeiNodePhase>,
     sidecar_is_ready: Option<bool>,
+    /// The Secret whose certificate the sidecar API is served with.
+    tls_secret: Option<Key>,
 }
 
 impl Snapshot {
@@ -67,11 +78,14 @@ impl Snapshot {
             return;
         };
         let ready = status.conditions.iter().find(|condition| condition.type_ == SidecarReady::CONDITION);
+        let tls = status.current_sidecar_tls.as_ref().filter(|tls| tls.scheme == Scheme::Https);
+        let tls_secret = tls.and_then(|tls| tls.secret_name.clone());
         self.nodes.push(NodeSnapshot {
             namespace: namespace.clone(),
             name: name.clone(),
             phase: status.phase,
             sidecar_is_ready: ready.map(|ready| ready.status == Status::True.as_str()),
+            tls_secret: tls_secret.map(|name| Key { namespace: namespace.clone(), name }),
         });
         let is_active = status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Active);
         *self.active_plans.entry(namespace.clone()).or_default() += i64::from(is_active);
@@ -80,6 +94,16 @@ impl Snapshot {
                 (condition.type_.clone(), condition.status.clone(), condition.reason.clone());
             *self.conditions.entry([namespace.clone(), type_, status, reason]).or_default() += 1;
         }
+    }
+}
+
+impl NodeCollector {
+    fn certificate_expirations<'a>(&self, snapshot: &'a Snapshot) -> Samples<'a> {
+        let known = snapshot.nodes.iter().filter_map(|node| {
+            let expiry = (self.certificate_expiry)(node.tls_secret.as_ref()?)?;
+            Some((vec![node.namespace.as_str(), node.name.as_str()], expiry))
+        });
+        known.collect()
     }
 }
 
@@ -97,6 +121,7 @@ impl Collector for NodeCollector {
         gauge(&mut encoder, &HEIGHT, of_nodes(&heights, |sample| sample.height))?;
         gauge(&mut encoder, &HEIGHT_LAG, of_nodes(&heights, |sample| sample.lag))?;
         gauge(&mut encoder, &PEERS, of_nodes(&heights, |sample| sample.peers.into()))?;
+        gauge(&mut encoder, &CERTIFICATE_EXPIRATION, self.certificate_expirations(&snapshot))?;
         gauge(&mut encoder, &CONDITIONS, conditions(&snapshot))
     }
 }

@@ -44,6 +44,16 @@ fn heights() -> Arc<ChainHeights> {
     Arc::new(heights)
 }
 
+/// The Secret of the certificate in these tests, and when it expires.
+const TLS_SECRET: &str = "a-sidecar-tls";
+const EXPIRY: i64 = 1_800_000_000;
+
+/// Returns the status of a node that is served with a certificate.
+fn with_tls(mut status: Value) -> Value {
+    status["currentSidecarTLS"] = json!({ "scheme": "https", "secretName": TLS_SECRET });
+    status
+}
+
 /// Returns metrics over nodes that a test may change.
 fn metrics() -> (Metrics, NodeMetrics, Arc<Mutex<Vec<Arc<SeiNode>>>>) {
     let nodes: Arc<Mutex<Vec<Arc<SeiNode>>>> = Arc::default();
@@ -55,6 +65,7 @@ fn metrics() -> (Metrics, NodeMetrics, Arc<Mutex<Vec<Arc<SeiNode>>>>) {
             move |visit| nodes.lock().unwrap().iter().for_each(|node| visit(node))
         },
         heights(),
+        |secret| (secret.namespace == "sei" && secret.name == TLS_SECRET).then_some(EXPIRY),
     );
     (metrics, node_metrics, nodes)
 }
@@ -101,6 +112,25 @@ fn deleted_node_has_no_series() {
     for metric in [PHASE, PLAN_ACTIVE, SIDECAR_READY, CONDITIONS] {
         assert_eq!(samples(&metrics, metric.name), Vec::<String>::new());
     }
+}
+
+#[test]
+fn certificate_expiration_is_exported_while_a_node_has_tls() {
+    let (metrics, _, nodes) = metrics();
+    let mut unknown = with_tls(json!({}));
+    unknown["currentSidecarTLS"]["secretName"] = json!("not read yet");
+    let all = [("a", with_tls(json!({}))), ("b", unknown), ("c", json!({}))];
+    *nodes.lock().unwrap() = all.map(|(name, status)| Arc::new(node(name, status))).into();
+    assert_eq!(
+        samples(&metrics, CERTIFICATE_EXPIRATION.name),
+        [r#"outrigger_certificate_expiration_timestamp_seconds{namespace="sei",name="a"} 1800000000"#]
+    );
+    let mut disabled = with_tls(json!({}));
+    disabled["currentSidecarTLS"]["scheme"] = json!("http");
+    *nodes.lock().unwrap() = vec![Arc::new(node("a", disabled))];
+    assert_eq!(samples(&metrics, CERTIFICATE_EXPIRATION.name), Vec::<String>::new());
+    nodes.lock().unwrap().clear();
+    assert_eq!(samples(&metrics, CERTIFICATE_EXPIRATION.name), Vec::<String>::new());
 }
 
 #[test]
@@ -176,7 +206,8 @@ fn registered_metrics_match_their_descriptions() {
     let condition = json!({
         "type": "SidecarReady", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-05-18T10:00:00Z",
     });
-    nodes.lock().unwrap().push(Arc::new(node("a", json!({ "phase": "Running", "conditions": [condition] }))));
+    let running = with_tls(json!({ "phase": "Running", "conditions": [condition] }));
+    nodes.lock().unwrap().push(Arc::new(node("a", running)));
     let before = json!({
         "phase": "Pending", "phaseTransitionTime": "2026-05-18T10:00:00Z", "plan": plan("p", "Active", &["mark-ready"]),
     });

@@ -88,7 +88,7 @@ impl Client {
             Scheme::Https => {
                 let name = to.secret.clone().unwrap_or_default();
                 let verifier = match secret {
-                    Some(SecretObservation::Found(secret)) => ServerVerifier::from_secret(secret),
+                    Some(SecretObservation::Found(found)) => ServerVerifier::from_secret(&found.secret),
                     _ => None,
                 };
                 let verifier = verifier.ok_or_else(|| CallError::NoCertificate(name.clone()))?;

@@ -55,9 +55,10 @@ pub async fn secret_is_read_once_per_version(cx: Context) -> TestResult {
         let set = api.patch("key", &PatchParams::apply("test"), &Patch::Apply(certificate(label))).await?;
         wait_delivered(set.resource_version()).await?;
         for _ in 0..3 {
-            let SecretObservation::Found(secret) = secrets.get(&namespace, "key").await else {
+            let SecretObservation::Found(found) = secrets.get(&namespace, "key").await else {
                 return Err("the Secret was not found".into());
             };
+            let secret = &found.secret;
             assert_eq!(secret.metadata.resource_version, set.metadata.resource_version);
             let data = secret.data.clone().unwrap_or_default();
             assert_eq!((&*data["tls.crt"].0, &*data["tls.key"].0), (&b"public"[..], &b"*"[..]));

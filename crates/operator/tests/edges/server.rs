@@ -16,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use operator::sidecar::{Client, Sidecars};
-use plan::node::{SecretObservation, Transport};
+use plan::node::{ObservedSecret, SecretObservation, Transport};
 use runtime::Key;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -207,7 +207,8 @@ pub fn secret(identity: &Identity, ca: Option<&CertificateAuthority>) -> SecretO
     let mut data = vec![("tls.crt", identity.certificate.clone())];
     data.extend(ca.map(|ca| ("ca.crt", ca.pem().to_owned())));
     let data = data.into_iter().map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())));
-    SecretObservation::Found(Arc::new(Secret { data: Some(data.collect()), ..Secret::default() }))
+    let secret = Secret { data: Some(data.collect()), ..Secret::default() };
+    SecretObservation::Found(Arc::new(ObservedSecret { secret, ..ObservedSecret::default() }))
 }
 
 /// The client under test, its token file, and the keys that it woke.

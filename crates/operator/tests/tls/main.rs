@@ -1,10 +1,11 @@
-//! Sidecar TLS with a real cert-manager: enabled, renewed, moved to another issuer and disabled on a running node.
+//! Sidecar TLS with a real cert-manager: enabled, renewed, moved to another issuer or Secret, and disabled on a running node.
 
 #![allow(clippy::expect_used, reason = "tests may panic; clippy only recognizes #[test] functions")]
 
 #[path = "../node_operator/fixture.rs"]
 #[expect(dead_code, reason = "other suites use the rest")]
 mod fixture;
+mod issued_secret;
 mod permissions;
 
 use std::time::Duration;
@@ -60,7 +61,9 @@ async fn tls_lifecycle_on_a_running_node(cx: Context) -> TestResult {
     renewed_certificate_keeps_the_pod(&fixture).await?;
     issuer_change_replaces_the_pod_once(&fixture).await?;
     failing_issuer_is_reported_and_next_edit_applies(&fixture).await?;
+    let own = issued_secret::create_own(&fixture).await?;
     tls_is_disabled(&fixture).await?;
+    issued_secret::issued_secret_is_deleted_and_own_secret_stays(&fixture, &own).await?;
     permissions::shipped_rbac_is_sufficient_and_minimal(&fixture).await?;
     cert_manager.check_alive()?;
     operator.check_alive()?;
@@ -87,7 +90,8 @@ async fn image_and_tls_edit_is_one_pod_cycle(fixture: &Fixture<'_>) -> Result<()
     assert_eq!((tls.scheme, tls.issuer_name.as_deref()), (Scheme::Https, Some("one")));
     assert_eq!(reason(&status, "SidecarTLSSecretReady"), "TLSSecretReady");
     assert_eq!(fixture.pod_deletion_count()?, 1, "one pod cycle for both");
-    fixture.assert_no_writes(QUIET).await
+    fixture.assert_no_writes(QUIET).await?;
+    issued_secret::nothing_writes_the_secret_at_steady_state(fixture).await
 }
 
 /// The proxy reloads its certificate when the content changes; the scripted sidecar does the same.
@@ -101,6 +105,7 @@ async fn renewed_certificate_keeps_the_pod(fixture: &Fixture<'_>) -> Result<(), 
         if now != before && !now.is_empty() { Ok(()) } else { Err("the certificate is unchanged".to_owned()) }
     })
     .await?;
+    issued_secret::wait_owned(fixture, "node").await?;
     fixture.sidecar("node").restart();
     let restarts = fixture.sidecar("node").restarts();
     fixture.wait_ready("node", "it is marked ready over the new certificate").await?;
@@ -118,6 +123,7 @@ async fn issuer_change_replaces_the_pod_once(fixture: &Fixture<'_>) -> Result<()
     let tls = node.status.unwrap_or_default().current_sidecar_tls.expect("the observed TLS");
     assert_eq!(tls.issuer_name.as_deref(), Some("two"));
     assert_ne!(read_certificate(fixture, "node-sidecar-tls").await?, before, "a new certificate was issued");
+    issued_secret::wait_owned(fixture, "node").await?;
     assert_eq!(fixture.pod_deletion_count()?, 2, "one for the issuer change");
     Ok(())
 }

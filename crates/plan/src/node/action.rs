@@ -5,7 +5,7 @@ use api::sei_node::Scheme;
 use api::sidecar_wire::TaskRequest;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -23,6 +23,8 @@ pub enum Action {
     Delete(Deletion),
     /// Change the owners of the claim of the data volume.
     SetClaimOwnership(Box<ClaimOwnership>),
+    /// Change the owners of the Secret that cert-manager issued.
+    SetSecretOwnership(Box<SecretOwnership>),
     /// Submit a task to the sidecar.
     Submit(Transport, TaskRequest),
 }
@@ -35,6 +37,7 @@ impl Action {
             Self::Apply(object) | Self::Create(object) => object.kind(),
             Self::Delete(deletion) => deletion.kind(),
             Self::SetClaimOwnership(_) => "PersistentVolumeClaim",
+            Self::SetSecretOwnership(_) => "Secret",
             Self::Submit(..) => "SidecarTask",
         }
     }
@@ -49,6 +52,15 @@ pub struct ClaimOwnership {
     pub owner_references: Vec<OwnerReference>,
     /// The labels to set, or to remove.
     pub labels: Vec<(&'static str, Option<String>)>,
+}
+
+/// The owners of a Secret.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SecretOwnership {
+    /// The Secret as it was observed. The change must be based on this version.
+    pub secret: Secret,
+    /// All owner references.
+    pub owner_references: Vec<OwnerReference>,
 }
 
 /// An object that belongs to a node.

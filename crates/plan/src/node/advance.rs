@@ -59,7 +59,7 @@ pub(super) fn advance(context: NodeContext<'_>, status: &mut SeiNodeStatus, now:
             let requeue_after = Duration::try_from(due.duration_since(now.0)).ok();
             return Progress { requeue_after, ..Progress::default() };
         }
-        let outcome = step::evaluate(context, step, &task, status);
+        let outcome = step::evaluate(context, step, &task, status, now);
         conditions::report_input(context, step, &outcome, status, now);
         match outcome {
             StepOutcome::Done(change) => {

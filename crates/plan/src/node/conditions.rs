@@ -3,11 +3,12 @@
 use api::SeiNode;
 use api::condition::{
     self, ChainSynced, ImportPVCReady, NodeKeyReady, NodeUpdateInProgress, OperatorKeyringReady, Paused,
-    Ready, Reason, SidecarReady, SigningKeyReady, SpecApplied, Status, StorageReady,
+    Ready, Reason, SidecarReady, SidecarTLSSecretReady, SigningKeyReady, SpecApplied, Status, StorageReady,
 };
 use api::names::{annotation, container, object};
 use api::sei_node::{PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 
 use super::check::{claim, tls_secret};
 use super::context::{NodeContext, node_pod};
@@ -45,7 +46,8 @@ const AWAITING_MARK_READY: &str =
 /// The message while the pod of a running node does not exist.
 const NO_POD: &str = "the pod does not exist";
 
-/// Writes every condition. There is no context for a node that is being deleted, or whose spec has no kind.
+/// Writes every condition. There is no context for a node that is being deleted, or whose spec has no kind. Returns when a condition
+/// changes by the passage of time alone.
 pub(super) fn write(
     node: &SeiNode,
     context: Option<NodeContext<'_>>,
@@ -53,7 +55,7 @@ pub(super) fn write(
     observed: &Observed,
     findings: &Findings,
     now: &Time,
-) {
+) -> Option<Timestamp> {
     let mut writer = Writer { status, generation: node.metadata.generation.unwrap_or_default(), now };
     writer.paused(node, findings);
     writer.update(findings);
@@ -64,12 +66,12 @@ pub(super) fn write(
         writer.inputs(context);
     }
     writer.storage(context);
-    let tls = tls_secret::check(node, &desired_tls(node), observed);
-    writer.set(tls.reason, &tls.message);
+    let changes_at = writer.tls_secret(node, context, observed);
     writer.ready(node, observed, findings);
     // A condition that changed and changed back within this reconcile has not changed.
     let stored = node.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     condition::keep_transition_times(&mut status.conditions, stored);
+    changes_at
 }
 
 /// Writes the condition of an input (an imported volume or a key) after its step was evaluated.
@@ -324,6 +326,22 @@ impl Writer<'_> {
             let message = "the readiness probe of the container seid does not succeed yet: see its log if this persists";
             self.set(Ready::SeidNotReady, message);
         }
+    }
+
+    /// Writes the condition of the certificate. Returns when it changes by the passage of time alone.
+    fn tls_secret(
+        &mut self,
+        node: &SeiNode,
+        context: Option<NodeContext<'_>>,
+        observed: &Observed,
+    ) -> Option<Timestamp> {
+        // Without a context no Secret was read.
+        if context.is_none() && self.has::<SidecarTLSSecretReady>() {
+            return None;
+        }
+        let tls = tls_secret::check(node, &desired_tls(node), observed, self.now);
+        self.set(tls.reason, &tls.message);
+        tls.changes_at
     }
 
     /// Writes the condition of the data volume.

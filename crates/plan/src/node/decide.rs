@@ -20,7 +20,9 @@ use super::observed::{ChainObservation, Health, Observed, TaskObservation, Updat
 use super::pace::Queued;
 use super::step::{self, StepOutcome, job_result};
 use super::task::{self, Step};
-use super::{adoption, applied_spec, deadline, repair, retention, status_change, stored_plan, volume};
+use super::{
+    adoption, applied_spec, deadline, issued_secret, repair, retention, status_change, stored_plan, volume,
+};
 use crate::platform::Platform;
 
 /// How often a node in steady state is reconciled, in case an event was missed.
@@ -86,6 +88,7 @@ pub fn decide(
     if !node.spec.paused {
         deadline::resume(status, now);
     }
+    let stored = node;
     let rolled_back = applied_spec::rolled_back(node, status, observed);
     let (node, observed) = rolled_back.as_ref().map_or((node, observed), |(node, observed)| (node, observed));
     let Some(context) = NodeContext::new(node, platform, observed) else {
@@ -106,10 +109,12 @@ pub fn decide(
         decider.reconcile(&mut decision, &mut findings);
         decider.maintain(&mut decision, &mut findings);
     }
-    conditions::write(node, Some(context), &mut decision.status, observed, &findings, now);
+    let changes_at = conditions::write(node, Some(context), &mut decision.status, observed, &findings, now);
+    let left = changes_at.and_then(|time| Duration::try_from(time.duration_since(now.0)).ok());
+    decision.requeue_after = decision.requeue_after.map(|after| left.map_or(after, |left| left.min(after)));
     // Last, since messages of repairs belong to the first actions. Also while the node is paused: it can be deleted then, too.
-    let ownership = retention::action(context, &decision.status);
-    decision.actions.extend(ownership);
+    decision.actions.extend(retention::action(context, &decision.status));
+    decision.actions.extend(issued_secret::action(context, stored));
     decision
 }
 
@@ -317,7 +322,7 @@ impl Decider<'_> {
         );
         is_input
             && matches!(
-                step::evaluate(self.context, step, task, status),
+                step::evaluate(self.context, step, task, status, self.now),
                 StepOutcome::Done(_) | StepOutcome::Act(_)
             )
     }

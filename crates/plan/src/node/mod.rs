@@ -14,6 +14,7 @@ mod decide;
 mod drift;
 mod events;
 mod exclusive;
+mod issued_secret;
 mod kind;
 mod observed;
 mod pace;
@@ -30,8 +31,9 @@ mod tls;
 mod unapplied_fields;
 mod volume;
 
-pub use action::{Action, ClaimOwnership, Deletion, Object, Transport};
+pub use action::{Action, ClaimOwnership, Deletion, Object, SecretOwnership, Transport};
 pub use chain::ChainProgress;
+pub use check::certificate_expiry;
 pub use deadline::elapsed;
 pub use decide::{Decision, decide};
 pub use drift::{scheduling, seid_resources, sidecar_image, sidecar_port, sidecar_resources};
@@ -39,10 +41,10 @@ pub use events::transition_events;
 pub use exclusive::{Candidates, ExclusiveObject, ExclusiveUse, ExclusiveUser, exclusive_user};
 pub use kind::NodeKind;
 pub use observed::{
-    ChainObservation, Health, Observed, ObservedContainer, ObservedContainerStatus, ObservedPod,
-    ObservedPodCondition, ObservedPodSpec, ObservedPodStatus, ObservedStatefulSet, ObservedVolume,
-    SecretObservation, ServingObservation, SidecarObservation, Submission, TaskObservation, UpdateSlot,
-    WriteFailure,
+    ChainObservation, Health, KeyPair, Observed, ObservedContainer, ObservedContainerStatus, ObservedPod,
+    ObservedPodCondition, ObservedPodSpec, ObservedPodStatus, ObservedSecret, ObservedStatefulSet,
+    ObservedVolume, SecretObservation, ServingObservation, SidecarObservation, Submission, TaskObservation,
+    UpdateSlot, WriteFailure,
 };
 pub use pace::{DisruptionLimit, PacedNode, Queued, grant};
 pub use render_cache::RenderCache;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::SeiNode;
+use api::names::object;
 use api::sei_node::{Scheme, SeiNodePhase, SeiNodeStatus};
 
 use super::action::Transport;
@@ -100,6 +101,10 @@ fn add_inputs(context: NodeContext<'_>, step: Step, required: &mut RequiredObser
             if let Some(keyring) = keys.operator_keyring {
                 required.secrets.extend([keyring.secret_name, keyring.passphrase_secret_ref.secret_name]);
             }
+        }
+        // The Secret of the Certificate goes with it.
+        Step::RemoveCertificate => {
+            required.secrets.insert(object::sidecar_tls(context.name()));
         }
         Step::EnsureDataClaim => {
             required.volume_of_claim = claim::imported(context.node).map(str::to_owned);

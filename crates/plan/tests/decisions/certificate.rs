@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rcgen::{CertificateParams, KeyPair};
 
 /// The names of the nodes in the model.
 pub const NODES: [&str; 2] = ["a", "b"];
@@ -19,15 +21,31 @@ pub fn secret(name: &str) -> Option<Secret> {
     all.iter().find(|(name, _)| name == node).map(|(_, secret)| secret.clone())
 }
 
+/// Returns the Secret that cert-manager issues for the Certificate of a node.
 fn create(node: &str) -> Secret {
-    let names = [
+    let name = format!("{node}-sidecar-tls");
+    let mut secret = named(&name, params(node));
+    secret.metadata.annotations = Some([("cert-manager.io/certificate-name".into(), name)].into());
+    secret
+}
+
+/// Returns the parameters of a certificate with the host names of a node.
+pub fn params(node: &str) -> CertificateParams {
+    CertificateParams::new([
         format!("{node}.{NAMESPACE}.svc.cluster.local"),
         format!("{node}-0.{node}.{NAMESPACE}.svc.cluster.local"),
-    ];
-    let certificate = rcgen::generate_simple_self_signed(names).unwrap();
+    ])
+    .unwrap()
+}
+
+/// Returns a Secret with a new certificate.
+pub fn named(name: &str, params: CertificateParams) -> Secret {
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
     let data = [
-        ("tls.crt".to_owned(), ByteString(certificate.cert.pem().into_bytes())),
-        ("tls.key".to_owned(), ByteString(certificate.signing_key.serialize_pem().into_bytes())),
+        ("tls.crt".to_owned(), ByteString(certificate.pem().into_bytes())),
+        ("tls.key".to_owned(), ByteString(key.serialize_pem().into_bytes())),
     ];
-    Secret { type_: Some("kubernetes.io/tls".into()), data: Some(data.into()), ..Secret::default() }
+    let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+    Secret { metadata, type_: Some("kubernetes.io/tls".into()), data: Some(data.into()), ..Secret::default() }
 }

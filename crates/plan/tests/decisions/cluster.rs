@@ -15,9 +15,9 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube_core::Resource;
 use plan::node::{
-    Action, Candidates, ChainObservation, ChainProgress, Deletion, ExclusiveUse, Health, Object, Observed,
-    ObservedPod, ObservedStatefulSet, RequiredObservations, SecretObservation, ServingObservation,
-    Submission, TaskObservation, UpdateSlot, exclusive_user,
+    Action, Candidates, ChainObservation, ChainProgress, Deletion, ExclusiveUse, Health, KeyPair, Object,
+    Observed, ObservedPod, ObservedSecret, ObservedStatefulSet, RequiredObservations, SecretObservation,
+    ServingObservation, Submission, TaskObservation, UpdateSlot, WriteFailure, exclusive_user,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,8 +32,12 @@ pub struct Cluster {
     pub node: SeiNode,
     /// All other stored objects.
     pub observed: Observed,
-    /// Secrets, other than certificates.
+    /// Secrets that users or the operator have written. cert-manager issues the Secret of a Certificate when it is read.
     pub secrets: BTreeMap<String, Secret>,
+    /// Whether the private keys of Secrets belong to their certificates.
+    pub key_pair: KeyPair,
+    /// The conditions of a Certificate that is applied.
+    pub certificate_conditions: Value,
     /// Other nodes of the namespace, and their objects.
     pub others: Candidates,
     /// The process and the store of the sidecar.
@@ -58,6 +62,8 @@ pub struct Cluster {
     pub is_answer_pending: bool,
     /// What happened so far.
     pub history: History,
+    /// The kinds whose writes the API server refuses, with its message.
+    pub refusals: BTreeMap<&'static str, &'static str>,
 }
 
 /// The sidecar in the pod of the node.
@@ -84,6 +90,8 @@ impl Cluster {
             node,
             observed: Observed::default(),
             secrets: BTreeMap::new(),
+            key_pair: KeyPair::Matching,
+            certificate_conditions: json!([{ "type": "Ready", "status": "True" }]),
             others: Candidates::default(),
             sidecar: Sidecar::default(),
             uids: 1,
@@ -96,6 +104,7 @@ impl Cluster {
             chain: (ChainObservation::NotSupported, None),
             is_answer_pending: false,
             history: History::default(),
+            refusals: BTreeMap::new(),
         }
     }
 
@@ -175,12 +184,19 @@ impl Cluster {
     }
 
     fn secret(&self, name: &str) -> SecretObservation {
-        let secret = self.secrets.get(name).cloned().or_else(|| super::certificate::secret(name));
-        secret.map_or(SecretObservation::Missing, |secret| SecretObservation::Found(Arc::new(secret)))
+        let issued = || super::certificate::secret(name).filter(|_| self.observed.certificate.is_some());
+        let found = self.secrets.get(name).cloned().or_else(issued);
+        let observed = |secret| ObservedSecret { secret, key_pair: self.key_pair };
+        found
+            .map_or(SecretObservation::Missing, |secret| SecretObservation::Found(Arc::new(observed(secret))))
     }
 
     /// Executes an action of the operator.
     pub fn execute(&mut self, action: &Action, observed: &mut Observed) {
+        if let Some(why) = self.refusals.get(action.kind()) {
+            observed.write_failures.insert(action.kind(), WriteFailure::Transient((*why).into()));
+            return;
+        }
         self.add_action_to_history(action);
         match action {
             Action::Apply(object) | Action::Create(object) => {
@@ -203,6 +219,7 @@ impl Cluster {
                 self.writes += 1;
                 self.observed.certificate = None;
                 observed.certificate = None;
+                self.collect_garbage();
             }
             Action::Delete(Deletion::Job(_)) => {
                 self.writes += 1;
@@ -228,6 +245,14 @@ impl Cluster {
                 set_observed(&mut self.observed, Object::Claim(Box::new(claim.clone())));
                 set_observed(observed, Object::Claim(Box::new(claim)));
             }
+            Action::SetSecretOwnership(ownership) => {
+                self.writes += 1;
+                let mut secret = ownership.secret.clone();
+                secret.metadata.owner_references = Some(ownership.owner_references.clone());
+                let name = secret.metadata.name.clone().unwrap();
+                self.secrets.insert(name.clone(), secret);
+                observed.secrets.insert(name.clone(), self.secret(&name));
+            }
             Action::Submit(to, request) => {
                 let id = request.id.clone().unwrap_or_default();
                 let answer = if self.sidecar.up && self.sidecar.tls == (to.scheme == Scheme::Https) {
@@ -252,6 +277,15 @@ impl Cluster {
             Some(_) => return,
         };
         self.sidecar.tasks.insert(id, (request.task_type.clone(), TaskState::Running, run));
+    }
+
+    /// Deletes the Secrets whose owners do not exist.
+    fn collect_garbage(&mut self) {
+        let certificate = self.observed.certificate.as_ref().and_then(|live| live.metadata.uid.clone());
+        self.secrets.retain(|_, secret| {
+            let owners = secret.metadata.owner_references.as_deref().unwrap_or_default();
+            owners.is_empty() || owners.iter().any(|owner| Some(&owner.uid) == certificate.as_ref())
+        });
     }
 
     /// Finishes the running tasks of the sidecar. Returns whether there were any.
@@ -312,8 +346,7 @@ impl Cluster {
                 let mut live = self.stored(&**desired, self.observed.certificate.clone());
                 // cert-manager issues at once.
                 live.status =
-                    serde_json::from_value(json!({ "conditions": [{ "type": "Ready", "status": "True" }] }))
-                        .unwrap();
+                    serde_json::from_value(json!({ "conditions": self.certificate_conditions })).unwrap();
                 Object::Certificate(Box::new(live))
             }
             Object::Job(desired) => Object::Job(Box::new(self.stored(&**desired, self.observed.job.clone()))),
@@ -483,6 +516,9 @@ impl Cluster {
         let mut hasher = DefaultHasher::new();
         serde_json::to_string(&node).unwrap().hash(&mut hasher);
         (set, pod, existing, &self.pod_deletions, &self.history, self.is_answer_pending).hash(&mut hasher);
+        for (name, secret) in &self.secrets {
+            (name, json!(secret.metadata.owner_references).to_string()).hash(&mut hasher);
+        }
         let Sidecar { up, ready, pod_has_tls: _, tls, tasks, failures } = &self.sidecar;
         (up, ready, tls, failures).hash(&mut hasher);
         for (id, (_, state, run)) in tasks {

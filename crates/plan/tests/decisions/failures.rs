@@ -9,6 +9,7 @@ use api::sei_node::{
 };
 use serde_json::json;
 
+use super::certificate;
 use super::cluster::Cluster;
 use super::fixture::{
     converge, message, node, platform, reason, run_once, run_until_failed, running, status,
@@ -322,8 +323,9 @@ fn failed_setup_restarts_with_another_tls_secret() {
     cluster.minutes += 60;
     run_once(&mut cluster, &platform());
     assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Failed));
+    cluster.secrets.insert("other".into(), certificate::named("other", certificate::params("a")));
     cluster.edit(|node| {
-        let tls = SidecarTls { secret_name: Some("a-sidecar-tls".into()), ..SidecarTls::default() };
+        let tls = SidecarTls { secret_name: Some("other".into()), ..SidecarTls::default() };
         node.spec.sidecar = Some(SidecarConfig { tls: Some(tls), ..SidecarConfig::default() });
     });
     converge(&mut cluster, &platform());

@@ -19,4 +19,5 @@ mod lifecycle;
 mod model;
 mod plans;
 mod retention;
+mod tls;
 mod volume;

@@ -63,8 +63,9 @@ pub fn reconcile(cluster: &mut Cluster, platform: &Platform, fault: Fault) -> us
             .and_then(|stored| stored.plan.as_ref())
             .is_some_and(|plan| plan.phase == PlanPhase::Active);
         let is_running = stored.is_some_and(|stored| stored.phase == Some(SeiNodePhase::Running));
-        // The claim of a deleted or failed node follows its deletion policy without a plan.
-        let is_ownership = |action: &Action| matches!(action, Action::SetClaimOwnership(_));
+        // The claim and the issued Secret of a deleted or failed node get their owners without a plan.
+        let is_ownership =
+            |action: &Action| matches!(action, Action::SetClaimOwnership(_) | Action::SetSecretOwnership(_));
         let is_allowed = has_plan || is_running || decision.actions.iter().all(is_ownership);
         assert!(is_allowed, "executed a plan that is not stored");
         for action in &decision.actions {
@@ -109,7 +110,7 @@ fn lose_answer(action: &Action, observed: &mut Observed) {
         Action::Delete(deletion) => {
             observed.write_failures.insert(deletion.kind(), WriteFailure::Transient(unknown()));
         }
-        Action::SetClaimOwnership(_) => {
+        Action::SetClaimOwnership(_) | Action::SetSecretOwnership(_) => {
             observed.write_failures.insert(action.kind(), WriteFailure::Transient(unknown()));
         }
         Action::Submit(_, request) => {

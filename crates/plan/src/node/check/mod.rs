@@ -6,6 +6,9 @@ pub(super) mod keys;
 pub(super) mod spec;
 pub(super) mod tls_secret;
 
+pub use tls_secret::certificate_expiry;
+
+use super::context::is_terminating;
 use super::exclusive::{ExclusiveObject, ExclusiveUser};
 use super::observed::{Observed, SecretObservation};
 
@@ -81,10 +84,10 @@ fn secret<'a>(
     observed: Option<&'a SecretObservation>,
 ) -> Result<&'a k8s_openapi::api::core::v1::Secret, CheckResult> {
     match observed {
-        Some(SecretObservation::Found(secret)) if secret.metadata.deletion_timestamp.is_some() => {
+        Some(SecretObservation::Found(found)) if is_terminating(&found.secret) => {
             Err(CheckResult::Pending(format!("Secret {name} is being deleted: create it again")))
         }
-        Some(SecretObservation::Found(secret)) => Ok(secret),
+        Some(SecretObservation::Found(found)) => Ok(&found.secret),
         Some(SecretObservation::Unreadable(why)) => {
             Err(CheckResult::Pending(format!("Secret {name} cannot be read: {why}")))
         }

@@ -6,19 +6,34 @@ use api::condition::SidecarTLSSecretReady as Reason;
 use api::names::{data_key, object};
 use api::sei_node::Scheme;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use crate::node::observed::{Observed, SecretObservation};
+use crate::node::context::kind_of;
+use crate::node::observed::{KeyPair, Observed, ObservedSecret, SecretObservation};
 use crate::node::tls::{DesiredTls, Issuer};
 
 /// The type of a Secret that holds a certificate.
 const SECRET_TYPE: &str = "kubernetes.io/tls";
+
+/// A certificate expires soon if less than this is left of its validity, or less than [`SOON_FRACTION`] of it if that is shorter.
+/// cert-manager renews earlier: 15 days before the expiry if it can, and otherwise after two thirds of the lifetime.
+const SOON_SECONDS: i64 = 7 * 24 * 60 * 60;
+const SOON_FRACTION: i64 = 6;
+
+/// How far the start of the validity may be in the future. Issuers use their own clock, and a renewed certificate must not count as
+/// unfit for a few seconds.
+const CLOCK_SKEW_SECONDS: i64 = 60;
 
 /// The state of the certificate, as a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) reason: Reason,
     pub(crate) message: String,
+    /// When the reason or the message changes by the passage of time alone.
+    pub(crate) changes_at: Option<Timestamp>,
 }
 
 /// Returns the host names that a node's certificate must have.
@@ -29,33 +44,44 @@ pub(crate) fn required_names(node: &SeiNode) -> [String; 2] {
 }
 
 /// Validates the certificate that the desired TLS configuration needs.
-pub(crate) fn check(node: &SeiNode, desired: &DesiredTls, observed: &Observed) -> Finding {
+pub(crate) fn check(node: &SeiNode, desired: &DesiredTls, observed: &Observed, now: &Time) -> Finding {
     if desired.scheme == Scheme::Http {
         return finding(Reason::TLSNotRequested, "spec.sidecar.tls is not set");
     }
     let name = desired.secret_name.as_deref().unwrap_or_default();
-    if let Some(issuer) = &desired.issuer
-        && let Some(finding) = check_issued(name, issuer, observed.certificate.as_deref())
-    {
-        return finding;
-    }
-    match observed.secrets.get(name) {
-        Some(SecretObservation::Found(secret)) => check_secret(node, name, secret),
+    let issuer = desired.issuer.as_ref();
+    let secret = match observed.secrets.get(name) {
+        Some(SecretObservation::Found(found)) => check_secret(node, name, issuer, found, now),
         Some(SecretObservation::Unreadable(why)) => {
             finding(Reason::TLSSecretUnavailable, format!("Secret {name} cannot be read: {why}"))
         }
         Some(SecretObservation::Missing) | None => {
-            let advice =
-                if desired.issuer.is_some() { "cert-manager has not created it yet" } else { "create it" };
+            let advice = if issuer.is_some() { "cert-manager has not created it yet" } else { "create it" };
             finding(Reason::TLSSecretNotFound, format!("Secret {name} not found: {advice}"))
         }
+    };
+    match issuer.and_then(|issuer| check_issued(name, issuer, observed)) {
+        // cert-manager retries with backoff, and its conditions change with every attempt. That the certificate has expired does not.
+        Some(issued) if secret.reason != Reason::TLSSecretExpired => issued,
+        _ => secret,
     }
 }
 
+/// Returns the error of an issuer that failed to issue the certificate.
+pub(crate) fn issuance_failure(desired: &DesiredTls, observed: &Observed) -> Option<String> {
+    let name = desired.secret_name.as_deref()?;
+    let issued = check_issued(name, desired.issuer.as_ref()?, observed)?;
+    (issued.reason == Reason::CertificateFailed).then_some(issued.message)
+}
+
 /// Returns why a certificate is not issued yet, from the conditions of the Certificate.
-fn check_issued(name: &str, issuer: &Issuer, certificate: Option<&Certificate>) -> Option<Finding> {
-    let Some(certificate) = certificate else {
-        return Some(finding(Reason::CertificateNotReady, format!("Certificate {name} does not exist yet")));
+fn check_issued(name: &str, issuer: &Issuer, observed: &Observed) -> Option<Finding> {
+    let Some(certificate) = observed.certificate.as_deref() else {
+        let message = match observed.write_failures.get(kind_of::<Certificate>()) {
+            Some(failure) => format!("Certificate {name} cannot be created: {}", failure.message()),
+            None => format!("Certificate {name} does not exist yet"),
+        };
+        return Some(finding(Reason::CertificateNotReady, message));
     };
     let find = |type_: &str| {
         let conditions =
@@ -86,19 +112,29 @@ fn check_issued(name: &str, issuer: &Issuer, certificate: Option<&Certificate>) 
     Some(finding(Reason::CertificateNotReady, message))
 }
 
-fn check_secret(node: &SeiNode, name: &str, secret: &Secret) -> Finding {
-    let malformed = |why: &str| finding(Reason::TLSSecretMalformed, format!("Secret {name} {why}"));
-    if secret.type_.as_deref() != Some(SECRET_TYPE) {
+fn check_secret(
+    node: &SeiNode,
+    name: &str,
+    issuer: Option<&Issuer>,
+    found: &ObservedSecret,
+    now: &Time,
+) -> Finding {
+    let malformed = |why: &str| {
+        let advice = match issuer {
+            Some(issuer) => issuer_advice(name, issuer),
+            None => format!(
+                "replace it with one of type {SECRET_TYPE} that has a certificate in tls.crt and its key in tls.key"
+            ),
+        };
+        finding(Reason::TLSSecretMalformed, format!("Secret {name} {why}: {advice}"))
+    };
+    if found.secret.type_.as_deref() != Some(SECRET_TYPE) {
         return malformed("is not of type kubernetes.io/tls");
     }
-    let value = |key: &str| {
-        let value = secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice());
-        value.filter(|bytes| !bytes.is_empty())
-    };
-    let Some(certificate) = value(data_key::TLS_CERTIFICATE) else {
+    let Some(certificate) = value(&found.secret, data_key::TLS_CERTIFICATE) else {
         return malformed("has no tls.crt");
     };
-    if value(data_key::TLS_KEY).is_none() {
+    if value(&found.secret, data_key::TLS_KEY).is_none() {
         return malformed("has no tls.key");
     }
     let Ok((_, pem)) = x509_parser::pem::parse_x509_pem(certificate) else {
@@ -107,6 +143,25 @@ fn check_secret(node: &SeiNode, name: &str, secret: &Secret) -> Finding {
     let Ok((_, certificate)) = X509Certificate::from_der(&pem.contents) else {
         return malformed("has a tls.crt that is not a valid X.509 certificate");
     };
+    match found.key_pair {
+        KeyPair::MalformedKey => {
+            return malformed("has a tls.key that is not a supported private key in PEM");
+        }
+        KeyPair::Mismatched => return malformed("has a tls.key that does not belong to its tls.crt"),
+        KeyPair::NotChecked | KeyPair::Matching => {}
+    }
+    let missing = missing_names(node, &certificate);
+    if !missing.is_empty() {
+        let message = format!(
+            "the certificate in Secret {name} is not valid for {}: issue it for these host names",
+            missing.join(" and ")
+        );
+        return finding(Reason::TLSSecretSANsMismatch, message);
+    }
+    check_validity(name, issuer, &certificate, now)
+}
+
+fn missing_names(node: &SeiNode, certificate: &X509Certificate<'_>) -> Vec<String> {
     let names = certificate.subject_alternative_name().ok().flatten();
     let names: Vec<&str> = names
         .iter()
@@ -116,38 +171,101 @@ fn check_secret(node: &SeiNode, name: &str, secret: &Secret) -> Finding {
             _ => None,
         })
         .collect();
-    let required = required_names(node);
-    let missing: Vec<&str> =
-        required.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
-    if missing.is_empty() {
-        return finding(Reason::TLSSecretReady, format!("Secret {name} has a certificate for the node"));
-    }
-    let message = format!(
-        "the certificate in Secret {name} is not valid for {}: issue it for these host names",
-        missing.join(" and ")
-    );
-    finding(Reason::TLSSecretSANsMismatch, message)
+    required_names(node).into_iter().filter(|name| !names.contains(&name.as_str())).collect()
+}
+
+/// Checks that a certificate is valid now. Messages have the time of the expiry and not the time left: each change is a status write.
+fn check_validity(
+    name: &str,
+    issuer: Option<&Issuer>,
+    certificate: &X509Certificate<'_>,
+    now: &Time,
+) -> Finding {
+    let validity = certificate.validity();
+    let (start, end) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+    let soon = end - SOON_SECONDS.min((end - start).max(0) / SOON_FRACTION);
+    let now = now.0.as_second();
+    let advice = issuer.map_or_else(|| "replace it".into(), |issuer| issuer_advice(name, issuer));
+    let usable = start.saturating_sub(CLOCK_SKEW_SECONDS);
+    let (reason, message, next) = if now < usable {
+        let message = format!(
+            "the certificate in Secret {name} is not valid before {}: wait until then, or {advice}",
+            display(start)
+        );
+        (Reason::TLSSecretNotYetValid, message, Some(usable))
+    } else if now > end {
+        let message = format!("the certificate in Secret {name} expired at {}: {advice}", display(end));
+        (Reason::TLSSecretExpired, message, None)
+    } else if now >= soon {
+        let message = format!(
+            "Secret {name} has a certificate for the node, which expires at {}: {advice}",
+            display(end)
+        );
+        (Reason::TLSSecretReady, message, Some(end.saturating_add(1)))
+    } else {
+        let message = format!("Secret {name} has a certificate for the node");
+        (Reason::TLSSecretReady, message, Some(soon))
+    };
+    let changes_at = next.and_then(|next| Timestamp::from_second(next).ok());
+    Finding { reason, message, changes_at }
+}
+
+fn issuer_advice(name: &str, issuer: &Issuer) -> String {
+    format!("check Certificate {name} and its issuer {}", issuer.name)
+}
+
+fn display(seconds: i64) -> String {
+    Timestamp::from_second(seconds)
+        .map_or_else(|_| format!("{seconds} s since 1970"), |time| time.to_string())
+}
+
+/// Returns a value that is not empty.
+fn value<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
+    let value = secret.data.as_ref()?.get(key).map(|bytes| bytes.0.as_slice());
+    value.filter(|bytes| !bytes.is_empty())
+}
+
+/// Returns the first certificate in a Secret.
+fn first_certificate(secret: &Secret) -> Option<Pem> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(value(secret, data_key::TLS_CERTIFICATE)?).ok()?;
+    Some(pem)
+}
+
+/// Returns when the certificate in a Secret expires, in seconds since 1970.
+#[must_use]
+pub fn certificate_expiry(secret: &Secret) -> Option<i64> {
+    let pem = first_certificate(secret)?;
+    let certificate = pem.parse_x509().ok()?;
+    Some(certificate.validity().not_after.timestamp())
 }
 
 /// Returns the hexadecimal SHA-256 of the certificate in a Secret.
 pub(crate) fn fingerprint(observed: Option<&SecretObservation>) -> Option<String> {
     use sha2::{Digest, Sha256};
-    let Some(SecretObservation::Found(secret)) = observed else { return None };
-    let bytes = secret.data.as_ref()?.get(data_key::TLS_CERTIFICATE)?;
-    let (_, pem) = x509_parser::pem::parse_x509_pem(&bytes.0).ok()?;
+    let Some(SecretObservation::Found(found)) = observed else { return None };
+    let pem = first_certificate(&found.secret)?;
     Some(Sha256::digest(&pem.contents).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn finding(reason: Reason, message: impl Into<String>) -> Finding {
-    Finding { reason, message: message.into() }
+    Finding { reason, message: message.into(), changes_at: None }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use api::sei_node::IssuerKind;
     use serde_json::json;
 
     use super::*;
+
+    /// Checks a Certificate of the Issuer ca.
+    fn checked(certificate: Certificate) -> Option<Reason> {
+        let observed = Observed { certificate: Some(Arc::new(certificate)), ..Observed::default() };
+        let issuer = Issuer { name: "ca".into(), kind: IssuerKind::Issuer };
+        check_issued("a-sidecar-tls", &issuer, &observed).map(|finding| finding.reason)
+    }
 
     /// Checks a Certificate of generation 2 with one condition of another generation.
     fn reason(condition: serde_json::Value, observed: Option<i64>) -> Option<Reason> {
@@ -159,8 +277,7 @@ mod tests {
             "status": { "conditions": [condition] },
         });
         let certificate: Certificate = serde_json::from_value(certificate).unwrap();
-        let issuer = Issuer { name: "ca".into(), kind: IssuerKind::Issuer };
-        check_issued("a-sidecar-tls", &issuer, Some(&certificate)).map(|finding| finding.reason)
+        checked(certificate)
     }
 
     /// The failure of the previous issuer must not fail the plan that replaces it.
@@ -183,8 +300,6 @@ mod tests {
             "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
         });
         let certificate: Certificate = serde_json::from_value(certificate).unwrap();
-        let issuer = Issuer { name: "ca".into(), kind: IssuerKind::Issuer };
-        let found = check_issued("a-sidecar-tls", &issuer, Some(&certificate)).map(|finding| finding.reason);
-        assert_eq!(found, Some(Reason::CertificateNotReady));
+        assert_eq!(checked(certificate), Some(Reason::CertificateNotReady));
     }
 }

@@ -2,6 +2,7 @@
 
 mod partial;
 mod pod;
+mod secret;
 mod stateful_set;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use api::cert_manager::Certificate;
 use api::sei_node::Scheme;
 use api::sidecar_wire::{ChainStatus, TaskResult};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -20,6 +21,7 @@ pub use pod::{
     ObservedContainer, ObservedContainerStatus, ObservedPod, ObservedPodCondition, ObservedPodSpec,
     ObservedPodStatus, ObservedVolume,
 };
+pub use secret::{KeyPair, ObservedSecret};
 pub use stateful_set::ObservedStatefulSet;
 
 use super::chain::ChainProgress;
@@ -86,7 +88,7 @@ pub enum UpdateSlot {
 #[derive(Clone, Debug)]
 pub enum SecretObservation {
     /// The Secret exists.
-    Found(Arc<Secret>),
+    Found(Arc<ObservedSecret>),
     /// The Secret does not exist.
     Missing,
     /// The Secret could not be read, with the error.
@@ -108,7 +110,7 @@ pub enum WriteFailure {
 impl WriteFailure {
     /// Returns the message of the API server.
     #[must_use]
-    pub fn into_message(self) -> String {
+    pub fn message(&self) -> &str {
         match self {
             Self::Rejected(why) | Self::Conflict(why) | Self::Transient(why) => why,
         }

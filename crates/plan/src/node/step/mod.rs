@@ -9,6 +9,7 @@ mod sidecar;
 mod tls;
 
 use api::sei_node::{PlannedTask, SeiNodeStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 pub(super) use bootstrap::job_result;
 pub(super) use sidecar::sidecar_transport;
@@ -86,6 +87,7 @@ pub(super) fn evaluate(
     step: Step,
     task: &PlannedTask,
     status: &SeiNodeStatus,
+    now: &Time,
 ) -> StepOutcome {
     let NodeContext { node, platform, observed, .. } = context;
     match step {
@@ -97,7 +99,7 @@ pub(super) fn evaluate(
             let desired = || render::certificate(node);
             objects::apply(context, observed.certificate.as_deref(), desired, Object::Certificate)
         }
-        Step::WaitForTlsSecret => tls::wait_for_secret(context),
+        Step::WaitForTlsSecret => tls::wait_for_secret(context, status, now),
         Step::RemoveCertificate => tls::remove_certificate(context),
         Step::ApplyNetworkPolicy => {
             let desired = || Ok(render::network_policy(node, platform));

@@ -2,37 +2,49 @@
 
 use api::condition::SidecarTLSSecretReady;
 use api::names::object;
-use api::sei_node::Scheme;
+use api::sei_node::{PlanKind, Scheme, SeiNodeStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{StepOutcome, objects};
 use crate::node::action::Deletion;
 use crate::node::check::tls_secret;
 use crate::node::context::{NodeContext, is_controlled_by, is_terminating, name_of};
+use crate::node::issued_secret;
 use crate::node::observed::ServingObservation;
 use crate::node::status_change::StatusChange;
 use crate::node::tls::desired_tls;
 
-/// Waits for the Secret with the certificate.
-pub(super) fn wait_for_secret(context: NodeContext<'_>) -> StepOutcome {
+/// Waits for the Secret with the certificate. A healthy pod must not be replaced by one that serves an expired certificate.
+pub(super) fn wait_for_secret(context: NodeContext<'_>, status: &SeiNodeStatus, now: &Time) -> StepOutcome {
+    use SidecarTLSSecretReady::{
+        CertificateNotReady, TLSNotRequested, TLSSecretExpired, TLSSecretNotYetValid, TLSSecretReady,
+    };
     let desired = desired_tls(context.node);
-    let found = tls_secret::check(context.node, &desired, context.observed);
+    let found = tls_secret::check(context.node, &desired, context.observed, now);
+    let failure = tls_secret::issuance_failure(&desired, context.observed);
     let name = desired.secret_name.unwrap_or_default();
-    match found.reason {
-        SidecarTLSSecretReady::TLSNotRequested | SidecarTLSSecretReady::TLSSecretReady => StepOutcome::DONE,
+    let is_rollback = status.plan.as_ref().is_some_and(|plan| plan.kind == Some(PlanKind::Rollback));
+    match (found.reason, failure) {
+        (TLSNotRequested | TLSSecretReady, _) => StepOutcome::DONE,
+        // The previous configuration had the same certificate, and seid does not run until the rollback is complete.
+        (TLSSecretExpired | TLSSecretNotYetValid, _) if is_rollback => StepOutcome::DONE,
         // Waiting for a failed issuer is useless. The plan fails, a running node keeps running, an edit is picked up at once, and
         // the plan is retried with backoff in case the issuer recovers.
-        SidecarTLSSecretReady::CertificateFailed => StepOutcome::Failed(found.message),
-        SidecarTLSSecretReady::CertificateNotReady => StepOutcome::wait("Certificate", name, found.message),
+        (_, Some(failure)) => StepOutcome::Failed(failure),
+        (CertificateNotReady, _) => StepOutcome::wait("Certificate", name, found.message),
         _ => StepOutcome::wait("Secret", name, found.message),
     }
 }
 
-/// Deletes the Certificate.
+/// Deletes the Certificate. Garbage collection deletes the Secret with it.
 pub(super) fn remove_certificate(context: NodeContext<'_>) -> StepOutcome {
     match context.observed.certificate.as_deref() {
         Some(live) if is_controlled_by(context.node, live) => {
             if is_terminating(live) {
                 return StepOutcome::wait("Certificate", name_of(live), "it is being deleted");
+            }
+            if let Some(obstacle) = issued_secret::obstacle(context) {
+                return StepOutcome::wait("Secret", name_of(live), obstacle);
             }
             objects::delete(context, Deletion::Certificate(Box::new(live.clone())))
         }

@@ -117,6 +117,10 @@ fn check_in_sync(cluster: &Cluster, platform: &Platform) -> Result<(), String> {
     if cluster.observed.certificate.is_some() != has_tls {
         return error("wrong Certificate");
     }
+    // The issued Secret is stored here once it has an owner.
+    if cluster.secrets.values().any(|secret| secret.metadata.owner_references.is_some()) != has_tls {
+        return error("wrong owner of the issued Secret");
+    }
     if !cluster.history.violations.is_empty() {
         return error("violation");
     }

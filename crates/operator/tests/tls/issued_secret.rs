@@ -1,0 +1,91 @@
+//! The Secret that cert-manager issues is deleted with its Certificate, and a Secret of the user is never touched.
+
+use api::SeiNode;
+use api::cert_manager::Certificate;
+use api::sei_node::Scheme;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ObjectMeta, PostParams};
+use serde_json::{Value, json};
+use testbed::Error;
+use testbed::harness::wait;
+
+use crate::QUIET;
+use crate::fixture::{Fixture, TIMEOUT};
+
+/// A Secret of the user with a certificate for the node.
+const OWN: &str = "own";
+
+/// Waits until the issued Secret of a node has its Certificate as its owner. Returns the Secret.
+pub async fn wait_owned(fixture: &Fixture<'_>, node: &str) -> Result<Secret, Error> {
+    let name = format!("{node}-sidecar-tls");
+    let certificate = fixture.api::<Certificate>().get(&name).await?.uid();
+    let is_owned = |secret: &Secret| {
+        secret.owner_references().iter().any(|owner| Some(&owner.uid) == certificate.as_ref())
+    };
+    fixture.wait_until_object(&name, "the Certificate is its owner", is_owned).await
+}
+
+/// Waits until a Secret is deleted. Nothing but garbage collection deletes it: the operator is not allowed to.
+async fn wait_deleted(fixture: &Fixture<'_>, name: &str) -> Result<(), Error> {
+    let secrets = fixture.api::<Secret>();
+    wait::until(format!("Secret {name} is deleted"), TIMEOUT, || async {
+        match secrets.get_opt(name).await.map_err(|error| error.to_string())? {
+            None => Ok(()),
+            Some(secret) => Err(format!("{:?}", secret.owner_references())),
+        }
+    })
+    .await
+}
+
+/// cert-manager and the operator write the same Secret: neither may undo what the other has written.
+pub async fn nothing_writes_the_secret_at_steady_state(fixture: &Fixture<'_>) -> Result<(), Error> {
+    let before = wait_owned(fixture, "node").await?.resource_version();
+    let secrets = fixture.api::<Secret>();
+    wait::throughout("an unchanged Secret", QUIET, || async {
+        let now = secrets.get("node-sidecar-tls").await.map_err(|error| error.to_string())?;
+        if now.resource_version() == before { Ok(()) } else { Err(format!("{:?}", now.metadata)) }
+    })
+    .await
+}
+
+/// Copies the certificate of the node into a Secret of the user. Returns the Secret as it is stored.
+pub async fn create_own(fixture: &Fixture<'_>) -> Result<Secret, Error> {
+    let issued = fixture.api::<Secret>().get("node-sidecar-tls").await?;
+    let metadata = ObjectMeta { name: Some(OWN.into()), ..ObjectMeta::default() };
+    let own = Secret { metadata, data: issued.data, type_: issued.type_, ..Secret::default() };
+    Ok(fixture.api::<Secret>().create(&PostParams::default(), &own).await?)
+}
+
+/// Runs on a node whose issuer was just disabled.
+pub async fn issued_secret_is_deleted_and_own_secret_stays(
+    fixture: &Fixture<'_>,
+    own: &Secret,
+) -> Result<(), Error> {
+    wait_deleted(fixture, "node-sidecar-tls").await?;
+    let deletions = fixture.pod_deletion_count()?;
+    for (expected, tls) in [
+        (Scheme::Https, json!({ "secretName": OWN })),
+        (Scheme::Http, json!(null)),
+        (Scheme::Https, json!({ "secretName": OWN })),
+    ] {
+        fixture.edit("node", json!({ "spec": { "sidecar": { "tls": tls } } })).await?;
+        let node = fixture.wait_ready("node", "the user's Secret").await?;
+        let tls = node.status.unwrap_or_default().current_sidecar_tls.expect("the observed TLS");
+        assert_eq!(tls.scheme, expected);
+    }
+    assert_eq!(fixture.pod_deletion_count()?, deletions + 3);
+    let with_issuer = |node: &mut Value| {
+        node["spec"]["sidecar"] = json!({ "tls": { "issuerName": "one", "issuerKind": "Issuer" } });
+    };
+    fixture.create_ready("issued", with_issuer).await?;
+    wait_owned(fixture, "issued").await?;
+    for node in ["node", "issued"] {
+        fixture.api::<SeiNode>().delete(node, &DeleteParams::default()).await?;
+    }
+    // The Certificate of a deleted node goes first, then its Secret.
+    wait_deleted(fixture, "issued-sidecar-tls").await?;
+    let now = fixture.api::<Secret>().get(OWN).await?;
+    assert_eq!(now.metadata, own.metadata, "the Secret of the user is not touched");
+    Ok(())
+}
