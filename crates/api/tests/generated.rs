@@ -62,7 +62,8 @@ fn sidecar_exposure_reference_is_up_to_date() {
          `--sidecar-clients`. Add scrapers there.\n\n\
          Metrics have only the labels below. Neither callers nor Secrets can put text into them. Parameters, results and errors of\n\
          tasks, and the names of callers, are visible only to authenticated clients that are authorized to read tasks. So is the\n\
-         state of the chain (`/v0/chain`): the proxy requires the verb `get` on `seinodetasks` of the node for it.\n\n\
+         state of the chain (`/v0/chain`): the proxy requires the verb `get` on `seinodetasks` of the node for it. A dry-run of a\n\
+         task (`/v0/dry-run`) needs `create`, like the task itself: its errors may quote the node's configuration.\n\n\
          | label | values | description |\n|---|---|---|\n",
     );
     for (label, values, about) in exposure::LABELS {

@@ -26,6 +26,8 @@
 //! | a home can be switched to upstream's `seictl` and back | `sidecar::home_can_switch_to_upstream_and_back`, `sidecar::rows_written_by_upstream_meanwhile_are_adopted` |
 //! | archives cannot write outside their target | `sidecar::archives_with_path_traversal_are_rejected` |
 //! | the state of the chain is that of seid, height and app hash belong together, and a seid that does not answer is 503 | `sidecar::chain_status_follows_real_seid`, `sidecar::malformed_rpc_responses_return_503` |
+//! | a dry-run fails with the error of the task, writes nothing and stores no task, also on a read-only volume | `sidecar::dry_run_fails_like_the_task_and_changes_nothing`, `sidecar::dry_run_works_on_a_read_only_volume` |
+//! | dry-runs neither wait long for tasks nor multiply without limit | `engine::tests::dry_run_does_not_wait_for_a_running_task`, `engine::tests::concurrent_dry_runs_are_limited` |
 //! | callers cannot multiply the queries of seid without limit | `sidecar::slow_rpc_is_queried_by_few_callers_at_a_time` |
 //! | unauthenticated endpoints expose no caller input | `sidecar::metrics_expose_no_caller_input` |
 //! | all invalid settings are reported together | `settings::tests::all_invalid_settings_are_reported_together` |

@@ -12,8 +12,8 @@ pub use params::{
     GenerateGentx, GenerateIdentity, PeerDiscovery, SnapshotRestore, UploadGenesisArtifacts,
 };
 pub use task::{
-    ErrorBody, NodeId, SidecarState, SidecarStatus, SubmittedTask, TaskRequest, TaskResult, TaskState,
-    TaskType,
+    DryRunResult, ErrorBody, NodeId, SidecarState, SidecarStatus, SubmittedTask, TaskRequest, TaskResult,
+    TaskState, TaskType,
 };
 
 /// Paths of the sidecar's API.
@@ -34,6 +34,9 @@ pub mod path {
     pub const CHAIN: &str = "/v0/chain";
     /// POST submits a [`TaskRequest`](super::TaskRequest); GET returns the latest hundred [`TaskResult`](super::TaskResult)s.
     pub const TASKS: &str = "/v0/tasks";
+    /// POST checks a [`TaskRequest`](super::TaskRequest) without executing it and returns a [`DryRunResult`](super::DryRunResult), or
+    /// 422 with the error of the task. Not a parameter of [`TASKS`]: a sidecar without dry-runs would ignore it and execute the task.
+    pub const DRY_RUN: &str = "/v0/dry-run";
     /// All paths that need no authorization.
     pub const UNAUTHENTICATED: [&str; 4] = [HEALTHZ, STARTUPZ, LIVEZ, METRICS];
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A request to execute a task. Requests with the same ID are the same task: it is executed again only if it failed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRequest {
     /// ID of the task, a UUID. If unset, the sidecar generates one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,6 +27,17 @@ pub struct TaskRequest {
 pub struct SubmittedTask {
     /// ID of the task.
     pub id: String,
+}
+
+/// The response to a dry-run of a task that can be executed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DryRunResult {
+    /// Always true: a task that would fail is an error.
+    pub valid: bool,
+
+    /// What was not checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// The state and result of a task.

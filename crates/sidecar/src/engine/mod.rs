@@ -1,5 +1,6 @@
 //! The task engine: accepts tasks, executes them and stores their results.
 
+mod dry_run;
 mod execute;
 mod locks;
 pub mod recovery;
@@ -8,10 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use api::sidecar_wire::TaskType;
+use api::sidecar_wire::{DryRunResult, TaskType};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use self::dry_run::DryRunError;
+use self::dry_run::DryRuns;
 use self::locks::TaskLocks;
 use self::recovery::RecoveryAction;
 use crate::kinds::{self, Kind, KindLookup};
@@ -54,6 +57,7 @@ struct Inner {
     ledger: Ledger,
     node: Arc<Node>,
     locks: TaskLocks,
+    dry_runs: DryRuns,
     metrics: Metrics,
     /// Cancelled at shutdown.
     shutdown: CancellationToken,
@@ -74,6 +78,7 @@ impl Engine {
             ledger: node.ledger().clone(),
             node: node.clone(),
             locks: TaskLocks::new(node.clone(), slots),
+            dry_runs: DryRuns::default(),
             metrics: node.metrics().clone(),
             shutdown,
             in_progress: TaskTracker::new(),
@@ -91,13 +96,7 @@ impl Engine {
         params: Option<RawJson>,
         caller: Option<String>,
     ) -> Result<String, SubmitError> {
-        let kind = match kinds::find(task_type) {
-            Some(KindLookup::Supported(kind)) => kind,
-            Some(KindLookup::Unsupported(task_type, alternative)) => {
-                return Err(SubmitError::Invalid(kinds::unsupported_message(task_type, alternative)));
-            }
-            None => return Err(SubmitError::Invalid(format!("unknown task type: {task_type}"))),
-        };
+        let kind = kinds::find_supported(task_type).map_err(SubmitError::Invalid)?;
         let id = match id {
             None => uuid::Uuid::new_v4().hyphenated().to_string(),
             Some(id) => ledger::canonical_id(id)
@@ -112,6 +111,16 @@ impl Engine {
             Ok(Err(error)) => Err(SubmitError::Unavailable(error.to_string())),
             Err(_) => Err(ledger::Error::Timeout.into()),
         }
+    }
+
+    /// Checks what a task would check, without executing it: nothing is written or stored.
+    pub async fn dry_run(
+        &self,
+        task_type: &str,
+        params: Option<RawJson>,
+    ) -> Result<DryRunResult, DryRunError> {
+        let kind = kinds::find_supported(task_type).map_err(DryRunError::Invalid)?;
+        self.0.dry_runs.run(&self.0.node, kind, params).await
     }
 
     /// Recovers the tasks of a previous process, holds first. The API must not accept connections before this returns.

@@ -247,3 +247,58 @@ async fn concurrent_submissions_get_distinct_times() {
         ledger.list_running().await.unwrap().into_iter().map(|task| task.submitted_at).collect();
     assert_eq!(times.len(), 300, "submission times are unique");
 }
+
+#[tokio::test]
+async fn dry_run_does_not_wait_for_a_running_task() {
+    let fixture = fixture();
+    let task = fixture.engine.node().lock(Resource::Config).await;
+    let start = Instant::now();
+    let busy = fixture.engine.dry_run("config-apply", None).await;
+    assert_eq!(busy, Err(DryRunError::Unavailable("a task is changing what the dry-run reads")));
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let other = fixture.engine.dry_run("config-patch", None).await.unwrap();
+    assert_eq!(other.note.as_deref(), Some("config-patch has no dry-run: only the request was checked"));
+    drop(task);
+    let checked = fixture.engine.dry_run("config-apply", None).await;
+    let is_expected = |why: &String| why.starts_with("config-apply: mode is required");
+    assert!(matches!(&checked, Err(DryRunError::Rejected(why)) if is_expected(why)), "{checked:?}");
+}
+
+#[tokio::test]
+async fn concurrent_dry_runs_are_limited() {
+    const UNLOCKED: Kind = Kind { locks: &[], ..kind(LONG, |_| Box::pin(async { Ok(None) })) };
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    static GATE: Mutex<()> = Mutex::new(());
+    fn wait_for_gate(_: &std::path::Path, _: Option<&serde_json::value::RawValue>) -> Result<(), TaskError> {
+        STARTED.fetch_add(1, Ordering::SeqCst);
+        drop(GATE.lock().unwrap());
+        Ok(())
+    }
+    let fixture = fixture();
+    let execute = || {
+        let engine = fixture.engine.0.clone();
+        async move { engine.dry_runs.execute(&engine.node, &UNLOCKED, wait_for_gate, None).await }
+    };
+    let started = |count: usize| {
+        testbed::harness::wait::until("dry-runs to start", Duration::from_secs(10), move || async move {
+            let started = STARTED.load(Ordering::SeqCst);
+            if started == count { Ok(()) } else { Err(started) }
+        })
+    };
+    let (open, closed) = std::sync::mpsc::channel::<()>();
+    let gate = std::thread::spawn(move || {
+        let _gate = GATE.lock().unwrap();
+        closed.recv()
+    });
+    // The callers leave; their threads still count.
+    for count in 1..=4 {
+        let caller = tokio::spawn(execute());
+        started(count).await.unwrap();
+        caller.abort();
+    }
+    assert_eq!(execute().await, Err(DryRunError::Unavailable("too many concurrent dry-runs")));
+    drop(open);
+    gate.join().unwrap().unwrap_err();
+    assert_eq!(execute().await, Ok(Ok(())));
+    started(5).await.unwrap();
+}

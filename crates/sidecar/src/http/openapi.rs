@@ -54,6 +54,17 @@ pub fn document() -> Value {
                     },
                 },
             },
+            path::DRY_RUN: { "post": {
+                "summary": "Check what a task would check, without executing it: nothing is written, and no task is stored. An ID is ignored",
+                "requestBody": { "required": true, "content": { "application/json": { "schema": reference("TaskRequest") } } },
+                "responses": {
+                    "200": response("The task can be executed, as far as it can be checked", "DryRunResult"),
+                    "400": response("Invalid request, or unsupported task type", "Error"),
+                    "413": response("Request body too large", "Error"),
+                    "422": response("The task would fail with this error", "Error"),
+                    "503": response("Too many concurrent requests, or a task is changing what is read", "Error"),
+                },
+            } },
             "/v0/tasks/{id}": {
                 "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string", "format": "uuid" } }],
                 "get": { "summary": "Get a task", "responses": {
@@ -92,6 +103,10 @@ fn schemas() -> Value {
             "appHash": described(&hash, "The app hash after the block at height, from the header of the next block"),
         })),
         "SubmittedTask": object(&["id"], &json!({ "id": id })),
+        "DryRunResult": object(&["valid"], &json!({
+            "valid": { "const": true },
+            "note": { "type": "string", "description": "What was not checked: only config-apply is checked beyond its request" },
+        })),
         "TaskRequest": object(&["type"], &json!({ "id": id, "type": { "enum": task_types }, "params": { "type": "object" } })),
         "TaskResult": object(&["id", "type", "status", "run", "submittedAt"], &json!({
             "id": id,

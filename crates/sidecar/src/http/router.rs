@@ -14,7 +14,7 @@ use super::response::{self, HttpResponse};
 use super::task_request::TaskRequest;
 use super::task_response::TaskResponse;
 use super::{MAX_HEAD, authn};
-use crate::engine::{Engine, SubmitError};
+use crate::engine::{DryRunError, Engine, SubmitError};
 use crate::metrics::Metrics;
 
 /// The largest accepted request body.
@@ -71,6 +71,8 @@ impl Router {
             path::TASKS if head.method == Method::POST => self.submit(body, caller).await,
             path::TASKS if is_read => self.list().await,
             path::TASKS => response::not_allowed("GET, HEAD, POST"),
+            path::DRY_RUN if head.method == Method::POST => self.dry_run(body, caller).await,
+            path::DRY_RUN => response::not_allowed("POST"),
             path::HEALTHZ
             | path::STARTUPZ
             | path::LIVEZ
@@ -131,16 +133,10 @@ impl Router {
     }
 
     async fn submit(&self, body: Incoming, caller: Option<String>) -> HttpResponse {
-        let body = match read_body(body).await {
-            Ok(body) => body,
+        let request = match read_task_request(body).await {
+            Ok(request) => request,
             Err(response) => return *response,
         };
-        let Ok(request) = TaskRequest::parse(&body) else {
-            return response::error(StatusCode::BAD_REQUEST, "invalid request body");
-        };
-        if request.task_type.is_empty() {
-            return response::error(StatusCode::BAD_REQUEST, "type is required");
-        }
         let user = caller.clone().unwrap_or_default();
         match self.engine.submit(request.id.as_deref(), &request.task_type, request.params, caller).await {
             Ok(id) => {
@@ -149,6 +145,26 @@ impl Router {
             }
             Err(SubmitError::Invalid(message)) => response::error(StatusCode::BAD_REQUEST, message),
             Err(SubmitError::Unavailable(message)) => response::unavailable(message),
+        }
+    }
+
+    async fn dry_run(&self, body: Incoming, caller: Option<String>) -> HttpResponse {
+        let request = match read_task_request(body).await {
+            Ok(request) => request,
+            Err(response) => return *response,
+        };
+        let caller = caller.unwrap_or_default();
+        match self.engine.dry_run(&request.task_type, request.params).await {
+            Ok(result) => {
+                tracing::info!(task = request.task_type, caller, "dry-run succeeded");
+                response::json(StatusCode::OK, &result)
+            }
+            Err(DryRunError::Rejected(message)) => {
+                tracing::info!(task = request.task_type, caller, error = message, "dry-run failed");
+                response::error(StatusCode::UNPROCESSABLE_ENTITY, message)
+            }
+            Err(DryRunError::Invalid(message)) => response::error(StatusCode::BAD_REQUEST, message),
+            Err(DryRunError::Unavailable(message)) => response::unavailable(message.into()),
         }
     }
 
@@ -183,6 +199,13 @@ impl Router {
 
 fn task_not_found() -> HttpResponse {
     response::error(StatusCode::NOT_FOUND, "task not found")
+}
+
+async fn read_task_request(body: Incoming) -> Result<TaskRequest, Box<HttpResponse>> {
+    let invalid = |message: &str| Box::new(response::error(StatusCode::BAD_REQUEST, message));
+    let body = read_body(body).await?;
+    let request = TaskRequest::parse(&body).map_err(|_| invalid("invalid request body"))?;
+    if request.task_type.is_empty() { Err(invalid("type is required")) } else { Ok(request) }
 }
 
 async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Box<HttpResponse>> {

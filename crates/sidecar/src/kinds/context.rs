@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::task::JoinError;
 use tokio_util::task::TaskTracker;
 
 use crate::ledger::Execution;
@@ -41,6 +43,22 @@ impl TaskError {
     }
 }
 
+/// A thread that ended without a result.
+impl From<JoinError> for TaskError {
+    fn from(error: JoinError) -> Self {
+        match error.try_into_panic() {
+            Ok(panic) => Self::from_panic(panic.as_ref()),
+            Err(error) => Self::new(error),
+        }
+    }
+}
+
+/// Deserializes parameters. Absent ones are an empty object.
+pub(super) fn parse_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, TaskError> {
+    let text = params.map_or("{}", |params| params.get());
+    serde_json::from_str(text).map_err(|error| TaskError::new(format_args!("parsing params: {error}")))
+}
+
 /// The context of one execution.
 #[derive(Clone, Debug)]
 pub struct TaskContext {
@@ -55,8 +73,7 @@ pub struct TaskContext {
 impl TaskContext {
     /// Deserializes the parameters. Absent parameters are an empty object.
     pub fn params<T: DeserializeOwned>(&self) -> Result<T, TaskError> {
-        let text = self.execution.params.as_ref().map_or("{}", |params| params.get());
-        serde_json::from_str(text).map_err(|error| TaskError::new(format_args!("parsing params: {error}")))
+        parse_params(self.execution.params.as_deref())
     }
 
     /// Runs blocking work on its own thread. The work must check the cancellation token: nothing else stops it.
@@ -64,13 +81,7 @@ impl TaskContext {
         &self,
         work: impl FnOnce() -> Result<T, TaskError> + Send + 'static,
     ) -> Result<T, TaskError> {
-        match self.threads.spawn_blocking(work).await {
-            Ok(result) => result,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => Err(TaskError::from_panic(panic.as_ref())),
-                Err(error) => Err(TaskError::new(error)),
-            },
-        }
+        self.threads.spawn_blocking(work).await.unwrap_or_else(|error| Err(error.into()))
     }
 
     /// Fails if the task was cancelled. Blocking work calls it between chunks.

@@ -18,12 +18,15 @@ mod stop_seid;
 
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
 use api::sidecar_wire::TaskType;
 use serde_json::json;
+use serde_json::value::RawValue;
 
+use self::context::parse_params;
 pub use self::context::{TaskContext, TaskError, TaskOutcome};
 pub use crate::node::Resource;
 
@@ -96,6 +99,12 @@ pub const UNSUPPORTED: &[(TaskType, &str)] = &[
     (TaskType::EvmLogicalDigest, "run seidb beside the node"),
 ];
 
+/// Checks the parameters of a task against the files in the home, and changes nothing. It blocks.
+pub type DryRun = fn(&Path, Option<&RawValue>) -> Result<(), TaskError>;
+
+/// Kinds with a dry-run, which holds the same locks as the task.
+pub const DRY_RUNS: &[(TaskType, DryRun)] = &[(TaskType::ConfigApply, config::apply::dry_run)];
+
 /// The result of [`find`].
 #[derive(Clone, Copy, Debug)]
 pub enum KindLookup {
@@ -114,6 +123,23 @@ pub fn find(name: &str) -> Option<KindLookup> {
     }
     let (_, alternative) = UNSUPPORTED.iter().find(|(unsupported, _)| *unsupported == task_type)?;
     Some(KindLookup::Unsupported(task_type, alternative))
+}
+
+/// Looks up a kind that can be executed, or returns the error for its type.
+pub fn find_supported(name: &str) -> Result<&'static Kind, String> {
+    match find(name) {
+        Some(KindLookup::Supported(kind)) => Ok(kind),
+        Some(KindLookup::Unsupported(task_type, alternative)) => {
+            Err(unsupported_message(task_type, alternative))
+        }
+        None => Err(format!("unknown task type: {name}")),
+    }
+}
+
+/// Returns the dry-run of a kind, if it has one.
+#[must_use]
+pub fn find_dry_run(task_type: TaskType) -> Option<DryRun> {
+    DRY_RUNS.iter().find(|(kind, _)| *kind == task_type).map(|(_, dry_run)| *dry_run)
 }
 
 /// Returns the error for an unsupported kind.

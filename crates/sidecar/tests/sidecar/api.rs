@@ -51,6 +51,7 @@ pub async fn unknown_paths_and_methods_match_go_servemux(cx: Context) -> TestRes
         ("POST", "/v0/healthz", "GET, HEAD"),
         ("POST", "/v0/chain", "GET, HEAD"),
         ("PUT", "/v0/tasks", "GET, HEAD, POST"),
+        ("GET", "/v0/dry-run", "POST"),
         ("POST", "/v0/tasks/0d4f0a53-9c52-4a0e-8d55-3f1ce9ba71a4", "DELETE, GET, HEAD"),
     ] {
         let response = sidecar.request(method, path, "").await?;

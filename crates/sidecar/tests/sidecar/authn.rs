@@ -46,6 +46,7 @@ pub async fn exactly_one_user_header_is_required(cx: Context) -> TestResult {
         "//v0/tasks",
         "/v0/node-id",
         "/v0/chain",
+        "/v0/dry-run",
         "/v0/healthz/",
         "/v0/livez/..",
         "/v0/%2568ealthz",

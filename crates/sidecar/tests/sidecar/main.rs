@@ -13,6 +13,7 @@ mod chain;
 mod config;
 mod crash;
 mod disk;
+mod dry_run;
 mod engine;
 mod fake_rpc;
 mod fixture;
@@ -61,6 +62,9 @@ testbed::suite![
     disk::read_only_volume_fails_startup_and_loses_nothing,
     disk::read_only_volume_at_runtime_returns_503_and_loses_nothing,
     disk::hanging_disk_fails_livez,
+    dry_run::dry_run_fails_like_the_task_and_changes_nothing,
+    dry_run::dry_run_requests_are_checked_like_submissions,
+    dry_run::dry_run_works_on_a_read_only_volume,
     engine::resubmission_restarts_only_failed_tasks,
     engine::concurrent_submissions_of_one_id_run_once,
     engine::list_returns_newest_100_tasks_first,
