@@ -356,6 +356,7 @@ async fn paths_and_methods_match_the_real_sidecar() {
         (Method::GET, "/v0/nothing", StatusCode::NOT_FOUND),
         (Method::GET, "/v0/tasks/", StatusCode::NOT_FOUND),
         (Method::PUT, path::TASKS, StatusCode::METHOD_NOT_ALLOWED),
+        (Method::GET, path::DRY_RUN, StatusCode::METHOD_NOT_ALLOWED),
         (Method::POST, path::HEALTHZ, StatusCode::METHOD_NOT_ALLOWED),
         (Method::HEAD, path::LIVEZ, StatusCode::OK),
         (Method::GET, path::STARTUPZ, StatusCode::SERVICE_UNAVAILABLE),
@@ -367,6 +368,27 @@ async fn paths_and_methods_match_the_real_sidecar() {
         let answer = client.send(Method::GET, host_name, path::LIVEZ, None, "").await.unwrap();
         assert_eq!(answer.0, StatusCode::MISDIRECTED_REQUEST, "{host_name}");
     }
+}
+
+#[tokio::test]
+async fn dry_run_validates_and_executes_nothing() {
+    let sidecars = FakeSidecars::start().await.unwrap();
+    let node = sidecars.node("sei", "full-0");
+    let host = node.name().host();
+    let mut client = Connection::plain(&sidecars).await;
+    for (body, code) in [
+        (json!({ "type": "config-apply", "params": { "mode": "full" } }), StatusCode::OK),
+        (json!({ "type": "config-apply", "params": { "mode": "fast" } }), StatusCode::UNPROCESSABLE_ENTITY),
+        (json!({ "type": "make-coffee" }), StatusCode::BAD_REQUEST),
+    ] {
+        let body = body.to_string();
+        let answer = client.send(Method::POST, &host, path::DRY_RUN, Some("t"), &body).await.unwrap();
+        assert_eq!(answer.0, code, "{body}");
+    }
+    node.on_request(RequestFilter::path(path::DRY_RUN), RequestFault::unprocessable("no"));
+    let answer = client.send(Method::POST, &host, path::DRY_RUN, Some("t"), "{}").await.unwrap();
+    assert_eq!(answer, (StatusCode::UNPROCESSABLE_ENTITY, "{\"error\":\"no\"}\n".into()));
+    assert!(node.tasks().is_empty() && sidecars.journal().submissions().is_empty());
 }
 
 #[tokio::test]

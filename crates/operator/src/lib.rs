@@ -12,6 +12,7 @@
 //! | a larger volume is requested in place, and what the API server refuses is in a condition | `storage::larger_size_is_applied_in_place_if_the_class_allows_it` |
 //! | a validator is evicted only with an annotation | `eviction::validator_is_evicted_only_with_the_annotation` |
 //! | an edit that is refused, or that would lose the data volume, replaces no pod | `edits::bad_edit_replaces_no_pod`, `storage::pod_is_kept_while_its_claim_is_being_deleted` |
+//! | an edit whose configuration the running sidecar rejects writes nothing but its report, and a sidecar without an answer blocks no edit | `edits::rejected_dry_run_replaces_no_pod`, `responses::dry_run_responses_are_mapped`, `background::slow_dry_run_wakes_node_and_times_out` |
 //! | uninstalling the operator leaves CRDs, nodes, pods and volumes, and installing it again replaces no pod | `uninstalled_operator_leaves_crds_nodes_and_data` |
 //! | the claim of a deleted validator stays, is reported once, and is used by the next node of that name | `protection::retained_claim_is_reported_and_taken_over`, `protection::owned_claim_of_a_validator_is_retained_after_takeover`, `controller::deletions::tests::only_a_leader_records_deletions_and_takes_each_once` |
 //! | two nodes never use one signing key or one claim, also after a restart and while the first is being deleted | `protection::second_node_with_a_signing_key_is_refused`, `protection::imported_claim_of_another_node_is_refused` |

@@ -12,6 +12,8 @@ names! {
         VALIDATE_NODE_KEY = "validate-node-key";
         /// Validates the operator keyring.
         VALIDATE_OPERATOR_KEYRING = "validate-operator-keyring";
+        /// Asks the running sidecar whether it would accept the new configuration.
+        DRY_RUN_CONFIG = "dry-run-config";
         /// Applies the configuration of the proxy.
         APPLY_PROXY_CONFIG = "apply-rbac-proxy-config";
         /// Applies the Certificate of the sidecar.

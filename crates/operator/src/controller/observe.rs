@@ -74,6 +74,12 @@ pub(super) async fn observe_required(
         let secret = tls_secret(to, observed);
         observed.sidecar.serving = sidecars.probe_serving(key, to, secret.as_ref()).await;
     }
+    if let Some((to, task)) = required.dry_run.as_ref().filter(|_| required.dry_run != done.dry_run) {
+        let secret = tls_secret(to, observed);
+        let answer = sidecars.dry_run(key, to, secret.as_ref(), task).await;
+        tracing::debug!(node = %key, ?answer, "dry-run of the configuration");
+        observed.sidecar.dry_run = Some((task.clone(), answer));
+    }
     if let Some(to) = required.chain.as_ref().filter(|_| required.chain != done.chain || is_task_done) {
         observe_chain(controller, key, node, to, observed).await;
     }

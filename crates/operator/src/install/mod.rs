@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    /// The proxy in front of a sidecar maps GET, also of the state of the chain, to `get`, and POST to `create`.
+    /// The proxy in front of a sidecar maps GET, also of the state of the chain, to `get`, and POST, also of a dry-run, to `create`.
     #[test]
     fn rbac_allows_requests_of_the_sidecar_api() {
         let documents: Vec<Value> = files().into_iter().flat_map(|(_, documents)| documents).collect();

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use api::names::object;
 use api::sidecar_wire::TaskRequest;
-use plan::node::{ChainObservation, Health, ServingObservation, Submission, TaskObservation};
+use plan::node::{
+    ChainObservation, DryRunObservation, Health, ServingObservation, Submission, TaskObservation,
+};
 use runtime::Key;
 use runtime::lease::Claim;
 use runtime::sync::lock;
@@ -36,11 +38,18 @@ enum CallKind {
     SubmitTask,
     ProbeServing,
     GetChain,
+    DryRun,
 }
 
 impl CallKind {
-    const ALL: [Self; 5] =
-        [Self::ProbeHealth, Self::GetTask, Self::SubmitTask, Self::ProbeServing, Self::GetChain];
+    const ALL: [Self; 6] = [
+        Self::ProbeHealth,
+        Self::GetTask,
+        Self::SubmitTask,
+        Self::ProbeServing,
+        Self::GetChain,
+        Self::DryRun,
+    ];
 }
 
 /// A call with its parameters.
@@ -51,6 +60,7 @@ pub(super) enum Call {
     SubmitTask(FencedTask),
     ProbeServing,
     GetChain(Option<i64>),
+    DryRun(TaskRequest),
 }
 
 /// A task, and the claim that permits to submit it.
@@ -75,6 +85,7 @@ impl Call {
             Self::SubmitTask(_) => CallKind::SubmitTask,
             Self::ProbeServing => CallKind::ProbeServing,
             Self::GetChain(_) => CallKind::GetChain,
+            Self::DryRun(_) => CallKind::DryRun,
         }
     }
 
@@ -93,6 +104,7 @@ pub(super) enum CallResult {
     Submission(Submission),
     Serving(ServingObservation),
     Chain(ChainObservation),
+    DryRun(DryRunObservation),
 }
 
 /// A node, and the kind of call: the key of an entry.
@@ -256,6 +268,7 @@ impl Calls {
             }),
             Call::ProbeServing => CallResult::Serving(client.probe_serving(&endpoint).await),
             Call::GetChain(app_hash_at) => CallResult::Chain(client.get_chain(&endpoint, *app_hash_at).await),
+            Call::DryRun(task) => CallResult::DryRun(client.dry_run(&endpoint, task).await),
         };
         let is_late = {
             let mut entries = lock(&self.entries);

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::sei_node::Scheme;
-use api::sidecar_wire::{APP_HASH_AT, ErrorBody, SubmittedTask, TaskRequest, path};
+use api::sidecar_wire::{APP_HASH_AT, DryRunResult, ErrorBody, SubmittedTask, TaskRequest, path};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Response, client::conn::TrySendError};
 use plan::node::{
-    ChainObservation, Health, SecretObservation, ServingObservation, Submission, TaskObservation, Transport,
+    ChainObservation, DryRunObservation, Health, SecretObservation, ServingObservation, Submission,
+    TaskObservation, Transport,
 };
 use runtime::Key;
 use tokio::time::{Instant, timeout};
@@ -28,6 +29,8 @@ use crate::settings::AddressTemplate;
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 /// The sidecar answers within a second.
 const CHAIN_TIMEOUT: Duration = Duration::from_secs(3);
+/// The sidecar answers within three seconds.
+const DRY_RUN_TIMEOUT: Duration = Duration::from_secs(5);
 const GET_TIMEOUT: Duration = Duration::from_secs(15);
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -213,6 +216,38 @@ impl Client {
             Ok(SidecarResponse { status: status @ StatusCode::SERVICE_UNAVAILABLE, body, .. }) => {
                 ChainObservation::Unavailable(parse_error(status, &body))
             }
+            Ok(response) => unavailable(status_error(response.status)),
+            Err(error) => unavailable(error),
+        }
+    }
+
+    /// Asks whether a task would succeed. Nothing is executed: a sidecar without dry-runs does not know the path.
+    pub(super) async fn dry_run(&self, to: &Endpoint, task: &TaskRequest) -> DryRunObservation {
+        let unavailable = |error: CallError| DryRunObservation::Unavailable(error.to_string());
+        let Ok(body) = serde_json::to_vec(task) else { return unavailable(CallError::MalformedResponse) };
+        let request = RequestSpec {
+            method: Method::POST,
+            path: path::DRY_RUN,
+            body: body.into(),
+            timeout: DRY_RUN_TIMEOUT,
+            // The sidecar may have closed an idle connection, and a POST is not sent again: the check would be skipped.
+            reuse: false,
+            keep: false,
+        };
+        match self.send(to, request).await {
+            Ok(SidecarResponse { status: StatusCode::OK, body, .. }) => {
+                match serde_json::from_slice::<DryRunResult>(&body) {
+                    Ok(DryRunResult { valid: true, .. }) => DryRunObservation::Valid,
+                    _ => unavailable(CallError::MalformedResponse),
+                }
+            }
+            // Only a sidecar returns 422 with a JSON body. Another server must not reject a configuration.
+            Ok(SidecarResponse { status: status @ StatusCode::UNPROCESSABLE_ENTITY, body, .. })
+                if serde_json::from_slice::<ErrorBody>(&body).is_ok() =>
+            {
+                DryRunObservation::Rejected(parse_error(status, &body))
+            }
+            Ok(SidecarResponse { status: StatusCode::NOT_FOUND, .. }) => DryRunObservation::NotSupported,
             Ok(response) => unavailable(status_error(response.status)),
             Err(error) => unavailable(error),
         }

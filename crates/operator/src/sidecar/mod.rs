@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use api::sidecar_wire::TaskRequest;
 use plan::node::{
-    ChainObservation, Health, SecretObservation, ServingObservation, Submission, TaskObservation, Transport,
+    ChainObservation, DryRunObservation, Health, SecretObservation, ServingObservation, Submission,
+    TaskObservation, Transport,
 };
 use runtime::Key;
 use runtime::lease::Claim;
@@ -117,6 +118,21 @@ impl Sidecars {
             Ok(Some(CallResult::Chain(chain))) => chain,
             Ok(_) => ChainObservation::Unknown,
             Err(error) => ChainObservation::Unavailable(error.to_string()),
+        }
+    }
+
+    /// Asks whether a task would succeed, without executing it. Returns [`DryRunObservation::Unknown`] while the response is pending.
+    pub async fn dry_run(
+        &self,
+        node: &Key,
+        to: &Transport,
+        secret: Option<&SecretObservation>,
+        task: &TaskRequest,
+    ) -> DryRunObservation {
+        match self.call(node, to, secret, Call::DryRun(task.clone())).await {
+            Ok(Some(CallResult::DryRun(answer))) => answer,
+            Ok(_) => DryRunObservation::Unknown,
+            Err(error) => DryRunObservation::Unavailable(error.to_string()),
         }
     }
 

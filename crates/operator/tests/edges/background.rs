@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use api::sidecar_wire::TaskRequest;
-use plan::node::{ChainObservation, Health, Submission, TaskObservation};
+use plan::node::{ChainObservation, DryRunObservation, Health, Submission, TaskObservation};
 use runtime::Key;
 use runtime::lease::Claim;
 use serde_json::json;
@@ -144,6 +144,27 @@ pub async fn slow_chain_response_is_kept_for_another_height(_: Context) -> TestR
     server.respond_with(|_| reply(404, ""));
     let chain = caller.sidecars.get_chain(&node, &to, None, Some(8)).await;
     assert_eq!((chain, caller.sidecars.call_count()), (ChainObservation::NotSupported, 0));
+    Ok(())
+}
+
+/// The check must not block an update whose sidecar hangs.
+pub async fn slow_dry_run_wakes_node_and_times_out(_: Context) -> TestResult {
+    let server = Server::start(None).await?;
+    server.respond_with(|_| slow_reply(422, json!({ "error": "no" }).to_string()));
+    let caller = Caller::new(&server);
+    let (node, to) = (node(), transport(None));
+    let begin = Instant::now();
+    let dry_run = async || caller.sidecars.dry_run(&node, &to, None, &task("x")).await;
+    assert_eq!(dry_run().await, DryRunObservation::Unknown);
+    assert!(begin.elapsed() < ONE_CALL, "{:?}", begin.elapsed());
+    caller.wait_woken(1).await?;
+    assert_eq!(dry_run().await, DryRunObservation::Rejected("no".into()));
+    assert_eq!(server.requests().len(), 1);
+    server.respond_with(|_| Reply { after: NEVER, ..reply(200, "") });
+    assert_eq!(dry_run().await, DryRunObservation::Unknown);
+    caller.wait_woken(2).await?;
+    let why = "the sidecar did not respond within 5 s";
+    assert_eq!(dry_run().await, DryRunObservation::Unavailable(why.into()));
     Ok(())
 }
 

@@ -13,6 +13,7 @@ mod tls;
 testbed::suite![
     responses::response_mapping_is_stable,
     responses::chain_responses_are_mapped,
+    responses::dry_run_responses_are_mapped,
     responses::requests_use_pod_host_and_share_a_connection,
     responses::closed_idle_connection_is_replaced,
     responses::rotated_token_is_used_immediately,
@@ -27,6 +28,7 @@ testbed::suite![
     background::slow_submission_is_sent_once,
     background::call_for_another_task_replaces_previous,
     background::slow_chain_response_is_kept_for_another_height,
+    background::slow_dry_run_wakes_node_and_times_out,
     background::hanging_sidecar_times_out,
     background::concurrent_calls_are_bounded,
     background::deleted_node_leaves_no_calls,

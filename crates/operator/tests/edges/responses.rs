@@ -4,7 +4,7 @@ use std::fs;
 
 use api::names::object;
 use api::sidecar_wire::{TaskRequest, TaskState};
-use plan::node::{ChainObservation, Health, Submission, TaskObservation};
+use plan::node::{ChainObservation, DryRunObservation, Health, Submission, TaskObservation};
 use runtime::lease::Claim;
 use serde_json::json;
 use testbed::{Context, TestResult};
@@ -152,6 +152,59 @@ pub async fn chain_responses_are_mapped(_: Context) -> TestResult {
     let paths: Vec<&str> = requests.iter().map(|request| request.path.as_str()).collect();
     assert_eq!((paths.first(), paths.last()), (Some(&"/v0/chain?appHashAt=7"), Some(&"/v0/chain")));
     assert!(requests.iter().all(|request| request.token == "Bearer one"), "{requests:?}");
+    assert_eq!(sidecars.call_count(), 0, "a result that was returned is not kept");
+    Ok(())
+}
+
+pub async fn dry_run_responses_are_mapped(_: Context) -> TestResult {
+    let server = Server::start(None).await?;
+    let caller = Caller::new(&server);
+    let (sidecars, node, to) = (&caller.sidecars, node(), transport(None));
+    let request = TaskRequest {
+        id: None,
+        task_type: "config-apply".into(),
+        params: json!({ "incremental": true }).as_object().cloned(),
+    };
+    let rejected = |reason: &str| DryRunObservation::Rejected(reason.into());
+    let unavailable = |reason: &str| DryRunObservation::Unavailable(reason.into());
+    let malformed = "the sidecar's response is malformed";
+    let error = |text: &str| json!({ "error": text }).to_string();
+    for (code, body, expected) in [
+        (200, json!({ "valid": true }).to_string(), DryRunObservation::Valid),
+        (
+            200,
+            json!({ "valid": true, "note": "not checked", "other": 1 }).to_string(),
+            DryRunObservation::Valid,
+        ),
+        (200, json!({ "valid": false }).to_string(), unavailable(malformed)),
+        (200, "ok".into(), unavailable(malformed)),
+        (404, "404 page not found\n".into(), DryRunObservation::NotSupported),
+        (422, error("config-apply: no"), rejected("config-apply: no")),
+        // Not from a sidecar, or not about the configuration: the update continues.
+        (422, "no".into(), unavailable("the sidecar returned status 422")),
+        (400, error("unknown task type"), unavailable("the sidecar returned status 400")),
+        (401, String::new(), unavailable("the sidecar rejected the operator's token (401)")),
+        (503, error("too many"), unavailable("the sidecar returned status 503")),
+    ] {
+        server.respond_with(move |_| reply(code, body.clone()));
+        for _ in 0..2 {
+            assert_eq!(sidecars.dry_run(&node, &to, None, &request).await, expected, "{code}");
+        }
+    }
+    server.respond_with(|_| reply(422, json!({ "error": "no ".repeat(10_000) }).to_string()));
+    let DryRunObservation::Rejected(why) = sidecars.dry_run(&node, &to, None, &request).await else {
+        return Err("not rejected".into());
+    };
+    assert!(why.len() < 1100, "{} bytes", why.len());
+    let requests = server.requests();
+    let body = json!({ "type": "config-apply", "params": { "incremental": true } });
+    for request in &requests {
+        assert_eq!(
+            (request.method.as_str(), request.path.as_str(), request.token.as_str()),
+            ("POST", "/v0/dry-run", "Bearer one")
+        );
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&request.body)?, body);
+    }
     assert_eq!(sidecars.call_count(), 0, "a result that was returned is not kept");
     Ok(())
 }

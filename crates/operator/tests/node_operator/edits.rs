@@ -5,10 +5,12 @@ use std::time::Duration;
 use api::sei_node::{PlanKind, SeiNodeStatus};
 use api::sidecar_wire::{TaskType, path};
 use http::StatusCode;
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::{Value, json};
+use testbed::cluster::control_plane::AuditedRequest;
 use testbed::fakes::sidecars::{RequestFault, RequestFilter, ScriptedOutcome};
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
@@ -281,5 +283,58 @@ pub async fn bad_edit_replaces_no_pod(cx: Context) -> TestResult {
     fixture.edit("full", json!({ "spec": { "image": OTHER_IMAGE } })).await?;
     fixture.wait_ready("full", "the corrected edit applies").await?;
     assert_eq!(fixture.pod_deletion_count_of("full").await?, 1);
+    Ok(())
+}
+
+/// The sidecar may know other settings than the operator, and the files on its volume may be damaged.
+pub async fn rejected_dry_run_replaces_no_pod(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    fixture.assert_no_writes(Duration::from_secs(1)).await?;
+    let (pod, tasks, writes) =
+        (fixture.pod("full").await?, fixture.started_tasks("full"), fixture.writes()?.len());
+    let set = fixture.api::<StatefulSet>().get("full").await?;
+    let (sidecar, dry_runs) = (fixture.sidecar("full"), || RequestFilter::path(path::DRY_RUN));
+    let why = "config-apply incremental: config.toml is not valid TOML";
+    let rejection = sidecar.on_request(dry_runs(), RequestFault::unprocessable(why));
+    fixture.edit("full", json!({ "spec": { "overrides": { "evm.http_port": "8545" } } })).await?;
+    let is_rejected = |status: &SeiNodeStatus| {
+        message(status, "SpecApplied").contains(why) && reason(status, "SpecApplied") == "SpecInvalid"
+    };
+    fixture.wait_until("full", "the rejection is reported", |_, status| is_rejected(status)).await?;
+    let asked = rejection.fired();
+    operator.kill()?;
+    let _operator = fixture.start_operator()?;
+    fixture.assert_no_writes(Duration::from_secs(3)).await?;
+    let node = fixture.nodes().get("full").await?;
+    let status = node.status.unwrap_or_default();
+    assert!(is_rejected(&status), "{status:?}");
+    assert_eq!(reason(&status, "Ready"), "SpecNotApplied");
+    let failed = status.last_failed_plan.expect("a failed plan");
+    assert_eq!((failed.task.task_type.as_str(), failed.task.error.as_str()), ("dry-run-config", why));
+    assert_eq!(rejection.fired(), asked, "not asked again");
+    let new_writes = fixture.writes()?.split_off(writes);
+    let is_report = |write: &AuditedRequest| write.resource == "events" || write.subresource == "status";
+    assert!(new_writes.iter().all(is_report), "{new_writes:?}");
+    assert_eq!(fixture.pod_deletion_count()?, 0);
+    assert_eq!((fixture.pod("full").await?.uid(), fixture.started_tasks("full")), (pod.uid(), tasks));
+    let set_now = fixture.api::<StatefulSet>().get("full").await?;
+    assert_eq!(set_now.metadata.resource_version, set.metadata.resource_version);
+    rejection.remove();
+
+    // An older sidecar does not know the path, and a slow one answers late.
+    for (count, port, fault) in [
+        (1, "8546", RequestFault::Respond(StatusCode::NOT_FOUND, "404 page not found".into())),
+        (2, "8547", RequestFault::DelayResponse(Duration::from_secs(1))),
+        (3, "8548", RequestFault::Reset),
+    ] {
+        let script = sidecar.on_request(dry_runs(), fault);
+        fixture.edit("full", json!({ "spec": { "overrides": { "evm.http_port": port } } })).await?;
+        fixture.wait_ready("full", "the next edit applies").await?;
+        assert_eq!(fixture.pod_deletion_count_of("full").await?, count, "{port}");
+        assert!(script.fired() > 0, "{port}");
+        script.remove();
+    }
     Ok(())
 }

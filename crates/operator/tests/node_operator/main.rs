@@ -39,6 +39,7 @@ testbed::suite![
     edits::paused_node_is_untouched_and_reports_pending_edits,
     edits::paused_plan_resumes,
     edits::bad_edit_replaces_no_pod,
+    edits::rejected_dry_run_replaces_no_pod,
     resume::restarted_operator_resumes_the_plan,
     resume::operator_killed_during_update_deletes_one_pod,
     resume::unknown_task_in_stored_plan_fails_the_plan,

@@ -12,7 +12,7 @@ use super::action::Action;
 use super::context::NodeContext;
 use super::observed::TaskObservation;
 use super::step::{self, StepOutcome, Wait};
-use super::stored_plan::is_setup;
+use super::stored_plan::{self, is_setup};
 use super::task::{self, Step};
 use super::{applied_spec, conditions, deadline, status_change};
 
@@ -79,6 +79,9 @@ pub(super) fn advance(context: NodeContext<'_>, status: &mut SeiNodeStatus, now:
                     }
                 });
                 return Progress::act(action);
+            }
+            StepOutcome::Wait(_) if now.0 >= deadline.0 && step.is_skipped_at_deadline() => {
+                complete_task(context, status, index);
             }
             // An answer that is pending decides whether the task has finished in time.
             StepOutcome::Wait(wait) if now.0 >= deadline.0 && wait.message.is_some() => {
@@ -256,8 +259,9 @@ fn fail(context: NodeContext<'_>, status: &mut SeiNodeStatus, index: usize, fail
     let same = previous.filter(|failed| failed.kind == plan.kind && failed.generation == plan.generation);
     let attempts = same.map_or(1, |failed| failed.attempts.saturating_add(1));
     // An update is always retried, since its drift stays, unless the node runs its previous configuration: another attempt
-    // would replace a healthy pod.
-    let is_retried = !rolled_back && (is_environment || !is_setup(&plan));
+    // would replace a healthy pod, or get the same answer to its dry-run.
+    let is_retried =
+        !rolled_back && (is_environment || !is_setup(&plan)) && !stored_plan::is_in_dry_run(&plan);
     status.last_failed_plan = Some(FailedPlan {
         id: plan.id.clone(),
         kind: plan.kind,

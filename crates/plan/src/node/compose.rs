@@ -47,9 +47,19 @@ impl NodeContext<'_> {
     }
 
     /// Composes a plan that brings a running node in sync with its spec: an update, or a rollback. A failure leaves the
-    /// node running.
-    pub(super) fn update_plan(self, id: &str, kind: PlanKind, changes: PlanChanges, now: &Time) -> TaskPlan {
+    /// node running. With `with_dry_run`, a changed configuration is checked before anything is changed.
+    pub(super) fn update_plan(
+        self,
+        id: &str,
+        kind: PlanKind,
+        changes: PlanChanges,
+        with_dry_run: bool,
+        now: &Time,
+    ) -> TaskPlan {
         let mut tasks = Tasks::new();
+        if with_dry_run && changes.config != ConfigChange::Unchanged {
+            tasks.push(self.own(Step::DryRunConfig));
+        }
         if changes.keys {
             tasks.extend(self.key_tasks());
         }

@@ -29,6 +29,8 @@ pub(super) struct Findings {
     pub(super) pending: Vec<String>,
     /// An update that waits for its turn.
     pub(super) update_queued: Option<(Drift, Queued)>,
+    /// An update that the sidecar has rejected is not required any more.
+    pub(super) is_update_withdrawn: bool,
     /// What an edit of the spec waits for.
     pub(super) edit_queued: Option<String>,
     /// What is wrong with the spec. Then no plan starts.
@@ -42,6 +44,9 @@ pub(super) struct Findings {
 /// The message while the sidecar waits for mark-ready.
 const AWAITING_MARK_READY: &str =
     "the sidecar holds seid back until it receives mark-ready; the operator submits it";
+
+/// The message of a node without an update.
+const IN_SYNC: &str = "the node is in sync with its spec";
 
 /// The message while the pod of a running node does not exist.
 const NO_POD: &str = "the pod does not exist";
@@ -152,6 +157,9 @@ impl Writer<'_> {
         if let Some((drift, queued)) = &findings.update_queued {
             return self.set(NodeUpdateInProgress::UpdateQueued, &queue_message(drift, queued));
         }
+        if findings.is_update_withdrawn {
+            return self.set(NodeUpdateInProgress::NoUpdate, IN_SYNC);
+        }
         let plan = self
             .status
             .plan
@@ -164,7 +172,7 @@ impl Writer<'_> {
                 || condition::is_true::<NodeUpdateInProgress>(conditions)
                 || condition::has_reason(conditions, NodeUpdateInProgress::UpdateQueued)
             {
-                self.set(NodeUpdateInProgress::NoUpdate, "the node is in sync with its spec");
+                self.set(NodeUpdateInProgress::NoUpdate, IN_SYNC);
             }
             return;
         };
@@ -454,11 +462,15 @@ fn rollback_message(name: &str, status: &SeiNodeStatus) -> Option<String> {
         status.plan.as_ref().is_none_or(|plan| plan.id != failed.id && plan.phase == PlanPhase::Complete);
     let state = if is_done { "the node runs" } else { "the node is being returned to" };
     Some(format!(
-        "the update failed at step {} ({}): {}; {state} its previous configuration: edit the spec, or try again with `kubectl \
-         annotate --overwrite seinode {name} {}=$(date +%s)`",
+        "the update failed at step {} ({}): {}; {state} its previous configuration: edit the spec, or try again with `{}`",
         failed.step,
         failed.task.task_type,
         failed.task.error,
-        annotation::RETRY
+        retry_command(name)
     ))
+}
+
+/// Returns the command that tries a failed update again.
+pub(super) fn retry_command(name: &str) -> String {
+    format!("kubectl annotate --overwrite seinode {name} {}=$(date +%s)", annotation::RETRY)
 }

@@ -21,7 +21,8 @@ use super::pace::Queued;
 use super::step::{self, StepOutcome, job_result};
 use super::task::{self, Step};
 use super::{
-    adoption, applied_spec, deadline, issued_secret, repair, retention, status_change, stored_plan, volume,
+    adoption, applied_spec, deadline, dry_run, issued_secret, repair, retention, status_change, stored_plan,
+    volume,
 };
 use crate::platform::Platform;
 
@@ -134,6 +135,7 @@ impl Decider<'_> {
         if self.has_just_ended(&decision.status) {
             // A new plan in the same reconcile would replace the ended one before its result is stored.
             let update = self.required_update(&decision.status);
+            findings.spec_problems.extend(dry_run::problem(self.context, &decision.status, update.changes));
             findings.update = Some(update).filter(|update| !update.changes.is_empty());
             decision.requeue_after = Some(Duration::ZERO);
             return;
@@ -218,14 +220,14 @@ impl Decider<'_> {
         }
         let next = match plan.kind {
             Some(PlanKind::NodeUpdate | PlanKind::Rollback) => {
-                self.update_plan(&self.required_update(status))
+                self.update_plan(&self.required_update(status), status)
             }
             Some(PlanKind::MarkReady) => {
                 let drift = self.drift(status);
                 if drift.changes.is_empty() {
                     self.mark_ready_plan()
                 } else {
-                    let next = self.update_plan(&drift);
+                    let next = self.update_plan(&drift, status);
                     findings.update = Some(drift);
                     next
                 }
@@ -286,6 +288,16 @@ impl Decider<'_> {
     /// Validates what a plan is about to apply, before it starts: a bad edit must leave a healthy node alone.
     fn has_spec_problems(self, changes: PlanChanges, findings: &mut Findings) -> bool {
         findings.spec_problems = spec::problems(self.context, changes);
+        !findings.spec_problems.is_empty()
+    }
+
+    /// Returns whether the sidecar has rejected the configuration that an update would apply. The update is not tried again until an
+    /// edit or a request: the answer would be the same.
+    fn is_rejected_by_dry_run(self, status: &SeiNodeStatus, update: &Drift, findings: &mut Findings) -> bool {
+        if self.is_retry_requested {
+            return false;
+        }
+        findings.spec_problems.extend(dry_run::problem(self.context, status, update.changes));
         !findings.spec_problems.is_empty()
     }
 
@@ -350,11 +362,12 @@ impl Decider<'_> {
         if !is_in_sync
             && findings.claim_termination.is_none()
             && !self.has_spec_problems(update.changes, findings)
+            && !self.is_rejected_by_dry_run(status, &update, findings)
         {
             let Some(queued) = self.queued(status, &update) else {
                 match self.update_backoff(status) {
                     Some(left) => decision.requeue_after = Some(left),
-                    None => self.start(status, self.update_plan(&update)),
+                    None => self.start(status, self.update_plan(&update, status)),
                 }
                 findings.update = Some(update);
                 return;
@@ -368,6 +381,9 @@ impl Decider<'_> {
                 None => self.start(status, self.mark_ready_plan()),
             }
             return;
+        }
+        if is_in_sync {
+            findings.is_update_withdrawn = dry_run::withdraw(status);
         }
         if is_in_sync && volume::is_in_sync(self.context) {
             status.adopted = adoption::is_unchanged(self.context, status);
@@ -460,14 +476,15 @@ impl Decider<'_> {
         self.context.setup_plan(self.new_plan_id, self.now)
     }
 
-    fn update_plan(self, update: &Drift) -> TaskPlan {
+    fn update_plan(self, update: &Drift, status: &SeiNodeStatus) -> TaskPlan {
         let mut changes = update.changes;
         let kind = if self.is_rolled_back { PlanKind::Rollback } else { PlanKind::NodeUpdate };
         if self.is_rolled_back && changes.config != ConfigChange::Unchanged {
             // Only this removes what the failed update has added.
             changes.config = ConfigChange::Full;
         }
-        self.context.update_plan(self.new_plan_id, kind, changes, self.now)
+        let with_dry_run = !self.is_rolled_back && dry_run::is_possible(self.context, status);
+        self.context.update_plan(self.new_plan_id, kind, changes, with_dry_run, self.now)
     }
 
     fn mark_ready_plan(self) -> TaskPlan {

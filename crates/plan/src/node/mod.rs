@@ -12,6 +12,7 @@ mod context;
 mod deadline;
 mod decide;
 mod drift;
+mod dry_run;
 mod events;
 mod exclusive;
 mod issued_secret;
@@ -41,10 +42,10 @@ pub use events::transition_events;
 pub use exclusive::{Candidates, ExclusiveObject, ExclusiveUse, ExclusiveUser, exclusive_user};
 pub use kind::NodeKind;
 pub use observed::{
-    ChainObservation, Health, KeyPair, Observed, ObservedContainer, ObservedContainerStatus, ObservedPod,
-    ObservedPodCondition, ObservedPodSpec, ObservedPodStatus, ObservedSecret, ObservedStatefulSet,
-    ObservedVolume, SecretObservation, ServingObservation, SidecarObservation, Submission, TaskObservation,
-    UpdateSlot, WriteFailure,
+    ChainObservation, DryRunObservation, Health, KeyPair, Observed, ObservedContainer,
+    ObservedContainerStatus, ObservedPod, ObservedPodCondition, ObservedPodSpec, ObservedPodStatus,
+    ObservedSecret, ObservedStatefulSet, ObservedVolume, SecretObservation, ServingObservation,
+    SidecarObservation, Submission, TaskObservation, UpdateSlot, WriteFailure,
 };
 pub use pace::{DisruptionLimit, PacedNode, Queued, grant};
 pub use render_cache::RenderCache;

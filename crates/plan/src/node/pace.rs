@@ -6,6 +6,7 @@ use api::condition::{self, NodeUpdateInProgress, Ready};
 use api::sei_node::{PlanKind, PlanPhase, SeiNodePhase};
 
 use super::kind::NodeKind;
+use super::stored_plan;
 
 /// How many nodes may be updated at the same time for other reasons than their own edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,9 @@ impl PacedNode {
             || condition::has_reason(conditions, Ready::EditPaused);
         let last_update = status
             .and_then(|status| status.plan.as_ref())
-            .filter(|plan| matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback)));
+            .filter(|plan| matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback)))
+            // The sidecar rejected it before anything was changed.
+            .filter(|plan| plan.phase != PlanPhase::Failed || !stored_plan::is_in_dry_run(plan));
         let is_leaving = node.metadata.deletion_timestamp.is_some();
         Self {
             chain: node.spec.chain_id.clone(),

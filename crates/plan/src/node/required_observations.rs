@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use api::SeiNode;
 use api::names::object;
 use api::sei_node::{Scheme, SeiNodePhase, SeiNodeStatus};
+use api::sidecar_wire::TaskRequest;
 
 use super::action::Transport;
 use super::applied_spec;
@@ -14,7 +15,7 @@ use super::decide::requires_update_slot;
 use super::exclusive::ExclusiveObject;
 use super::observed::Observed;
 use super::retention;
-use super::step::sidecar_transport;
+use super::step::{config_dry_run, sidecar_transport};
 use super::stored_plan;
 use super::task::Step;
 use super::tls::desired_tls;
@@ -27,6 +28,8 @@ pub struct RequiredObservations {
     pub health: Option<Transport>,
     /// Query the sidecar task with this id.
     pub task: Option<(Transport, String)>,
+    /// Ask the sidecar whether this task would succeed.
+    pub dry_run: Option<(Transport, TaskRequest)>,
     /// Check whether the sidecar API is served this way.
     pub serving: Option<Transport>,
     /// Query the state of the chain, if the sidecar lets seid run.
@@ -64,6 +67,7 @@ pub fn required_observations(
     required.secrets.extend(status.current_sidecar_tls.as_ref().and_then(|tls| tls.secret_name.clone()));
     if let Some((step, task)) = stored_plan::active(status).and_then(stored_plan::current) {
         match step {
+            Step::DryRunConfig => required.dry_run = config_dry_run(context, status),
             Step::ObserveTls => {
                 required.serving = context.transport(desired.scheme, desired.secret_name.as_deref());
             }

@@ -48,11 +48,12 @@ fn legacy_peers(plan: &TaskPlan) -> Option<Vec<PeerSource>> {
     serde_json::from_value(apply.params.as_ref()?.get("peers")?.clone()).ok()
 }
 
-/// Returns whether two plans have the same tasks. `replace-pod` is ignored: it follows from the observed state, not
-/// from the spec, and a setup must not restart because its StatefulSet exists by now.
+/// Returns whether two plans have the same tasks. `replace-pod` and `dry-run-config` are ignored: they follow from the observed
+/// state, not from the spec, and a setup must not restart because its StatefulSet exists by now.
 pub(super) fn has_same_tasks(one: &TaskPlan, other: &TaskPlan) -> bool {
+    let ignored = [Step::ReplacePod.name(), Step::DryRunConfig.name()];
     let tasks = |plan: &TaskPlan| -> Vec<(String, Option<Value>)> {
-        let tasks = plan.tasks.iter().filter(|task| task.task_type != Step::ReplacePod.name());
+        let tasks = plan.tasks.iter().filter(|task| !ignored.contains(&task.task_type.as_str()));
         tasks.map(|task| (task.task_type.clone(), task.params.clone())).collect()
     };
     one.kind == other.kind && tasks(one) == tasks(other)
@@ -63,12 +64,25 @@ pub(super) fn active(status: &SeiNodeStatus) -> Option<&TaskPlan> {
     status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active)
 }
 
-/// Returns the last update or rollback of a status, unless it has succeeded.
+/// Returns the last update or rollback of a status, unless it has succeeded or not changed anything yet.
 pub(super) fn unfinished_update(status: &SeiNodeStatus) -> Option<&TaskPlan> {
     status.plan.as_ref().filter(|plan| {
         matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback))
             && plan.phase != PlanPhase::Complete
+            && !is_in_dry_run(plan)
     })
+}
+
+/// Returns whether a plan has not got beyond the dry-run of the configuration, which is its first task.
+pub(super) fn is_in_dry_run(plan: &TaskPlan) -> bool {
+    plan.tasks.first().is_some_and(|first| {
+        first.task_type == Step::DryRunConfig.name() && first.status != TaskStatus::Complete
+    })
+}
+
+/// Returns the task that has the sidecar write the configuration.
+pub(super) fn config_apply(plan: &TaskPlan) -> Option<&PlannedTask> {
+    plan.tasks.iter().find(|task| task.task_type == TaskType::ConfigApply.as_str())
 }
 
 /// Returns the current task of a plan, with its step.

@@ -20,6 +20,8 @@ pub enum Step {
     ValidateNodeKey,
     /// Validate the keys of the operator account.
     ValidateOperatorKeyring,
+    /// Ask the running sidecar whether it would accept the new configuration.
+    DryRunConfig,
     /// Apply the Certificate of the sidecar API.
     ApplyCertificate,
     /// Wait for the Secret with the certificate of the sidecar API.
@@ -55,11 +57,12 @@ pub enum Step {
 }
 
 /// The steps that the operator executes itself, with their names in stored plans.
-const OPERATOR_STEPS: [(Step, &str); 19] = [
+const OPERATOR_STEPS: [(Step, &str); 20] = [
     (Step::EnsureDataClaim, name::ENSURE_DATA_PVC),
     (Step::ValidateSigningKey, name::VALIDATE_SIGNING_KEY),
     (Step::ValidateNodeKey, name::VALIDATE_NODE_KEY),
     (Step::ValidateOperatorKeyring, name::VALIDATE_OPERATOR_KEYRING),
+    (Step::DryRunConfig, name::DRY_RUN_CONFIG),
     (Step::ApplyCertificate, name::APPLY_SIDECAR_CERT),
     (Step::WaitForTlsSecret, name::WAIT_FOR_SIDECAR_TLS_SECRET),
     (Step::RemoveCertificate, name::REMOVE_SIDECAR_CERT),
@@ -118,6 +121,8 @@ impl Step {
             | Self::ValidateOperatorKeyring => HOUR,
             // The first mount of a volume of terabytes changes its ownership, which takes half an hour.
             Self::ObserveImage | Self::ObserveTls => HOUR,
+            // Only a check: the edit may be what repairs a sidecar that does not answer.
+            Self::DryRunConfig => 15,
             Self::WaitForTlsSecret | Self::TeardownBootstrap => 15 * MINUTE,
             // seid may take two minutes to terminate, and the volume must be detached after that.
             Self::ReplacePod => 15 * MINUTE,
@@ -134,6 +139,12 @@ impl Step {
     #[must_use]
     pub fn runs_in_background(self) -> bool {
         self == Self::Sidecar(TaskType::SnapshotUpload)
+    }
+
+    /// Returns whether the plan continues after the deadline of the step.
+    #[must_use]
+    pub fn is_skipped_at_deadline(self) -> bool {
+        self == Self::DryRunConfig
     }
 
     /// Returns whether the step deletes objects that show whether previous tasks are complete.

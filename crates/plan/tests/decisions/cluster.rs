@@ -15,9 +15,10 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube_core::Resource;
 use plan::node::{
-    Action, Candidates, ChainObservation, ChainProgress, Deletion, ExclusiveUse, Health, KeyPair, Object,
-    Observed, ObservedPod, ObservedSecret, ObservedStatefulSet, RequiredObservations, SecretObservation,
-    ServingObservation, Submission, TaskObservation, UpdateSlot, WriteFailure, exclusive_user,
+    Action, Candidates, ChainObservation, ChainProgress, Deletion, DryRunObservation, ExclusiveUse, Health,
+    KeyPair, Object, Observed, ObservedPod, ObservedSecret, ObservedStatefulSet, RequiredObservations,
+    SecretObservation, ServingObservation, Submission, TaskObservation, UpdateSlot, WriteFailure,
+    exclusive_user,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -64,6 +65,8 @@ pub struct Cluster {
     pub history: History,
     /// The kinds whose writes the API server refuses, with its message.
     pub refusals: BTreeMap<&'static str, &'static str>,
+    /// The answer of a reachable sidecar to a dry-run.
+    pub dry_run: DryRunObservation,
 }
 
 /// The sidecar in the pod of the node.
@@ -105,6 +108,7 @@ impl Cluster {
             is_answer_pending: false,
             history: History::default(),
             refusals: BTreeMap::new(),
+            dry_run: DryRunObservation::Valid,
         }
     }
 
@@ -173,6 +177,13 @@ impl Cluster {
                 })),
             };
             observed.sidecar.task = (id.clone(), task);
+        }
+        if let Some((to, request)) = &needs.dry_run {
+            let answer = match is_reachable(to.scheme) {
+                true => self.dry_run.clone(),
+                false => DryRunObservation::Unavailable(error()),
+            };
+            observed.sidecar.dry_run = Some((request.clone(), answer));
         }
         if let Some(to) = &needs.serving {
             observed.sidecar.serving = if is_reachable(to.scheme) {

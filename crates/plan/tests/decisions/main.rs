@@ -12,6 +12,7 @@ mod reconcile;
 mod safety;
 
 mod budget;
+mod dry_run;
 mod edits;
 mod exclusive;
 mod failures;

@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use api::names::group;
 use api::sidecar_wire::{
-    ErrorBody, NodeId, SidecarState, SidecarStatus, SubmittedTask, TaskRequest, TaskResult, path,
+    DryRunResult, ErrorBody, NodeId, SidecarState, SidecarStatus, SubmittedTask, TaskRequest, TaskResult,
+    TaskType, path,
 };
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -17,6 +18,7 @@ use sha2::{Digest, Sha256};
 use super::connection::ConnectionControl;
 use super::journal;
 use super::name::NodeName;
+use super::params;
 use super::script::{self, RequestFault, RequestInfo};
 use super::state::Shared;
 
@@ -179,6 +181,8 @@ impl Exchange {
             path::TASKS if self.head.method == Method::POST => self.submit(),
             path::TASKS if reads => self.list(),
             path::TASKS => not_allowed("GET, HEAD, POST"),
+            path::DRY_RUN if self.head.method == Method::POST => self.dry_run(),
+            path::DRY_RUN => not_allowed("POST"),
             path::HEALTHZ | path::STARTUPZ if reads => {
                 empty(if self.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE })
             }
@@ -209,6 +213,19 @@ impl Exchange {
                 json(StatusCode::CREATED, &SubmittedTask { id })
             }
             Err(message) => bad_request(&message),
+        }
+    }
+
+    /// Checks a task like [`submit`](Self::submit), without executing it. Scripts for tasks do not apply: to reject one, script the
+    /// response to [`path::DRY_RUN`].
+    fn dry_run(&mut self) -> HttpResponse {
+        let Some(task) = self.task.take() else { return bad_request("invalid request body") };
+        let Some(task_type) = TaskType::from_name(&task.task_type) else {
+            return bad_request(&format!("unknown task type: {}", task.task_type));
+        };
+        match params::validate(task_type, task.params.as_ref()) {
+            Ok(()) => json(StatusCode::OK, &DryRunResult { valid: true, note: None }),
+            Err(error) => json(StatusCode::UNPROCESSABLE_ENTITY, &ErrorBody { error }),
         }
     }
 

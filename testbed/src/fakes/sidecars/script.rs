@@ -35,6 +35,14 @@ pub enum ScriptedOutcome {
     },
 }
 
+impl RequestFault {
+    /// Not processed; answered with 422 and this error, like a dry-run of a task that would fail.
+    pub fn unprocessable(error: impl Into<String>) -> Self {
+        let body = serde_json::json!({ "error": error.into() });
+        Self::Respond(StatusCode::UNPROCESSABLE_ENTITY, body.to_string())
+    }
+}
+
 impl ScriptedOutcome {
     /// Fails this many times on each node.
     pub fn fail(times: u32, message: impl Into<String>) -> Self {

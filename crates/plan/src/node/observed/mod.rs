@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use api::cert_manager::Certificate;
 use api::sei_node::Scheme;
-use api::sidecar_wire::{ChainStatus, TaskResult};
+use api::sidecar_wire::{ChainStatus, TaskRequest, TaskResult};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -130,12 +130,20 @@ pub struct SidecarObservation {
     pub serving: ServingObservation,
     /// The state of the chain, if it was queried.
     pub chain: ChainObservation,
+    /// The answer to the dry-run of this task, if it was queried.
+    pub dry_run: Option<(TaskRequest, DryRunObservation)>,
 }
 
 impl SidecarObservation {
     /// Returns the state of a task. An answer about another task counts as none.
     pub(super) fn task_state(&self, id: &str) -> &TaskObservation {
         if self.task.0 == id { &self.task.1 } else { &TaskObservation::Unknown }
+    }
+
+    /// Returns the answer to the dry-run of a task. An answer about another task counts as none.
+    pub(super) fn dry_run_of(&self, request: &TaskRequest) -> &DryRunObservation {
+        let answer = self.dry_run.as_ref().filter(|(asked, _)| asked == request);
+        answer.map_or(&DryRunObservation::Unknown, |(_, answer)| answer)
     }
 
     /// Returns the answer to the submission of a task in this reconcile.
@@ -184,6 +192,22 @@ pub enum ChainObservation {
     Unavailable(String),
     /// The answer. Its `app_hash_at` may be about the height of a previous query.
     Found(Box<ChainStatus>),
+}
+
+/// The answer of a sidecar to the dry-run of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DryRunObservation {
+    /// Not queried, or the answer is pending.
+    #[default]
+    Unknown,
+    /// The task would be accepted and succeed, as far as the sidecar can know.
+    Valid,
+    /// The task would fail, with its error.
+    Rejected(String),
+    /// The sidecar is older than this query.
+    NotSupported,
+    /// The sidecar does not answer, or gives none of these answers, with the error.
+    Unavailable(String),
 }
 
 /// The answer of a sidecar to a submitted task.

@@ -2,6 +2,7 @@
 //! status changes it asks for, as data.
 
 mod bootstrap;
+mod dry_run;
 mod inputs;
 mod objects;
 mod pod;
@@ -12,6 +13,7 @@ use api::sei_node::{PlannedTask, SeiNodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 pub(super) use bootstrap::job_result;
+pub(super) use dry_run::config_dry_run;
 pub(super) use sidecar::sidecar_transport;
 
 use super::action::{Action, Object};
@@ -95,6 +97,7 @@ pub(super) fn evaluate(
         Step::ValidateSigningKey => inputs::signing_key(context),
         Step::ValidateNodeKey => inputs::node_key(context),
         Step::ValidateOperatorKeyring => inputs::operator_keyring(context),
+        Step::DryRunConfig => dry_run::check_config(context, status),
         Step::ApplyCertificate => {
             let desired = || render::certificate(node);
             objects::apply(context, observed.certificate.as_deref(), desired, Object::Certificate)

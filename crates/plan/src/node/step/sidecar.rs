@@ -91,7 +91,8 @@ fn is_bootstrap_task(task: &PlannedTask, status: &SeiNodeStatus) -> bool {
     tasks.iter().any(|other| other.id == task.id)
 }
 
-fn request(task: &PlannedTask) -> TaskRequest {
+/// Returns the request that submits a task.
+pub(super) fn request(task: &PlannedTask) -> TaskRequest {
     let params = task.params.as_ref().and_then(|params| params.as_object()).cloned();
     TaskRequest { id: Some(task.id.clone()), task_type: task.task_type.clone(), params }
 }
