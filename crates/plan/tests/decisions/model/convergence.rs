@@ -124,7 +124,8 @@ fn check_in_sync(cluster: &Cluster, platform: &Platform) -> Result<(), String> {
     if !cluster.history.violations.is_empty() {
         return error("violation");
     }
-    if !cluster.has_few_replacements() {
+    // A node that has lost its volume during an update is set up with its previous spec, and then updated.
+    if !cluster.history.has_lost_volume && !cluster.has_few_replacements() {
         return error("too many pod replacements");
     }
     if is_rolled_back {

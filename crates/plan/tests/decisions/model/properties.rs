@@ -4,8 +4,8 @@
 //!
 //! | property | does this |
 //! |---|---|
-//! | at most one pod replacement for each change | tries an update again after its rollback |
-//! | a task is submitted once for each attempt | submits a task again before its failure is counted |
+//! | at most one pod replacement for each change | tries an update again after its rollback, on the way to convergence |
+//! | a task is submitted once for each attempt | submits a task again while it runs |
 //! | nodes converge to their spec or the previous one | rolls back to the new spec, or counts paused time |
 //! | at most one node is updated for the platform | starts platform updates without a slot, or grants every slot |
 //! | a paused node is left alone | executes the plan of a paused node |
