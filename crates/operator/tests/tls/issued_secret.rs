@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::{Value, json};
 use testbed::Error;
+use testbed::cluster::control_plane::AuditedRequest;
 use testbed::harness::wait;
 
 use crate::QUIET;
@@ -39,14 +40,23 @@ async fn wait_deleted(fixture: &Fixture<'_>, name: &str) -> Result<(), Error> {
 }
 
 /// cert-manager and the operator write the same Secret: neither may undo what the other has written.
-pub async fn nothing_writes_the_secret_at_steady_state(fixture: &Fixture<'_>) -> Result<(), Error> {
+pub async fn secret_is_patched_once_and_costs_nothing_then(fixture: &Fixture<'_>) -> Result<(), Error> {
     let before = wait_owned(fixture, "node").await?.resource_version();
+    let requests = || -> Result<Vec<String>, Error> {
+        let about_secret =
+            |request: &AuditedRequest| request.resource == "secrets" && !request.name.is_empty();
+        Ok(fixture.requests()?.into_iter().filter(about_secret).map(|request| request.verb).collect())
+    };
+    let sent = requests()?;
+    assert_eq!(sent.iter().filter(|verb| *verb == "patch").count(), 1, "{sent:?}");
     let secrets = fixture.api::<Secret>();
     wait::throughout("an unchanged Secret", QUIET, || async {
         let now = secrets.get("node-sidecar-tls").await.map_err(|error| error.to_string())?;
         if now.resource_version() == before { Ok(()) } else { Err(format!("{:?}", now.metadata)) }
     })
-    .await
+    .await?;
+    assert_eq!(requests()?, sent, "no request for the Secret at steady state");
+    Ok(())
 }
 
 /// Copies the certificate of the node into a Secret of the user. Returns the Secret as it is stored.

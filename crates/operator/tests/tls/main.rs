@@ -91,7 +91,7 @@ async fn image_and_tls_edit_is_one_pod_cycle(fixture: &Fixture<'_>) -> Result<()
     assert_eq!(reason(&status, "SidecarTLSSecretReady"), "TLSSecretReady");
     assert_eq!(fixture.pod_deletion_count()?, 1, "one pod cycle for both");
     fixture.assert_no_writes(QUIET).await?;
-    issued_secret::nothing_writes_the_secret_at_steady_state(fixture).await
+    issued_secret::secret_is_patched_once_and_costs_nothing_then(fixture).await
 }
 
 /// The proxy reloads its certificate when the content changes; the scripted sidecar does the same.
