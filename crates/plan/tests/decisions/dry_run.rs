@@ -163,11 +163,13 @@ fn sidecar_without_an_answer_does_not_block_an_update() {
         converge(&mut cluster, &platform());
         assert_applied(&cluster, "8546");
     }
-    // The process of the sidecar is down until the pod is replaced.
+    // The process of the sidecar is down while the plan is stored and starts.
     let mut cluster = running(node("a"), &platform());
     cluster.sidecar.up = false;
     cluster.dry_run = DryRunObservation::Rejected(WHY.into());
     cluster.edit(set_port("8546"));
+    reconcile(&mut cluster, &platform(), Fault::None);
+    reconcile(&mut cluster, &platform(), Fault::None);
     converge(&mut cluster, &platform());
     assert_applied(&cluster, "8546");
     // There is no pod.

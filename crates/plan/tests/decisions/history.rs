@@ -120,7 +120,7 @@ impl Cluster {
 
     /// Adds an action of the operator, before it is executed.
     pub fn add_action_to_history(&mut self, action: &Action) {
-        let is_ownership = matches!(action, Action::SetClaimOwnership(_));
+        let is_ownership = matches!(action, Action::SetClaimOwnership(_) | Action::SetSecretOwnership(_));
         if self.node.spec.paused && self.node.metadata.deletion_timestamp.is_none() && !is_ownership {
             self.history.violations.insert(Violation::ActedWhilePaused);
         }
