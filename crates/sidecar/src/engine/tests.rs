@@ -286,17 +286,21 @@ async fn concurrent_dry_runs_are_limited() {
         })
     };
     let (open, closed) = std::sync::mpsc::channel::<()>();
+    let (locked, is_locked) = std::sync::mpsc::channel();
     let gate = std::thread::spawn(move || {
         let _gate = GATE.lock().unwrap();
+        locked.send(()).unwrap();
         closed.recv()
     });
+    is_locked.recv().unwrap();
     // The callers leave; their threads still count.
     for count in 1..=4 {
         let caller = tokio::spawn(execute());
         started(count).await.unwrap();
         caller.abort();
     }
-    assert_eq!(execute().await, Err(DryRunError::Unavailable("too many concurrent dry-runs")));
+    let fifth = tokio::time::timeout(Duration::from_secs(10), execute()).await;
+    assert_eq!(fifth, Ok(Err(DryRunError::Unavailable("too many concurrent dry-runs"))));
     drop(open);
     gate.join().unwrap().unwrap_err();
     assert_eq!(execute().await, Ok(Ok(())));
