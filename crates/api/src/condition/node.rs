@@ -29,7 +29,7 @@ conditions! {
         RollbackStarted => True, "The last update failed. The node returns to its previous configuration.", "Wait; the condition SpecApplied has the cause.";
         UpdateQueued => False, "The node waits for its turn to be updated to changed settings of the operator or to other objects. It keeps running.", "Wait; the message has the position. An edit of the node itself does not wait.";
         UpdateComplete => False, "The last update succeeded.", "Nothing.";
-        UpdateFailed => False, "The last update failed; the node keeps running.", "Read `status.lastFailedPlan`; the update is retried with backoff.";
+        UpdateFailed => False, "The last update failed; the node keeps running.", "Read `status.lastFailedPlan`: it has the error, and the time of the next attempt unless an edit or the annotation `outrigger.dev/retry` is needed.";
         NoUpdate => False, "The node is in sync with its spec.", "Nothing.";
     }
 

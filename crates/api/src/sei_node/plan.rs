@@ -242,6 +242,10 @@ pub struct FailedPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
 
+    /// Hash of the spec that the plan applied, without `paused`: to pause a node is no new attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec_hash: Option<String>,
+
     /// Step that failed, in the format of `planStep`.
     pub step: String,
 

@@ -203,6 +203,7 @@ fn poll_interval(waited: Duration) -> Duration {
 fn complete(context: NodeContext<'_>, status: &mut SeiNodeStatus, now: &Time) {
     let Some(mut plan) = status.plan.take() else { return };
     plan.phase = PlanPhase::Complete;
+    applied_spec::forget_if_released(&plan, status, context.observed);
     status_change::record_config(context, &plan, status);
     if is_setup(&plan) {
         status_change::record_start(context.kind, status);
@@ -249,12 +250,15 @@ fn fail(context: NodeContext<'_>, status: &mut SeiNodeStatus, index: usize, fail
     plan.failed_task_index = i32::try_from(index).ok();
     plan.failed_task_detail = Some(detail.clone());
     status.waiting_for = None;
-    if plan.kind == Some(PlanKind::Rollback) {
-        // The failure of the update stays visible: it is what the user must fix.
+    let is_after_rollback = plan.kind == Some(PlanKind::MarkReady)
+        && status.last_failed_plan.as_ref().is_some_and(|failed| failed.rolled_back);
+    if plan.kind == Some(PlanKind::Rollback) || is_after_rollback {
+        // The failure of the update stays visible, and the update is not tried again: it is what the user must fix.
         status.plan = Some(plan);
         return;
     }
     let rolled_back = applied_spec::is_rollback_required(context, status, &plan, index);
+    applied_spec::forget_if_released(&plan, status, context.observed);
     let previous = status.last_failed_plan.as_ref();
     let same = previous.filter(|failed| failed.kind == plan.kind && failed.generation == plan.generation);
     let attempts = same.map_or(1, |failed| failed.attempts.saturating_add(1));
@@ -266,6 +270,7 @@ fn fail(context: NodeContext<'_>, status: &mut SeiNodeStatus, index: usize, fail
         id: plan.id.clone(),
         kind: plan.kind,
         generation: plan.generation,
+        spec_hash: applied_spec::spec_hash(&context.node.spec),
         step,
         failed_at: now.clone(),
         task: detail,

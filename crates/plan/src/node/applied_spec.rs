@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use api::SeiNode;
+use api::drift;
 use api::names::annotation;
-use api::sei_node::{PlanKind, PlannedTask, SeiNodeSpec, SeiNodeStatus, TaskPlan, TaskStatus};
+use api::sei_node::{FailedPlan, PlanKind, PlannedTask, SeiNodeSpec, SeiNodeStatus, TaskPlan, TaskStatus};
 use api::sidecar_wire::{TaskState, TaskType};
 
 use super::context::NodeContext;
@@ -47,14 +48,27 @@ pub(super) fn is_rollback_required(
     failed: usize,
 ) -> bool {
     let NodeContext { node, observed, .. } = context;
-    let position = |step: Step| plan.tasks.iter().position(|task| task.task_type == step.name());
-    let may_be_released = position(Step::Sidecar(TaskType::MarkReady))
-        .and_then(|index| plan.tasks.get(index))
-        .is_some_and(|task| task.status == TaskStatus::Complete || may_have_run(task, observed));
+    let replaced = plan.tasks.iter().position(|task| task.task_type == Step::ReplacePod.name());
     plan.kind == Some(PlanKind::NodeUpdate)
-        && position(Step::ReplacePod).is_some_and(|replaced| replaced < failed)
-        && !may_be_released
+        && replaced.is_some_and(|replaced| replaced < failed)
+        && !may_be_released(plan, observed)
         && status.applied_spec.as_deref().is_some_and(|applied| !is_same(applied, &node.spec))
+}
+
+/// Drops the applied spec if a plan that has ended, or is replaced, may have let seid run with another one. seid may have migrated the
+/// data, which the image of the applied spec cannot use then.
+pub(super) fn forget_if_released(plan: &TaskPlan, status: &mut SeiNodeStatus, observed: &Observed) {
+    // Neither of these changes what seid runs with.
+    let is_other_spec = !matches!(plan.kind, Some(PlanKind::Rollback | PlanKind::MarkReady));
+    if is_other_spec && may_be_released(plan, observed) {
+        status.applied_spec = None;
+    }
+}
+
+/// Returns whether seid may have run with what a plan applies.
+fn may_be_released(plan: &TaskPlan, observed: &Observed) -> bool {
+    let mark_ready = plan.tasks.iter().find(|task| task.task_type == TaskType::MarkReady.as_str());
+    mark_ready.is_some_and(|task| task.status == TaskStatus::Complete || may_have_run(task, observed))
 }
 
 /// Returns whether a task that has not completed may have taken effect: the sidecar got it, and did not report that it failed.
@@ -73,13 +87,24 @@ pub(super) fn rolled_back(
     status: &SeiNodeStatus,
     observed: &Observed,
 ) -> Option<(SeiNode, Observed)> {
-    let failed = status.last_failed_plan.as_ref().filter(|failed| failed.rolled_back)?;
-    if failed.generation != node.metadata.generation {
-        return None;
-    }
+    status.last_failed_plan.as_ref().filter(|failed| failed.rolled_back && is_spec_of(failed, node))?;
     let spec = SeiNodeSpec { paused: node.spec.paused, ..status.applied_spec.as_deref()?.clone() };
     let observed = Observed { render_cache: Arc::default(), ..observed.clone() };
     Some((SeiNode { spec, ..node.clone() }, observed))
+}
+
+/// Returns whether a failed plan has applied the current spec of a node.
+pub(super) fn is_spec_of(failed: &FailedPlan, node: &SeiNode) -> bool {
+    match &failed.spec_hash {
+        Some(hash) => spec_hash(&node.spec).as_ref() == Some(hash),
+        // Previous versions stored only the generation.
+        None => failed.generation == node.metadata.generation,
+    }
+}
+
+/// Returns the hash of a spec, without `paused`.
+pub(super) fn spec_hash(spec: &SeiNodeSpec) -> Option<String> {
+    drift::hash(&SeiNodeSpec { paused: false, ..spec.clone() }).ok()
 }
 
 /// Accepts a request for another attempt of a failed plan, and returns whether there is one: a node that was put back to its

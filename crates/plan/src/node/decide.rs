@@ -25,6 +25,7 @@ use super::{
     volume,
 };
 use crate::platform::Platform;
+use crate::render;
 
 /// How often a node in steady state is reconciled, in case an event was missed.
 const RESYNC: Duration = Duration::from_secs(30);
@@ -215,7 +216,8 @@ impl Decider<'_> {
             findings.update = Some(self.required_update(status));
         }
         let generation = self.context.node.metadata.generation;
-        if plan.generation == generation {
+        let is_edited = plan.generation != generation;
+        if !is_edited && !self.is_template_outdated(plan) {
             return;
         }
         let next = match plan.kind {
@@ -243,10 +245,25 @@ impl Decider<'_> {
             }
         } else {
             match self.running_work(plan, status) {
-                Some(work) => findings.edit_queued = Some(format!("the last edit waits for {work}")),
-                None => self.start(status, next),
+                Some(work) if is_edited => {
+                    findings.edit_queued = Some(format!("the last edit waits for {work}"));
+                }
+                Some(_) => {}
+                None => {
+                    let replaced = plan.clone();
+                    applied_spec::forget_if_released(&replaced, status, self.context.observed);
+                    self.start(status, next);
+                }
             }
         }
+    }
+
+    /// Returns whether the platform changed since an update was composed. The update would wait for a template that it does not apply.
+    fn is_template_outdated(self, plan: &TaskPlan) -> bool {
+        matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback))
+            && stored_plan::template(plan).is_some_and(|template| {
+                template != render::desired_hash(self.context.node, self.context.platform)
+            })
     }
 
     /// Returns what runs for the current task, if anything. It cannot be undone, only awaited.
@@ -375,7 +392,9 @@ impl Decider<'_> {
             next = queue_poll(kind, queued.position);
             findings.update_queued = Some((update, queued));
         }
-        if observed.sidecar.health == Health::NotReady {
+        // The pod of a failed update must not run seid before its rollback, which may be held back.
+        let is_rollback_due = self.is_rolled_back && !is_in_sync;
+        if observed.sidecar.health == Health::NotReady && !is_rollback_due {
             match self.mark_ready_backoff(status) {
                 Some(left) => decision.requeue_after = Some(left),
                 None => self.start(status, self.mark_ready_plan()),

@@ -6,7 +6,7 @@ use api::sei_node::{ConfigChange, PlanChanges, SeiNodeStatus};
 use super::conditions::retry_command;
 use super::context::NodeContext;
 use super::task::Step;
-use super::{drift, stored_plan};
+use super::{applied_spec, drift, stored_plan};
 
 /// Returns whether the answer of the running sidecar to a dry-run counts. Another image may know other settings. Without a
 /// StatefulSet, or after an update that did not finish, seid may not run: only an update brings it back.
@@ -27,7 +27,7 @@ pub(super) fn problem(
 ) -> Option<String> {
     let failed = status.last_failed_plan.as_ref()?;
     let is_rejected = failed.task.task_type == Step::DryRunConfig.name()
-        && failed.generation == context.node.metadata.generation
+        && applied_spec::is_spec_of(failed, context.node)
         && changes.config != ConfigChange::Unchanged
         && is_possible(context, status);
     is_rejected.then(|| {

@@ -80,6 +80,12 @@ pub(super) fn is_in_dry_run(plan: &TaskPlan) -> bool {
     })
 }
 
+/// Returns the hash of the objects that a plan applies, if it was stored.
+pub(super) fn template(plan: &TaskPlan) -> Option<&str> {
+    let apply = plan.tasks.iter().find(|task| task.task_type == Step::ApplyStatefulSet.name())?;
+    apply.params.as_ref()?.get("template")?.as_str()
+}
+
 /// Returns the task that has the sidecar write the configuration.
 pub(super) fn config_apply(plan: &TaskPlan) -> Option<&PlannedTask> {
     plan.tasks.iter().find(|task| task.task_type == TaskType::ConfigApply.as_str())

@@ -8,6 +8,7 @@ use api::names::container;
 use api::sei_node::{PlanKind, PlanPhase, SeiNodeSpec, SeiNodeStatus, TaskPlan, TaskStatus};
 use api::sidecar_wire::TaskState;
 use plan::node::{Action, Deletion};
+use serde_json::json;
 
 use super::cluster::Cluster;
 
@@ -40,6 +41,8 @@ pub struct History {
     pub changes: u32,
     /// The changes whose update was undone.
     pub rolled_back: BTreeSet<u32>,
+    /// The spec whose update was undone last, without `paused`.
+    failed_spec: Option<String>,
     /// A task failed, or the time of one passed: an update may be undone.
     pub is_disturbed: bool,
     /// The last configuration that seid ran with.
@@ -56,9 +59,6 @@ pub struct History {
     pub has_paused_wait: bool,
     /// The data volume was lost.
     pub has_lost_volume: bool,
-    /// The platform changed during a plan. The plan waits for the template of the new platform, which it does not apply again,
-    /// until its deadline.
-    pub is_template_outdated: bool,
     /// What must never happen, and did.
     pub violations: BTreeSet<Violation>,
     /// The operator knows that the node is paused.
@@ -97,7 +97,8 @@ impl Cluster {
     /// Returns whether the last update of the node failed and is undone, or was.
     pub fn is_rolled_back(&self) -> bool {
         let failed = self.node.status.as_ref().and_then(|status| status.last_failed_plan.as_ref());
-        failed.is_some_and(|failed| failed.rolled_back && failed.generation == self.node.metadata.generation)
+        failed.is_some_and(|failed| failed.rolled_back)
+            && self.history.failed_spec.as_ref() == Some(&without_paused(&self.node.spec))
     }
 
     /// Returns whether the node is being updated for a change of the platform only.
@@ -192,6 +193,7 @@ impl Cluster {
             return;
         }
         self.history.previous = self.history.last_run.clone();
+        self.history.failed_spec = Some(without_paused(&self.node.spec));
         let task = self.sidecar.tasks.get(&failed.task.id);
         if task.is_some_and(|(type_, state, _)| type_ == "mark-ready" && *state == TaskState::Completed) {
             self.history.violations.insert(Violation::FailedUpdateRan);
@@ -207,6 +209,10 @@ impl Cluster {
             _ => (task.id.clone(), 0),
         });
     }
+}
+
+fn without_paused(spec: &SeiNodeSpec) -> String {
+    json!(SeiNodeSpec { paused: false, ..spec.clone() }).to_string()
 }
 
 fn is_unfinished_update(plan: &TaskPlan) -> bool {

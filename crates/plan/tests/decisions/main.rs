@@ -20,5 +20,6 @@ mod lifecycle;
 mod model;
 mod plans;
 mod retention;
+mod rollback;
 mod tls;
 mod volume;

@@ -12,7 +12,7 @@ use super::event::set_paused;
 use super::{key, update_slot};
 use crate::cluster::Cluster;
 use crate::fixture::run_once;
-use crate::history::{History, desired};
+use crate::history::desired;
 
 /// States that are known to converge: paths from different states soon meet.
 static CONVERGING: LazyLock<Mutex<HashSet<u64>>> = LazyLock::new(Mutex::default);
@@ -79,10 +79,7 @@ fn end_wait(clusters: &mut [Cluster]) -> Result<bool, String> {
         return Ok(true);
     }
     // The pod of an update cannot start without the claim, and the node is set up again after the update has failed.
-    let is_waiting = |cluster: &Cluster| {
-        let History { has_lost_volume, is_template_outdated, .. } = cluster.history;
-        (has_lost_volume || is_template_outdated) && cluster.has_active_plan()
-    };
+    let is_waiting = |cluster: &Cluster| cluster.history.has_lost_volume && cluster.has_active_plan();
     let is_any_waiting = clusters.iter().any(is_waiting);
     if is_any_waiting {
         clusters.iter_mut().for_each(Cluster::pass_deadline);

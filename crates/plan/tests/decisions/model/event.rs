@@ -84,7 +84,6 @@ impl Event {
             Self::Resumed => set_paused(cluster, false),
             Self::PlatformChanged => {
                 cluster.history.changes += 1;
-                cluster.history.is_template_outdated |= cluster.has_active_plan();
                 true
             }
             Self::PodDeleted => {
@@ -118,8 +117,6 @@ pub(super) fn set_paused(cluster: &mut Cluster, paused: bool) -> bool {
     if cluster.node.spec.paused == paused {
         return false;
     }
-    // A plan that failed is known by the generation of its spec: an edit of `paused` asks for another attempt.
-    cluster.history.changes += u32::from(cluster.is_rolled_back());
     cluster.edit(|node| node.spec.paused = paused);
     true
 }
