@@ -16,7 +16,7 @@ demo-quick: ## Start the cluster and install the operator only (1 min). EXIT=1: 
 	@scripts/prepare
 	@scripts/demo --quick $(if $(EXIT),--exit)
 
-test: ## Run all suites on a real Kubernetes (25 min; first run 50)
+test: ## Run all suites on a real Kubernetes (30 min; first run 50)
 	@scripts/prepare
 	@scripts/test
 
