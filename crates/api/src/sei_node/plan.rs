@@ -242,7 +242,7 @@ pub struct FailedPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
 
-    /// Hash of the spec that the plan applied, without `paused`: to pause a node is no new attempt.
+    /// Hash of the spec that the plan applied, without `paused`, so that pausing a node is not a new attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_hash: Option<String>,
 

@@ -8,15 +8,12 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::fixture::{
-    converge, message, node, platform, reason, run_once, run_until_failed, running, status, steps,
+    converge, message, node, platform, pod_deletions, reason, run_once, run_until_failed, running, status,
+    steps,
 };
 use super::reconcile::{Fault, reconcile};
 
 const WHY: &str = "config-apply incremental: config.toml is not valid TOML";
-
-fn pod_deletions(cluster: &Cluster) -> u32 {
-    cluster.pod_deletions.values().sum()
-}
 
 fn set_port(port: &str) -> impl FnOnce(&mut SeiNode) {
     let overrides = [("evm.http_port".to_owned(), port.to_owned())].into();

@@ -13,7 +13,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::json;
 
 use super::cluster::{Cluster, to_observed, to_stateful_set};
-use super::fixture::{converge, message, node, platform, reason, running, size, status, steps, validator};
+use super::fixture::{
+    converge, message, node, platform, pod_deletions, reason, running, size, status, steps, validator,
+};
 use super::reconcile::{Fault, reconcile};
 
 /// Edits a running node and lets it converge. Returns the tasks of the plan, and the reason and message of
@@ -36,10 +38,6 @@ fn assert_in_sync(cluster: &mut Cluster) {
     let writes = cluster.writes;
     converge(cluster, &platform());
     assert_eq!(cluster.writes, writes, "writes in steady state");
-}
-
-fn pod_deletions(cluster: &Cluster) -> u32 {
-    cluster.pod_deletions.values().sum()
 }
 
 fn sidecar(change: impl FnOnce(&mut SidecarConfig)) -> impl FnOnce(&mut SeiNode) {

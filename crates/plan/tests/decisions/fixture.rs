@@ -112,6 +112,11 @@ pub fn run_until_failed(cluster: &mut Cluster, type_: &str) {
     panic!("did not fail: {:#?}", status(cluster));
 }
 
+/// Returns how many pods the operator has deleted.
+pub fn pod_deletions(cluster: &Cluster) -> u32 {
+    cluster.pod_deletions.values().sum()
+}
+
 /// Returns the stored status.
 pub fn status(cluster: &Cluster) -> SeiNodeStatus {
     cluster.node.status.clone().unwrap_or_default()

@@ -3,7 +3,9 @@
 use api::sei_node::{PlanKind, PlanPhase};
 
 use super::cluster::Cluster;
-use super::fixture::{converge, node, platform, reason, run_once, run_until_failed, running, status};
+use super::fixture::{
+    converge, node, platform, pod_deletions, reason, run_once, run_until_failed, running, status,
+};
 use super::reconcile::{Fault, reconcile};
 
 /// Returns a node whose update to `sei:1` has failed after its pod was replaced. The rollback has not started.
@@ -16,10 +18,6 @@ fn failed() -> Cluster {
     run_until_failed(&mut cluster, "config-apply");
     assert!(status(&cluster).last_failed_plan.unwrap().rolled_back);
     cluster
-}
-
-fn pod_deletions(cluster: &Cluster) -> u32 {
-    cluster.pod_deletions.values().sum()
 }
 
 /// To pause a node changes its generation, and not what was tried.

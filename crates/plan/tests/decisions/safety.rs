@@ -6,7 +6,7 @@ use plan::node::{ChainObservation, ChainProgress, Queued, UpdateSlot};
 
 use super::cluster::Cluster;
 use super::fixture::{
-    converge, message, node, platform, reason, run_once, run_until_failed, running, status,
+    converge, message, node, platform, pod_deletions, reason, run_once, run_until_failed, running, status,
 };
 use super::reconcile::{Fault, reconcile, time};
 
@@ -18,10 +18,6 @@ fn adopted() -> Cluster {
     (status.current_sidecar_port, status.current_overrides) = (None, None);
     (cluster.observed.network_policy, cluster.observed.proxy_config) = (None, None);
     cluster
-}
-
-fn pod_deletions(cluster: &Cluster) -> u32 {
-    cluster.pod_deletions.values().sum()
 }
 
 #[test]

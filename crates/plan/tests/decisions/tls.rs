@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 
 use super::certificate::{named, params};
 use super::cluster::Cluster;
-use super::fixture::{converge, message, node, platform, reason, run_until_failed, running, status, steps};
+use super::fixture::{
+    converge, message, node, platform, pod_deletions, reason, run_until_failed, running, status, steps,
+};
 use super::reconcile::{Fault, reconcile, time};
 
 const ISSUED: &str = "a-sidecar-tls";
@@ -94,10 +96,6 @@ fn running_with(source: Source) -> Cluster {
     converge(&mut cluster, &platform());
     assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{source:?}: {:#?}", status(&cluster));
     cluster
-}
-
-fn pod_deletions(cluster: &Cluster) -> u32 {
-    cluster.pod_deletions.values().sum()
 }
 
 /// Returns the owners of a Secret, or nothing if it does not exist.
