@@ -12,7 +12,7 @@
 //! | a node that has just become Running gets no second plan | `edits::new_running_node_gets_no_second_plan` |
 //! | a sidecar task is submitted once for each attempt, also by an operator that was killed | `lifecycle::plan_continues_after_a_killed_operator`, `failures::retry_is_counted_before_it_is_submitted` |
 //! | the evidence of completed tasks is deleted only after their completion is stored | `lifecycle::bootstrap_is_deleted_only_after_its_completion_is_stored` |
-//! | a failure stays in the status until it is resolved, and an edit is picked up at once | `failures::failed_update_keeps_node_running_and_retries_with_backoff`, `failures::edit_resolves_a_failed_update_at_once` |
+//! | a failure stays in the status until it is resolved, and an edit is picked up at once | `failures::failed_update_keeps_node_running_and_retries_with_backoff`, `failures::edit_resolves_a_failed_update_at_once`, `lifecycle::failed_mark_ready_plan_is_resolved_by_a_sidecar_that_is_ready` |
 //! | a failure that no edit must fix is retried with backoff, and any failure on request | `failures::failed_setup_is_retried_with_backoff_without_an_edit`, `failures::failure_of_the_spec_waits_for_an_edit_or_a_retry_request`, `failures::retry_request_ends_the_backoff_of_an_update_once` |
 //! | a plan stores what it changes, and plans of previous versions continue | `failures::changes_of_a_failed_update_are_kept_also_for_legacy_plans`, `failures::legacy_plan_in_progress_completes` |
 //! | every reconcile converges; a refused write is attempted once in it, and is reported | `failures::refused_repair_is_reported_and_not_repeated`, `failures::refused_write_of_a_plan_is_reported_and_retried`, `model::scopes::running_node_converges_whatever_happens` |

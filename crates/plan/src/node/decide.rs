@@ -401,6 +401,9 @@ impl Decider<'_> {
             }
             return;
         }
+        if observed.sidecar.health == Health::Ready {
+            stored_plan::remove_failed_mark_ready(status);
+        }
         if is_in_sync {
             findings.is_update_withdrawn = dry_run::withdraw(status);
         }

@@ -73,6 +73,13 @@ pub(super) fn unfinished_update(status: &SeiNodeStatus) -> Option<&TaskPlan> {
     })
 }
 
+/// Removes a mark-ready plan that failed. Its task may have finished after the deadline: the sidecar is ready now.
+pub(super) fn remove_failed_mark_ready(status: &mut SeiNodeStatus) {
+    let is_mark_ready = |kind: Option<PlanKind>| kind == Some(PlanKind::MarkReady);
+    status.plan.take_if(|plan| is_mark_ready(plan.kind) && plan.phase == PlanPhase::Failed);
+    status.last_failed_plan.take_if(|failed| is_mark_ready(failed.kind));
+}
+
 /// Returns whether a plan has not got beyond the dry-run of the configuration, which is its first task.
 pub(super) fn is_in_dry_run(plan: &TaskPlan) -> bool {
     plan.tasks.first().is_some_and(|first| {

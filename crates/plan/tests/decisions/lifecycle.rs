@@ -41,6 +41,31 @@ fn every_mark_ready_plan_has_its_own_id() {
     assert_eq!(ids.len(), 4);
 }
 
+/// Its failure stayed in the status for ever, with a next attempt that never came.
+#[test]
+fn failed_mark_ready_plan_is_resolved_by_a_sidecar_that_is_ready() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.restart_sidecar();
+    for _ in 0..2 {
+        reconcile(&mut cluster, &platform(), Fault::None);
+    }
+    assert_eq!(status(&cluster).plan.unwrap().kind, Some(PlanKind::MarkReady));
+    // The sidecar executes the task, and cannot be asked for its result.
+    assert!(cluster.run_sidecar() && cluster.sidecar.ready);
+    cluster.sidecar.up = false;
+    reconcile(&mut cluster, &platform(), Fault::None);
+    cluster.pass_deadline();
+    reconcile(&mut cluster, &platform(), Fault::None);
+    let failed = status(&cluster);
+    assert_eq!(failed.plan.unwrap().phase, PlanPhase::Failed);
+    assert_eq!(failed.last_failed_plan.unwrap().kind, Some(PlanKind::MarkReady));
+    cluster.sidecar.up = true;
+    converge(&mut cluster, &platform());
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady");
+    let resolved = status(&cluster);
+    assert_eq!((resolved.plan, resolved.last_failed_plan), (None, None));
+}
+
 #[test]
 fn deleted_or_modified_objects_are_restored() {
     let mut cluster = running(node("a"), &platform());
