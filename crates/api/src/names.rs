@@ -128,6 +128,8 @@ names! {
         ALLOW_EVICTION = "outrigger.dev/allow-eviction";
         /// Any new value retries a failed plan at once.
         RETRY = "outrigger.dev/retry";
+        /// Audience of the tokens that the proxy of a pod accepts, on the pod.
+        SIDECAR_AUDIENCE = "outrigger.dev/sidecar-audience";
     }
 }
 
@@ -174,6 +176,12 @@ names! {
         NODE_KEY = "node-key";
         /// Operator keyring.
         OPERATOR_KEYRING = "operator-keyring";
+        /// Socket of the sidecar's API, shared by sidecar and proxy only.
+        SIDECAR_SOCKET = "sidecar-socket";
+        /// Control directory of seid, shared by sidecar and seid only.
+        SEID_CONTROL = "seid-control";
+        /// ServiceAccount token of the proxy.
+        PROXY_TOKEN = "proxy-token";
     }
 }
 
@@ -194,6 +202,14 @@ names! {
         NODE_KEY = "/.sei/config/node_key.json";
         /// Operator keyring.
         OPERATOR_KEYRING = "/.sei/keyring-file";
+        /// Directory with the socket of the sidecar's API.
+        SIDECAR_SOCKET_DIR = "/run/sei-sidecar";
+        /// Socket of the sidecar's API.
+        SIDECAR_SOCKET = "/run/sei-sidecar/api.sock";
+        /// Control directory of seid.
+        SEID_CONTROL = "/run/seid-control";
+        /// Where clients of the API server expect a ServiceAccount token.
+        SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
     }
 }
 

@@ -140,6 +140,7 @@ fn interface_names_match_golden_file() {
         ("internal_service", object::internal_service("fleet")),
         ("external_service", object::external_service("fleet")),
         ("route", object::route("fleet", "evm")),
+        ("sidecar_audience", object::sidecar_audience("node", "ns")),
     ] {
         let _ = writeln!(golden, "object::{name} = {value}");
     }
@@ -153,6 +154,7 @@ fn interface_names_match_golden_file() {
         sidecar_wire::path::TASKS,
         sidecar_wire::APP_HASH_AT,
         sidecar_wire::USER_HEADER,
+        sidecar_wire::TASK_KIND_HEADER,
     ]) {
         let _ = writeln!(golden, "sidecar_wire = {path}");
     }

@@ -79,6 +79,10 @@ names! {
         CHAIN_ID = "SEI_CHAIN_ID";
         /// Port to listen on.
         PORT = "SEI_SIDECAR_PORT";
+        /// Where the API listens: `unix:PATH`, or unset for a TCP port.
+        LISTEN = "OUTRIGGER_SIDECAR_LISTEN";
+        /// Control directory of seid; unset to signal seid in a shared process namespace.
+        SEID_CONTROL_DIR = "OUTRIGGER_SEID_CONTROL_DIR";
         /// Home directory of the node.
         HOME = "SEI_HOME";
         /// S3 bucket of genesis files.

@@ -77,3 +77,9 @@ pub fn external_service(fleet: &str) -> String {
 pub fn route(fleet: &str, protocol: &str) -> String {
     format!("{fleet}-{protocol}")
 }
+
+/// Returns the audience of the tokens that the proxy of a node accepts.
+#[must_use]
+pub fn sidecar_audience(node: &str, namespace: &str) -> String {
+    format!("sidecar.sei.io/{namespace}/{node}")
+}

@@ -43,3 +43,6 @@ pub mod path {
 
 /// The header with the authenticated user. Only the proxy may set it.
 pub const USER_HEADER: &str = "x-remote-user";
+
+/// The header with the type of a submitted task, by which the proxy authorizes it. The sidecar rejects one that differs from the body.
+pub const TASK_KIND_HEADER: &str = "x-sei-task-kind";
