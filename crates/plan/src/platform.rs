@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use api::sei_node::SidecarIsolation;
+
 /// The settings of the platform that nodes run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
@@ -32,6 +34,8 @@ pub struct Platform {
     pub object_store: ObjectStore,
     /// Default image of the sidecar.
     pub sidecar_image: String,
+    /// Default isolation of the containers of a pod.
+    pub sidecar_isolation: SidecarIsolation,
     /// Image of the proxy.
     pub proxy_image: String,
     /// Audience of the tokens that proxies accept; none for the audience of the API server.

@@ -19,7 +19,7 @@ pub use plan::{
     TaskStatus, WaitingFor,
 };
 pub use scheduling::Scheduling;
-pub use sidecar::{IssuerKind, SidecarConfig, SidecarTls};
+pub use sidecar::{IssuerKind, SidecarConfig, SidecarIsolation, SidecarTls};
 pub use snapshot::{
     Publish, S3Snapshot, SnapshotGeneration, SnapshotSource, StateSync, TendermintSnapshotGeneration,
 };

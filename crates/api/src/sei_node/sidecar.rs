@@ -29,6 +29,12 @@ pub struct SidecarConfig {
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
 
+    /// Isolation of the containers of the pod from each other. `Shared` is for sidecar images without a Unix socket and a control
+    /// directory, like seictl. Defaults to the mode configured on the operator. Changes apply to a running node and replace its
+    /// pod once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<SidecarIsolation>,
+
     /// TLS of the sidecar's API. If unset, the API is served over plain HTTP; requests are authorized either way. Changes apply
     /// to a running node and replace its pod once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,8 +47,20 @@ fn default_port() -> i32 {
 
 impl Default for SidecarConfig {
     fn default() -> Self {
-        Self { image: None, port: port::SIDECAR, resources: None, tls: None }
+        Self { image: None, port: port::SIDECAR, resources: None, isolation: None, tls: None }
     }
+}
+
+/// How the containers of a pod are isolated from each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = schema::undescribed)]
+pub enum SidecarIsolation {
+    /// Each container has its own process namespace; the proxy reaches the sidecar over a Unix socket, and the sidecar stops seid
+    /// through a control directory.
+    #[default]
+    Isolated,
+    /// The containers share a process namespace; the proxy reaches the sidecar over loopback, and the sidecar sends signals to seid.
+    Shared,
 }
 
 /// The source of the certificate: a cert-manager issuer, or an existing Secret.

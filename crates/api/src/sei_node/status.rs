@@ -104,6 +104,10 @@ pub struct SeiNodeStatus {
     #[schemars(schema_with = "schema::resources")]
     pub current_sidecar_resources: Option<ResourceRequirements>,
 
+    /// Isolation of the containers of the running pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_sidecar_isolation: Option<SidecarIsolation>,
+
     /// Observed transport of the sidecar's API. The operator connects in this way, regardless of the spec.
     #[serde(default, rename = "currentSidecarTLS", skip_serializing_if = "Option::is_none")]
     pub current_sidecar_tls: Option<ObservedTls>,

@@ -93,6 +93,10 @@ pub(super) struct PlatformArgs {
     /// Image of the sidecar, unless a node sets spec.sidecar.image
     #[arg(long, env = env::SIDECAR_IMAGE, value_name = "IMAGE")]
     pub(super) sidecar_image: Option<String>,
+    /// Isolation of the containers of a pod, unless a node sets spec.sidecar.isolation: isolated, or shared for sidecar images
+    /// without a Unix socket and a control directory, like seictl
+    #[arg(long, env = "OUTRIGGER_SIDECAR_ISOLATION", value_name = "MODE", default_value = "isolated")]
+    pub(super) sidecar_isolation: String,
     /// Image of the authorizing proxy in front of the sidecar
     #[arg(long, env = env::PROXY_IMAGE, value_name = "IMAGE")]
     pub(super) kube_rbac_proxy_image: Option<String>,

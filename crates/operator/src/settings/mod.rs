@@ -180,6 +180,9 @@ fn platform(
         resources_archive: Resources {
             cpu: quantity!(resource_cpu_archive),
             memory: quantity!(resource_mem_archive),
+        sidecar_isolation: validator
+            .read(setting!(args.sidecar_isolation), parse::isolation)
+            .unwrap_or_default(),
         },
         snapshot_bucket: Bucket { name: text!(snapshot_bucket), region: text!(snapshot_region) },
         genesis_bucket: Bucket { name: text!(genesis_bucket), region: text!(genesis_region) },

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Parser;
+use plan::platform::SidecarIsolation;
 
 use super::*;
 

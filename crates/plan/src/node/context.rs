@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use api::SeiNode;
 use api::drift::Drift;
-use api::names::{label, object, role};
+use api::names::{label, object, role, volume};
 use api::sei_node::{Scheme, SeiNodeStatus};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube_core::{Resource, ResourceExt};
 
 use super::action::Transport;
+use super::isolation::with_running_isolation;
 use super::kind::NodeKind;
 use super::observed::{Observed, ObservedPod};
 use crate::platform::Platform;
@@ -57,16 +58,17 @@ impl<'a> NodeContext<'a> {
 
     /// Returns whether the pod was created from a template other than the desired one, although the StatefulSet has the
     /// desired one: the StatefulSet was modified and restored, and the pod was created in between.
-    pub(super) fn has_pod_of_modified_template(self) -> bool {
+    pub(super) fn has_pod_of_modified_template(self, status: &SeiNodeStatus) -> bool {
         let find = || {
             let set = self.observed.stateful_set.as_deref()?;
             let pod = self.pod().filter(|pod| !is_terminating(&***pod))?;
             let newest = set.newest_revision()?;
             revision_of(pod).filter(|revision| *revision != newest)?;
-            let render = || render::stateful_set(self.node, self.platform);
+            let node = &with_running_isolation(self.node, self.platform, status);
+            let render = || render::stateful_set(node, self.platform);
             let cache = &self.observed.render_cache;
-            let hash = cache.desired_hash(self.node, kind_of::<StatefulSet>(), render).ok()?;
-            Some(cache.compare(self.node, set, &hash, render) == Drift::InSync)
+            let hash = cache.desired_hash(node, kind_of::<StatefulSet>(), render).ok()?;
+            Some(cache.compare(node, set, &hash, render) == Drift::InSync)
         };
         find().unwrap_or_default()
     }
@@ -86,8 +88,8 @@ impl<'a> NodeContext<'a> {
         Some(self.transport_to(pod, scheme, secret))
     }
 
-    /// Returns how to reach the sidecar of the bootstrap pod. It never serves TLS: it is short-lived, and runs before
-    /// any certificate exists.
+    /// Returns how to reach the sidecar of the bootstrap pod. It serves with the certificate that it mounts: the spec may have changed
+    /// since the pod was created, and a pod of a previous version has none.
     pub(super) fn bootstrap_transport(self) -> Option<Transport> {
         let pod = self.bootstrap_pod().filter(|pod| !is_terminating(&***pod))?;
         Some(self.transport_to(pod, Scheme::Http, None))

@@ -12,6 +12,7 @@ use api::sei_node::{
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use super::context::NodeContext;
+use super::isolation::{own_isolation, running_isolation, sidecar_isolation, with_running_isolation};
 use super::settings::external_address;
 use super::tls::{desired_tls, observed_without_tls};
 use super::{adoption, applied_spec};
@@ -65,7 +66,7 @@ const BY_EDIT: fn(&Inputs<'_>) -> bool = |_| true;
 /// A field that the spec and the platform, or other objects, determine together.
 const BY_EDIT_IF_EDITED: fn(&Inputs<'_>) -> bool = |inputs| inputs.is_edited;
 
-const TABLE: [Row; 16] = [
+const TABLE: [Row; 17] = [
     Row {
         is_from_edit: BY_EDIT,
         changes: POD,
@@ -95,6 +96,19 @@ const TABLE: [Row; 16] = [
         find: |i| {
             let desired = sidecar_image(i.node(), i.context.platform).to_owned();
             i.compare("sidecar image", i.status.current_sidecar_image.as_ref(), &desired)
+        },
+    },
+    Row {
+        is_from_edit: |i| i.is_edited || own_isolation(i.node()).is_some(),
+        changes: POD,
+        find: |i| {
+            let (running, desired) =
+                (running_isolation(i.status), sidecar_isolation(i.node(), i.context.platform));
+            // A pod of a previous version gets the default of the platform with its next replacement, and is not replaced for it.
+            let is_comparable = i.status.current_sidecar_isolation.is_some()
+                || i.is_edited && (own_isolation(i.node()).is_some() || i.status.adopted);
+            (is_comparable && running != desired)
+                .then(|| format!("sidecar isolation {desired:?} instead of {running:?}"))
         },
     },
     Row {
@@ -208,7 +222,9 @@ const TABLE: [Row; 16] = [
         is_from_edit: BY_EDIT_IF_EDITED,
         changes: POD,
         find: |i| {
-            i.context.has_pod_of_modified_template().then(|| "pod created from a modified template".into())
+            i.context
+                .has_pod_of_modified_template(i.status)
+                .then(|| "pod created from a modified template".into())
         },
     },
 ];

@@ -15,6 +15,7 @@ mod drift;
 mod dry_run;
 mod events;
 mod exclusive;
+mod isolation;
 mod issued_secret;
 mod kind;
 mod observed;
@@ -40,6 +41,7 @@ pub use decide::{Decision, decide};
 pub use drift::{scheduling, seid_resources, sidecar_image, sidecar_port, sidecar_resources};
 pub use events::transition_events;
 pub use exclusive::{Candidates, ExclusiveObject, ExclusiveUse, ExclusiveUser, exclusive_user};
+pub use isolation::sidecar_isolation;
 pub use kind::NodeKind;
 pub use observed::{
     ChainObservation, DryRunObservation, Health, KeyPair, Observed, ObservedContainer,

@@ -7,15 +7,18 @@ use std::sync::{Mutex, PoisonError};
 
 use api::SeiNode;
 use api::drift::{self, Drift};
+use api::sei_node::SidecarIsolation;
 use kube_core::Resource;
 use serde::Serialize;
 
 use super::context::kind_of;
+use super::isolation::own_isolation;
 use crate::render::{self, RenderError};
 
 /// Rendered hashes and comparisons of one node. They are kept between reconciles, and dropped when the spec changes.
 ///
-/// The platform is constant in a process: what is rendered depends on nothing else that changes, except one annotation.
+/// The platform is constant in a process: what is rendered depends on nothing else that changes, except one annotation, and the
+/// isolation of a node that is rendered as it runs.
 #[derive(Debug, Default)]
 pub struct RenderCache(Mutex<Entries>);
 
@@ -23,8 +26,8 @@ pub struct RenderCache(Mutex<Entries>);
 struct Entries {
     /// The uid and the generation of the node that the entries are about, and whether its pod may be evicted.
     node: (String, i64, bool),
-    /// Hashes of desired objects, by kind.
-    desired: BTreeMap<&'static str, String>,
+    /// Hashes of desired objects, by kind and isolation.
+    desired: BTreeMap<(&'static str, Option<SidecarIsolation>), String>,
     /// Hashes of the content of live objects that are in sync, by kind.
     in_sync: BTreeMap<&'static str, u64>,
 }
@@ -37,11 +40,12 @@ impl RenderCache {
         kind: &'static str,
         render: impl FnOnce() -> Result<K, RenderError>,
     ) -> Result<String, RenderError> {
-        if let Some(hash) = self.with_entries(node, |entries| entries.desired.get(kind).cloned()) {
+        let key = (kind, own_isolation(node));
+        if let Some(hash) = self.with_entries(node, |entries| entries.desired.get(&key).cloned()) {
             return Ok(hash);
         }
         let hash = drift::hash(&render()?).map_err(|error| RenderError(error.to_string()))?;
-        self.with_entries(node, |entries| entries.desired.insert(kind, hash.clone()));
+        self.with_entries(node, |entries| entries.desired.insert(key, hash.clone()));
         Ok(hash)
     }
 

@@ -9,19 +9,25 @@ use serde::Serialize;
 use super::action::{Action, Object};
 use super::adoption;
 use super::context::{NodeContext, is_controlled_by, is_terminating, kind_of, name_of};
+use super::isolation::with_running_isolation;
 use crate::render::{self, RenderError};
 
-/// Returns the actions that restore objects, each with a sentence about what happened. The StatefulSet of a node that is not in
+/// Returns the actions that restore objects, each with a sentence about what happened. They suit the isolation of the running pod,
+/// which may not be the desired one yet. The StatefulSet of a node that is not in
 /// sync is left to the plan that is held back: its template would be that of the plan.
 pub(super) fn repairs(
     context: NodeContext<'_>,
     status: &SeiNodeStatus,
     is_in_sync: bool,
 ) -> Vec<(Action, String)> {
-    let NodeContext { node, platform, observed, .. } = context;
+    let is_adopted = adoption::is_unchanged(context, status);
+    let NodeContext { platform, observed, .. } = context;
+    let running = with_running_isolation(context.node, platform, status);
+    let node = &*running;
+    let context = NodeContext { node, ..context };
     let mut repairs = Vec::new();
     // The previous controller of an adopted node did not create these.
-    if !adoption::is_unchanged(context, status) {
+    if !is_adopted {
         let policy = || Ok(render::network_policy(node, platform));
         repairs.extend(repair(context, observed.network_policy.as_deref(), policy, Object::NetworkPolicy));
         let config = || Ok(render::proxy_config(node));

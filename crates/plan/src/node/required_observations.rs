@@ -11,7 +11,7 @@ use super::action::Transport;
 use super::applied_spec;
 use super::check::claim;
 use super::context::{NodeContext, name_of};
-use super::decide::requires_update_slot;
+use super::decide::{may_start_plan, requires_update_slot};
 use super::exclusive::ExclusiveObject;
 use super::observed::Observed;
 use super::retention;

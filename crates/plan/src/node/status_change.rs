@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use api::names::{annotation, container};
 use api::sei_node::{
-    ConfigChange, ObservedKeys, ObservedTls, Scheduling, SeiNodeStatus, StartedFrom, TaskPlan,
+    ConfigChange, ObservedKeys, ObservedTls, Scheduling, SeiNodeStatus, SidecarIsolation, StartedFrom,
+    TaskPlan,
 };
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use super::context::NodeContext;
+use super::isolation::sidecar_isolation;
 use super::kind::NodeKind;
 use super::observed::ObservedPod;
 use super::settings::external_address;
@@ -19,8 +21,8 @@ use super::{drift, stored_plan};
 pub(super) enum StatusChange {
     /// What the running pod was created with.
     Pod(Box<CurrentPod>),
-    /// How the sidecar API is served.
-    Tls(ObservedTls),
+    /// How the sidecar API of a new pod is served, and the isolation of that pod.
+    Tls(ObservedTls, SidecarIsolation),
 }
 
 /// What a running pod was created with.
@@ -32,6 +34,7 @@ pub(super) struct CurrentPod {
     sidecar_image: Option<String>,
     sidecar_port: i32,
     sidecar_resources: ResourceRequirements,
+    sidecar_isolation: SidecarIsolation,
     proxy_image: Option<String>,
     proxy_config_hash: Option<String>,
     pod_labels: BTreeMap<String, String>,
@@ -55,6 +58,7 @@ impl CurrentPod {
             scheduling: drift::scheduling(context.node),
             sidecar_port: drift::sidecar_port(context.node),
             sidecar_resources: drift::sidecar_resources(context.node),
+            sidecar_isolation: sidecar_isolation(context.node, context.platform),
             pod_labels: drift::own_labels(&context.node.spec.pod_labels),
             keys: context.kind.key_secrets(),
         }
@@ -72,12 +76,16 @@ impl StatusChange {
                 status.current_sidecar_image = pod.sidecar_image;
                 status.current_sidecar_port = Some(pod.sidecar_port);
                 status.current_sidecar_resources = Some(pod.sidecar_resources);
+                status.current_sidecar_isolation = Some(pod.sidecar_isolation);
                 status.current_proxy_image = pod.proxy_image;
                 status.current_proxy_config_hash = pod.proxy_config_hash;
                 status.current_pod_labels = Some(pod.pod_labels);
                 status.current_keys = Some(pod.keys);
             }
-            Self::Tls(tls) => status.current_sidecar_tls = Some(tls),
+            Self::Tls(tls, isolation) => {
+                status.current_sidecar_tls = Some(tls);
+                status.current_sidecar_isolation = Some(isolation);
+            }
         }
     }
 }

@@ -4,8 +4,8 @@ use api::SeiNode;
 use api::names::annotation::APPLIED_HASH;
 use api::sei_node::{
     FullNodeSpec, IssuerKind, LabelPeers, PeerSource, PlanKind, Publish, S3Snapshot, Scheduling,
-    SeiNodeStatus, SidecarConfig, SidecarTls, SnapshotGeneration, SnapshotSource, StaticPeers,
-    TendermintSnapshotGeneration,
+    SeiNodeStatus, SidecarConfig, SidecarIsolation, SidecarTls, SnapshotGeneration, SnapshotSource,
+    StaticPeers, TendermintSnapshotGeneration,
 };
 use api::sidecar_wire::TaskState;
 use k8s_openapi::api::core::v1::ResourceRequirements;
@@ -143,8 +143,11 @@ fn issuer_change_replaces_the_pod_once() {
 #[test]
 fn each_pod_field_edit_is_one_plan_and_one_pod_replacement() {
     type Change = fn(&mut SeiNode);
-    let changes: [(&str, Change); 7] = [
+    let changes: [(&str, Change); 8] = [
         ("sidecar image", |node| sidecar(|config| config.image = Some("sidecar:2".into()))(node)),
+        ("sidecar isolation Shared instead of Isolated", |node| {
+            sidecar(|config| config.isolation = Some(SidecarIsolation::Shared))(node);
+        }),
         ("sidecar port", |node| sidecar(|config| config.port = 7000)(node)),
         ("sidecar resources", |node| {
             let limits = [(
@@ -215,6 +218,7 @@ fn node_of_the_previous_version_is_not_replaced_for_new_fields() {
     let mut older = status(&cluster);
     older.current_resources = None;
     older.current_scheduling = None;
+    older.current_sidecar_isolation = None;
     older.conditions.retain(|condition| condition.type_ != "StorageReady");
     cluster.node.status = Some(older);
     let mut set = to_stateful_set(cluster.observed.stateful_set.as_ref().unwrap());

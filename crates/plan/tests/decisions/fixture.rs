@@ -7,7 +7,7 @@ use api::sei_node::{self as sei_node, FullNodeSpec, PlanPhase, SeiNodeSpec, SeiN
 use api::sidecar_wire::TaskState;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use plan::Platform;
-use plan::platform::{Bucket, ObjectStore, Resources, Storage};
+use plan::platform::{Bucket, ObjectStore, Resources, SidecarIsolation, Storage};
 
 use super::certificate::NAMESPACE;
 use super::cluster::Cluster;
@@ -60,6 +60,7 @@ pub fn platform() -> Platform {
         genesis_bucket: bucket,
         object_store: ObjectStore::default(),
         sidecar_image: "sidecar:1".into(),
+        sidecar_isolation: SidecarIsolation::Isolated,
         proxy_image: "proxy:1".into(),
         proxy_token_audience: None,
         exporter_image: "exporter:1".into(),

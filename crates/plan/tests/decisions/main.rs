@@ -16,6 +16,7 @@ mod dry_run;
 mod edits;
 mod exclusive;
 mod failures;
+mod isolation;
 mod lifecycle;
 mod model;
 mod plans;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::names::container;
+use api::names::{annotation, container};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};
