@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::SeiNode;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use plan::platform::{Bucket, ObjectStore, Platform, Resources, SidecarClient, Storage};
+use plan::platform::{Bucket, ObjectStore, Platform, Resources, SidecarClient, SidecarIsolation, Storage};
 use plan::render::{self, RenderError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -69,6 +69,7 @@ pub fn platform() -> Platform {
         genesis_bucket: bucket("genesis", "eu-west-1"),
         object_store: ObjectStore::default(),
         sidecar_image: text("images.example/sidecar:v1"),
+        sidecar_isolation: SidecarIsolation::Isolated,
         proxy_image: text("images.example/proxy:v2"),
         proxy_token_audience: None,
         exporter_image: text("images.example/exporter:v3"),

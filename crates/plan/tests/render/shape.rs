@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use api::SeiNode;
+use api::sei_node::SidecarConfig;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Container, PodSpec, Probe, Service};
+use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, Probe, Service};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use plan::platform::{Endpoint, ObjectStore};
+use plan::platform::{Endpoint, ObjectStore, SidecarIsolation};
 use plan::{Platform, render};
 use serde_json::{Value, json};
 
@@ -182,8 +183,9 @@ fn proxy_config_quotes_names_that_yaml_would_misread() {
     for name in ["tide-3", "1e3", "null", "0123", "true"] {
         let mut node = node("full");
         node.metadata.name = Some(name.into());
-        let data = render::proxy_config(&node).data.unwrap();
-        let config: Value = serde_saphyr::from_str(&data["config.yaml"]).unwrap();
+        let attributes = json!({
+            "apiGroup": "sei.io", "resource": "seinodetasks", "namespace": "reef", "name": name,
+        });
         assert_eq!(
             config,
             json!({ "authorization": { "resourceAttributes": {
@@ -259,12 +261,13 @@ fn config_change_changes_the_template() {
 
 #[test]
 fn sidecar_port_is_used_by_all_containers() {
-    for pod in [pod("sidecar"), bootstrap_pod("bootstrap-validator")] {
+    for pod in [pod("sidecar")].into_iter().chain(pods("bootstrap-validator", SidecarIsolation::Shared)) {
+        let is_shared = pod.share_process_namespace == Some(true);
         let sidecar = container(&pod, "sei-sidecar");
         assert_eq!(env(sidecar)["SEI_SIDECAR_PORT"], "7001");
         assert_eq!(sidecar.ports.as_ref().unwrap()[0].container_port, 7001);
         let args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
-        assert!(args.contains(&"--upstream=http://127.0.0.1:7001/".to_owned()), "{args:?}");
+        assert_eq!(args.contains(&"--upstream=http://127.0.0.1:7001/".to_owned()), is_shared, "{args:?}");
         assert_eq!(container(&pod, "seid").args.as_ref().unwrap()[1], "7001");
         assert!(!json!(pod).to_string().contains("7777"));
     }
@@ -322,8 +325,11 @@ fn hanging_sidecar_is_restarted_after_the_proxy() {
 
 #[test]
 fn tls_is_used_by_the_proxy_and_its_probes() {
-    for (case, secret) in [("tls-issuer", "tide-3-sidecar-tls"), ("tls-secret", "given-tls")] {
-        let pod = pod(case);
+    for (pod, secret) in [
+        (pod("tls-issuer"), "tide-3-sidecar-tls"),
+        (pod("tls-secret"), "given-tls"),
+        (bootstrap_pod("bootstrap-validator"), "tide-3-sidecar-tls"),
+    ] {
         let proxy = container(&pod, "kube-rbac-proxy");
         let args = proxy.args.clone().unwrap();
         assert_eq!(
@@ -470,7 +476,7 @@ fn certificate_in_the_keyring_secret_is_rejected() {
     let error = render::stateful_set(&node, &cases::platform()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "container kube-rbac-proxy would have access to Secret tide-ring through volumes: only the sidecar may"
+        "container kube-rbac-proxy would have access to Secret tide-ring through volumes: no container may"
     );
 }
 
@@ -511,6 +517,7 @@ fn containers_are_unprivileged_with_read_only_root() {
             let read_only = context.as_object_mut().unwrap().remove("readOnlyRootFilesystem");
             assert_eq!(
                 context,
+            "seid-control:/run/seid-control",
                 json!({
                     "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "allowPrivilegeEscalation": false,
                     "capabilities": { "drop": ["ALL"] }, "seccompProfile": { "type": "RuntimeDefault" },
@@ -529,7 +536,12 @@ fn seid_has_its_home_and_a_lag_probe() {
     let pod = pod("full");
     let seid = container(&pod, "seid");
     assert!(seid.command.as_ref().unwrap()[2].contains("seid start --home \"$HOME\""));
-    let expected = [("HOME", "/.sei"), ("TMPDIR", "/.sei/tmp"), ("TERMINATION_LOG", "/dev/termination-log")];
+    let expected = [
+        ("HOME", "/.sei"),
+        ("TMPDIR", "/.sei/tmp"),
+        ("TERMINATION_LOG", "/dev/termination-log"),
+        ("OUTRIGGER_SEID_CONTROL_DIR", "/run/seid-control"),
+    ];
     assert_eq!(env(seid), expected.map(|(name, value)| (name.into(), json!(value))).into());
     assert_eq!(seid.liveness_probe, None);
     assert_eq!(
@@ -606,3 +618,15 @@ fn missing_images_and_invalid_quantities_are_named() {
     let error = render::stateful_set(&kindless, &cases::platform()).unwrap_err();
     assert_eq!(error.to_string(), "the spec has none of fullNode, archive, replayer and validator");
 }
+/// The kubelet replaces `$(NAME)` by a variable, and `$$` by `$`.
+#[test]
+fn kubelet_expands_nothing_in_scripts() {
+    for pod in BOTH.into_iter().flat_map(|isolation| pods("bootstrap", isolation)) {
+        for container in containers(&pod) {
+            for text in container.command.iter().chain(&container.args).flatten() {
+                assert!(!text.contains("$$") && !text.contains("$("), "{}: {text}", container.name);
+            }
+        }
+    }
+}
+

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 
 use api::SeiNode;
 use api::names::{annotation, object};
-use api::sei_node::{KeyringSecret, Scheme};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
@@ -25,8 +24,8 @@ pub(crate) use scheduling::parse_affinity;
 use self::scheduling::Placement;
 use super::meta::Labels;
 use super::{RenderError, hash, meta, proxy_config_hash};
-use crate::node::{self, NodeKind, external_address, settings};
-use crate::platform::Platform;
+use crate::node::{self, DesiredTls, NodeKind, external_address, settings, sidecar_isolation};
+use crate::platform::{Platform, SidecarIsolation};
 
 /// How long seid may take to flush its state on shutdown.
 const GRACE_SECONDS: i64 = 120;
@@ -35,16 +34,14 @@ const GRACE_SECONDS: i64 = 120;
 pub(super) fn node_template(node: &SeiNode, platform: &Platform) -> Result<PodTemplateSpec, RenderError> {
     let (kind, tls) = (meta::kind(node)?, node::desired_tls(node));
     let keys = kind.key_secrets();
-    let keyring = keys.operator_keyring.as_ref();
-    let mut pod = common(node, kind, platform, &node.spec.image, tls.scheme, keyring)?;
-    pod.volumes.get_or_insert_default().extend(tls.secret_name.as_deref().map(volumes::certificate));
-    pod.volumes.get_or_insert_default().extend(volumes::keys(&keys));
+    let mut pod = common(node, kind, platform, &node.spec.image, &tls)?;
+    let volumes = pod.volumes.get_or_insert_default();
+    volumes.push(volumes::exporter_tmp());
+    volumes.extend(volumes::keys(&keys));
     pod.containers =
         vec![seid::node_container(node, kind, platform, tls.scheme)?, exporter::container(platform)?];
-    if let Some(keyring) = keyring {
-        guard::check_keyring_access(&pod, keyring)?;
-    }
-    let mut annotations = do_not_disrupt();
+    guard::check(&pod, &keys, tls.secret_name.as_deref(), platform.object_store.credentials.as_deref())?;
+    let mut annotations = common_annotations(node);
     annotations.insert(annotation::PROXY_CONFIG_HASH.into(), proxy_config_hash(node, platform));
     annotations.insert(annotation::CONFIG_HASH.into(), config_hash(node, kind));
     // Replaces the pod when the issuer changes. The proxy would reload the certificate, but keep connections of the
@@ -55,8 +52,8 @@ pub(super) fn node_template(node: &SeiNode, platform: &Platform) -> Result<PodTe
     Ok(template(meta::labels(node), annotations, pod))
 }
 
-/// Renders the template of the bootstrap pod. It has no keys and no certificate, and its sidecar has the host name of
-/// the node's own sidecar.
+/// Renders the template of the bootstrap pod. It has no keys, and its sidecar has the host name and the certificate of the node's own
+/// sidecar.
 pub(super) fn bootstrap_template(
     node: &SeiNode,
     platform: &Platform,
@@ -65,13 +62,20 @@ pub(super) fn bootstrap_template(
     let Some((image, height)) = kind.bootstrap() else {
         return Err(RenderError("the spec has no snapshot with s3.targetHeight and bootstrapImage".into()));
     };
-    let mut pod = common(node, kind, platform, image, Scheme::Http, None)?;
+    let tls = node::desired_tls(node);
+    let mut pod = common(node, kind, platform, image, &tls)?;
     pod.containers = vec![seid::bootstrap_container(node, kind, platform, image, height)?];
     pod.hostname = Some(object::pod(meta::name(node)));
     pod.subdomain = Some(meta::name(node).into());
     pod.restart_policy = Some("Never".into());
+    guard::check(
+        &pod,
+        &kind.key_secrets(),
+        tls.secret_name.as_deref(),
+        platform.object_store.credentials.as_deref(),
+    )?;
     guard::check_no_signing_keys(&pod, &kind.key_secrets())?;
-    Ok(template(meta::bootstrap_labels(node), do_not_disrupt(), pod))
+    Ok(template(meta::bootstrap_labels(node), common_annotations(node), pod))
 }
 
 /// Renders what both pods share. Sidecar and proxy are identical in both.
@@ -80,31 +84,33 @@ fn common(
     kind: NodeKind<'_>,
     platform: &Platform,
     image: &str,
-    scheme: Scheme,
-    keyring: Option<&KeyringSecret>,
+    tls: &DesiredTls,
 ) -> Result<PodSpec, RenderError> {
+    let isolation = sidecar_isolation(node, platform);
+    let mut volumes = volumes::common(node, isolation);
+    volumes.extend(tls.secret_name.as_deref().map(volumes::certificate));
     let placement = Placement::new(node, kind, platform)?;
     // The order matters: the home directory, then the sidecar, then the proxy in front of it.
     let init_containers: Vec<Container> = vec![
         seid::init(node, image),
-        sidecar::container(node, platform, scheme, keyring)?,
-        proxy::container(node, platform, scheme)?,
+        sidecar::container(node, platform, tls.scheme)?,
+        proxy::container(node, platform, tls.scheme)?,
     ];
     Ok(PodSpec {
         affinity: placement.affinity,
-        // Explicit, whatever the ServiceAccount says: the proxy sends reviews to the API server.
-        automount_service_account_token: Some(true),
+        // Only the proxy sends requests to the API server, and it has a token of its own.
+        automount_service_account_token: Some(false),
         init_containers: Some(init_containers),
         node_selector: placement.node_selector,
         priority_class_name: placement.priority_class_name,
         security_context: Some(security::pod()),
         service_account_name: Some(platform.service_account.clone()),
         // The sidecar sends signals to seid.
-        share_process_namespace: Some(true),
+        share_process_namespace: (isolation == SidecarIsolation::Shared).then_some(true),
         termination_grace_period_seconds: Some(GRACE_SECONDS),
         tolerations: Some(placement.tolerations),
         topology_spread_constraints: placement.topology_spread_constraints,
-        volumes: Some(volumes::common(node)),
+        volumes: Some(volumes),
         ..PodSpec::default()
     })
 }
@@ -120,9 +126,13 @@ fn template(labels: Labels, annotations: BTreeMap<String, String>, pod: PodSpec)
     }
 }
 
-/// Returns the annotations that protect a pod from voluntary disruption.
-fn do_not_disrupt() -> BTreeMap<String, String> {
-    [(annotation::DO_NOT_DISRUPT.into(), "true".into())].into()
+/// Returns the annotations of both pods, which protect them from voluntary disruption, and name the audience of their proxies.
+fn common_annotations(node: &SeiNode) -> BTreeMap<String, String> {
+    [
+        (annotation::DO_NOT_DISRUPT.into(), "true".into()),
+        (annotation::SIDECAR_AUDIENCE.into(), meta::sidecar_audience(node)),
+    ]
+    .into()
 }
 
 /// Returns a hash of everything that the configuration of seid depends on, so that a change of it changes the template.

@@ -4,15 +4,15 @@ use api::SeiNode;
 use api::names::{container, data_key, path, port, volume};
 use api::sei_node::Scheme;
 use api::sidecar_wire;
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, ResourceRequirements};
 
-use super::builders::{port as container_port, read_only};
+use super::builders::{mount, port as container_port, read_only};
 use super::probe::{self, Timing};
 use super::security;
-use crate::node::sidecar_port;
-use crate::platform::Platform;
-use crate::render::RenderError;
+use crate::node::{sidecar_isolation, sidecar_port};
+use crate::platform::{Platform, SidecarIsolation};
 use crate::render::service::PROXY_PORT;
+use crate::render::{RenderError, meta, resources};
 
 /// Renders the proxy. When the sidecar does not answer through it, the proxy is restarted first: it has no state to
 /// lose.
@@ -24,17 +24,31 @@ pub(super) fn container(
     if platform.proxy_image.is_empty() {
         return Err(RenderError("the operator has no proxy image configured".into()));
     }
-    let mut mounts = vec![read_only(volume::PROXY_CONFIG, path::PROXY_CONFIG)];
+    let mut mounts = vec![
+        read_only(volume::PROXY_CONFIG, path::PROXY_CONFIG),
+        read_only(volume::PROXY_TOKEN, path::SERVICE_ACCOUNT),
+    ];
     if scheme == Scheme::Https {
         mounts.push(read_only(volume::SIDECAR_TLS, path::TLS));
+    }
+    let isolation = sidecar_isolation(node, platform);
+    if isolation == SidecarIsolation::Isolated {
+        // Writable: to connect to a socket needs the right to write.
+        mounts.push(mount(volume::SIDECAR_SOCKET, path::SIDECAR_SOCKET_DIR));
     }
     Ok(Container {
         name: container::PROXY.into(),
         image: Some(platform.proxy_image.clone()),
         restart_policy: Some("Always".into()),
-        args: Some(args(node, platform, scheme)),
+        args: Some(args(node, isolation, scheme)),
         ports: Some(vec![container_port(PROXY_PORT)]),
         volume_mounts: Some(mounts),
+        // About 27 MB with 512 connections. What others send must not take the memory of seid.
+        resources: Some(ResourceRequirements {
+            requests: Some(resources::resource_list("proxy", [("cpu", "10m"), ("memory", "32Mi")])?),
+            limits: Some(resources::resource_list("proxy", [("memory", "128Mi")])?),
+            claims: None,
+        }),
         // TCP only: the proxy and seid must start while the sidecar is still busy.
         startup_probe: Some(probe::tcp(port::PROXY, Timing { delay: Some(5), period: 5, failures: 60 })),
         liveness_probe: Some(probe::sidecar(
@@ -52,7 +66,7 @@ pub(super) fn container(
     })
 }
 
-fn args(node: &SeiNode, platform: &Platform, scheme: Scheme) -> Vec<String> {
+fn args(node: &SeiNode, isolation: SidecarIsolation, scheme: Scheme) -> Vec<String> {
     let (tls, port) = (path::TLS, port::PROXY);
     let mut args = match scheme {
         Scheme::Http => vec![format!("--insecure-listen-address=0.0.0.0:{port}")],
@@ -65,14 +79,17 @@ fn args(node: &SeiNode, platform: &Platform, scheme: Scheme) -> Vec<String> {
         ],
     };
     args.extend([
-        format!("--upstream=http://127.0.0.1:{}/", sidecar_port(node)),
+        match isolation {
+            SidecarIsolation::Isolated => format!("--upstream=unix://{}", path::SIDECAR_SOCKET),
+            SidecarIsolation::Shared => format!("--upstream=http://127.0.0.1:{}/", sidecar_port(node)),
+        },
         format!("--config-file={}/{}", path::PROXY_CONFIG, data_key::PROXY_CONFIG),
         format!("--ignore-paths={}", sidecar_wire::path::UNAUTHENTICATED.join(",")),
         // Without the identity headers the sidecar rejects every request.
         "--auth-header-fields-enabled=true".into(),
         "--v=0".into(),
+        // A captured token with this audience is useless at the API server, and at the proxies of other nodes.
+        format!("--auth-token-audiences={}", meta::sidecar_audience(node)),
     ]);
-    // A captured token with this audience is useless at the API server.
-    args.extend(platform.proxy_token_audience.iter().map(|name| format!("--auth-token-audiences={name}")));
     args
 }

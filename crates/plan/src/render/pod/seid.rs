@@ -1,23 +1,30 @@
 //! The containers of seid. Its image has a shell and little else.
 
 use api::SeiNode;
-use api::names::{container, data_key, path, port, volume};
+use api::names::{container, data_key, env, path, port, volume};
 use api::sei_node::{ObservedKeys, Scheme};
 use api::sidecar_wire;
 use k8s_openapi::api::core::v1::{Container, EnvVar, ResourceRequirements, VolumeMount};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::builders::{env, file, mount, port as container_port};
+use super::builders::{env as variable, file, mount, port as container_port};
 use super::probe::{self, Timing};
 use super::security;
-use crate::node::{NodeKind, seid_resources, sidecar_port};
-use crate::platform::Platform;
+use crate::node::{NodeKind, seid_resources, sidecar_isolation, sidecar_port};
+use crate::platform::{Platform, SidecarIsolation};
 use crate::render::service::SEID_PORTS;
 use crate::render::{RenderError, resources};
 
 /// Initializes the home directory, once: a second time would overwrite its keys. The chain id is an argument and never
 /// part of the script.
 const INIT: &str = include_str!("init.sh");
+
+/// The control directory, through which the sidecar of an isolated pod signals seid. A background process polls the request while
+/// the shell waits for seid, since a shell has no wait with a timeout. It starts before seid: a shell that forks may forget the status
+/// of a process that has exited. A request is recorded before it is executed, so that no later container executes it again. While
+/// there is no seid it is acknowledged, but only before the sidecar is asked whether seid may start: after that, seid may be starting,
+/// and gets the signal. The files are read up to a limit and not trusted, since several containers write them.
+const CONTROL: &str = include_str!("control.sh");
 
 /// Runs seid and forwards signals to it, so that it flushes its state on shutdown. Job control is on: without it,
 /// background processes of a shell ignore interrupts. seid prints why it exits on stderr, followed by its flags or a
@@ -32,7 +39,8 @@ const EXIT: &str = include_str!("exit.sh");
 /// success. A seid that was terminated from outside is never a success: it has not reached the height.
 const BOOTSTRAP_EXIT: &str = include_str!("bootstrap_exit.sh");
 
-/// Waits until the sidecar lets seid start. The image has neither curl nor wget.
+/// Waits until the sidecar lets seid start. The image has neither curl nor wget. The trap is needed in an isolated pod, where the
+/// shell is the first process, which the kernel does not terminate by default.
 const WAIT: &str = include_str!("wait.sh");
 
 /// The termination message path.
@@ -99,20 +107,26 @@ fn seid_container(
 ) -> Result<Container, RenderError> {
     let health_endpoint = [sidecar_port(node).to_string(), sidecar_wire::path::HEALTHZ.into()];
     let name = container::SEID.to_owned();
+    let mut variables = vec![
+        home(),
+        variable("TMPDIR", format!("{}/tmp", path::DATA)),
+        variable("TERMINATION_LOG", TERMINATION_LOG),
+    ];
+    let mut mounts = vec![mount(volume::DATA, path::DATA)];
+    if sidecar_isolation(node, platform) == SidecarIsolation::Isolated {
+        variables.push(variable(env::sidecar::SEID_CONTROL_DIR, path::SEID_CONTROL));
+        mounts.push(mount(volume::SEID_CONTROL, path::SEID_CONTROL));
+    }
     Ok(Container {
         name: name.clone(),
         image: Some(image.into()),
-        command: Some(shell(format!("{WAIT}{RUN}{exit_script}"))),
+        command: Some(shell(format!("{CONTROL}{WAIT}{RUN}{exit_script}"))),
         args: Some([name].into_iter().chain(health_endpoint).chain(args.iter().cloned()).collect()),
-        env: Some(vec![
-            home(),
-            env("TMPDIR", format!("{}/tmp", path::DATA)),
-            env("TERMINATION_LOG", TERMINATION_LOG),
-        ]),
+        env: Some(variables),
         termination_message_path: Some(TERMINATION_LOG.into()),
         // The log is lost with the pod: its end is kept for the status.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
-        volume_mounts: Some(vec![mount(volume::DATA, path::DATA)]),
+        volume_mounts: Some(mounts),
         resources: resources(node, kind, platform)?,
         security_context: Some(security::non_root()),
         ..Container::default()
@@ -151,5 +165,5 @@ fn shell(script: String) -> Vec<String> {
 }
 
 fn home() -> EnvVar {
-    env("HOME", path::DATA)
+    variable("HOME", path::DATA)
 }

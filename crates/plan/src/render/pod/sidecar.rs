@@ -2,26 +2,22 @@
 
 use api::SeiNode;
 use api::names::{container, env, path, port_name, volume};
-use api::sei_node::{KeyringSecret, Scheme};
+use api::sei_node::Scheme;
 use api::sidecar_wire;
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, Probe, SecretKeySelector};
 
-use super::builders::{env as variable, mount, port, read_only};
+use super::builders::{env as variable, mount, port};
 use super::probe::{self, Timing};
 use super::security;
-use crate::node::{sidecar_image, sidecar_port, sidecar_resources};
-use crate::platform::{ObjectStore, Platform};
+use crate::node::{sidecar_image, sidecar_isolation, sidecar_port, sidecar_resources};
+use crate::platform::{ObjectStore, Platform, SidecarIsolation};
 use crate::render::{RenderError, resources};
 
-/// The keyring backend of a mounted keyring.
-const KEYRING_BACKEND: &str = "file";
-
-/// Renders the sidecar, with the keyring of the operator account if there is one.
+/// Renders the sidecar. It gets no keys of the operator account: nothing signs with them.
 pub(super) fn container(
     node: &SeiNode,
     platform: &Platform,
     scheme: Scheme,
-    keyring: Option<&KeyringSecret>,
 ) -> Result<Container, RenderError> {
     let image = sidecar_image(node, platform);
     if image.is_empty() {
@@ -30,15 +26,16 @@ pub(super) fn container(
         ));
     }
     let mut mounts = vec![mount(volume::DATA, path::DATA), mount(volume::SIDECAR_TMP, path::TMP)];
-    if keyring.is_some() {
-        mounts.push(read_only(volume::OPERATOR_KEYRING, path::OPERATOR_KEYRING));
+    if sidecar_isolation(node, platform) == SidecarIsolation::Isolated {
+        mounts.push(mount(volume::SIDECAR_SOCKET, path::SIDECAR_SOCKET_DIR));
+        mounts.push(mount(volume::SEID_CONTROL, path::SEID_CONTROL));
     }
     Ok(Container {
         name: container::SIDECAR.into(),
         image: Some(image.into()),
         restart_policy: Some("Always".into()),
         command: Some(vec!["seictl".into(), "serve".into()]),
-        env: Some(variables(node, platform, keyring)),
+        env: Some(variables(node, platform)),
         ports: Some(vec![port((port_name::SIDECAR, sidecar_port(node)))]),
         volume_mounts: Some(mounts),
         resources: resources::requirements("sidecar.resources", sidecar_resources(node))?,
@@ -57,7 +54,7 @@ fn liveness(scheme: Scheme) -> Probe {
     probe::sidecar(sidecar_wire::path::LIVEZ, scheme, timing)
 }
 
-fn variables(node: &SeiNode, platform: &Platform, keyring: Option<&KeyringSecret>) -> Vec<EnvVar> {
+fn variables(node: &SeiNode, platform: &Platform) -> Vec<EnvVar> {
     use env::sidecar;
     let (genesis, snapshots) = (&platform.genesis_bucket, &platform.snapshot_bucket);
     let mut variables = vec![
@@ -71,12 +68,9 @@ fn variables(node: &SeiNode, platform: &Platform, keyring: Option<&KeyringSecret
         variable(sidecar::AUTHN_MODE, sidecar::AUTHN_MODE_TRUSTED_HEADER),
     ];
     variables.extend(object_store(&platform.object_store));
-    if let Some(keyring) = keyring {
-        // Without these the system keyring is used. The directory is the parent of the mount, whose name follows from
-        // the backend.
-        variables.push(variable(sidecar::KEYRING_BACKEND, KEYRING_BACKEND));
-        variables.push(variable(sidecar::KEYRING_DIR, path::DATA));
-        variables.push(passphrase(keyring));
+    if sidecar_isolation(node, platform) == SidecarIsolation::Isolated {
+        variables.push(variable(sidecar::LISTEN, format!("unix:{}", path::SIDECAR_SOCKET)));
+        variables.push(variable(sidecar::SEID_CONTROL_DIR, path::SEID_CONTROL));
     }
     variables
 }
@@ -95,11 +89,6 @@ fn object_store(store: &ObjectStore) -> Vec<EnvVar> {
         variables.extend([from(S3_KEY_ID, false), from(S3_KEY, false), from(S3_SESSION_TOKEN, true)]);
     }
     variables
-}
-
-fn passphrase(keyring: &KeyringSecret) -> EnvVar {
-    let source = &keyring.passphrase_secret_ref;
-    secret_variable(env::sidecar::KEYRING_PASSPHRASE, &source.secret_name, &source.key, false)
 }
 
 fn secret_variable(name: &str, secret: &str, key: &str, is_optional: bool) -> EnvVar {
