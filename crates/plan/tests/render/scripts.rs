@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 
+use api::names::env::sidecar::SEID_CONTROL_DIR;
 use api::sei_node::SidecarConfig;
 use k8s_openapi::api::core::v1::Container;
 use plan::render;
@@ -44,6 +45,7 @@ impl Sandbox {
     fn start(&self, container: &Container) -> Child {
         let command = container.command.as_deref().unwrap();
         let path = format!("{}:/usr/bin:/bin", self.path("bin").display());
+        let control = self.path("control");
         Command::new(&command[0])
             .args(&command[1..])
             .args(container.args.iter().flatten())
@@ -51,10 +53,31 @@ impl Sandbox {
             .env("HOME", self.dir.path())
             .env("TERMINATION_LOG", self.path("termination-log"))
             .env("PATH", path)
+            .envs(control.is_dir().then_some((SEID_CONTROL_DIR, control)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap()
+    }
+
+    /// Creates the control directory.
+    fn with_control(self) -> Self {
+        fs::create_dir(self.path("control")).unwrap();
+        self
+    }
+
+    /// Writes a file of the control directory by rename.
+    fn write_control(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.path("control/new"), content).unwrap();
+        fs::rename(self.path("control/new"), self.path("control").join(name)).unwrap();
+    }
+
+    fn state(&self) -> String {
+        fs::read_to_string(self.path("control/state")).unwrap_or_default()
+    }
+
+    fn wait_for_state(&self, state: &str) {
+        wait_until(state, || self.state() == format!("{state}\n"));
     }
 
     fn run(&self, container: &Container) -> Output {
@@ -237,6 +260,135 @@ fn terminated_container_shuts_seid_down() {
         let output = child.wait_with_output().unwrap();
         assert!(stdout(&output).ends_with("seid is done\n"), "{signal}: {output:?}");
     }
+}
+
+/// A seid that says so when it is told to stop, and then does.
+const STOPPABLE: &str =
+    "trap 'echo seid got TERM; exit 0' TERM\necho up > \"$HOME/up\"\nwhile :; do /bin/sleep 0.05; done";
+
+/// Starts a container whose sidecar is ready, and waits until seid is up.
+fn start_seid(sandbox: &Sandbox, case: &str) -> Child {
+    let (port, requests) = sidecar(&[READY]);
+    let child = sandbox.start(&container(case, "seid", port));
+    requests.join().unwrap();
+    let up = sandbox.path("up");
+    wait_until("seid is up", || up.exists());
+    fs::remove_file(up).unwrap();
+    child
+}
+
+fn terminate(child: Child) -> Output {
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn request_signals_seid_once_across_restarts() {
+    let sandbox = Sandbox::with_seid(&format!("echo 'panic: kept' >&2\n{STOPPABLE}")).with_control();
+    let child = start_seid(&sandbox, "full");
+    sandbox.wait_for_state("running -");
+    sandbox.write_control("request", "r-1 TERM\n");
+    let output = child.wait_with_output().unwrap();
+    assert!(stdout(&output).ends_with("seid got TERM\n"), "{output:?}");
+    assert_eq!((output.status.code(), sandbox.state().as_str()), (Some(0), "exited r-1 0\n"));
+    // The directory survives the container, and the request is not executed again.
+    let child = start_seid(&sandbox, "full");
+    sandbox.wait_for_state("running r-1");
+    sandbox.write_control("request", "r.2 KILL\n");
+    let output = child.wait_with_output().unwrap();
+    assert!(!stdout(&output).contains("TERM"), "{output:?}");
+    assert_eq!((output.status.code(), sandbox.state().as_str()), (Some(137), "exited r.2 137\n"));
+    let log = fs::read_to_string(sandbox.path("termination-log")).unwrap();
+    assert_eq!(log, "panic: kept\n");
+}
+
+#[test]
+fn request_without_seid_is_acknowledged() {
+    let sandbox = Sandbox::with_seid(STOPPABLE).with_control();
+    // Nothing listens on a privileged port.
+    let waiting = container("full", "seid", 1);
+    let child = sandbox.start(&waiting);
+    sandbox.wait_for_state("exited - 0");
+    sandbox.write_control("request", "1 TERM\n");
+    sandbox.wait_for_state("exited 1 0");
+    let output = terminate(child);
+    assert_eq!(output.status.code(), Some(143), "the kubelet can terminate a waiting container");
+    // Of a container that was killed.
+    sandbox.write_control("state", "running 1\n");
+    let child = sandbox.start(&waiting);
+    sandbox.wait_for_state("exited 1 137");
+    terminate(child);
+    // A request that was written while there was no container.
+    sandbox.write_control("request", "2 TERM\n");
+    let child = start_seid(&sandbox, "full");
+    sandbox.wait_for_state("running 2");
+    assert!(stdout(&terminate(child)).ends_with("seid got TERM\n"));
+    assert_eq!(sandbox.state(), "exited 2 0\n");
+}
+
+#[test]
+fn malformed_and_huge_requests_are_ignored() {
+    let long = format!("{} TERM\n", "a".repeat(65));
+    let huge = [vec![b'a'; 8 << 20], vec![0; 8 << 20]];
+    let malformed: [&[u8]; 10] = [
+        b"",
+        b"\n",
+        b"r-1",
+        b"r-1 STOP\n",
+        b"r-1 TERM again\n",
+        b"- TERM\n",
+        b"../a TERM\n",
+        b"$(exit) TERM\n",
+        b"r-1\0TERM\n",
+        long.as_bytes(),
+    ];
+    let contents = malformed.into_iter().chain(huge.iter().map(Vec::as_slice));
+    for content in contents {
+        let sandbox = Sandbox::with_seid("exit 3").with_control();
+        sandbox.write_control("request", content);
+        // The state is not trusted either.
+        sandbox.write_control("state", content);
+        let (port, requests) = sidecar(&[READY]);
+        let output = sandbox.run(&container("full", "seid", port));
+        requests.join().unwrap();
+        let start = String::from_utf8_lossy(&content[..content.len().min(20)]);
+        assert_eq!((output.status.code(), sandbox.state().as_str()), (Some(3), "exited - 3\n"), "{start:?}");
+        assert!(output.stderr.is_empty(), "{start:?}: {output:?}");
+    }
+    // Nor does one of them keep a running seid from the next request.
+    let sandbox = Sandbox::with_seid(STOPPABLE).with_control();
+    fs::create_dir(sandbox.path("control/request")).unwrap();
+    let child = start_seid(&sandbox, "full");
+    sandbox.wait_for_state("running -");
+    fs::remove_dir(sandbox.path("control/request")).unwrap();
+    sandbox.write_control("request", &huge[0]);
+    sandbox.write_control("request", "next TERM\n");
+    assert!(stdout(&child.wait_with_output().unwrap()).ends_with("seid got TERM\n"));
+    assert_eq!(sandbox.state(), "exited next 0\n");
+}
+
+#[test]
+fn bootstrap_that_was_stopped_on_request_fails() {
+    let sandbox = Sandbox::with_seid(STOPPABLE).with_control();
+    let child = start_seid(&sandbox, "bootstrap");
+    sandbox.write_control("request", "r-1 TERM\n");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "it has not reached its height: {output:?}");
+    assert_eq!(sandbox.state(), "exited r-1 0\n");
+}
+
+#[test]
+fn termination_and_exit_code_are_the_same_with_a_control_directory() {
+    let sandbox = Sandbox::with_seid(STOPPABLE).with_control();
+    let output = terminate(start_seid(&sandbox, "full"));
+    assert!(stdout(&output).ends_with("seid got TERM\n"), "{output:?}");
+    assert_eq!((output.status.code(), sandbox.state().as_str()), (Some(0), "exited - 0\n"));
+    let sandbox = Sandbox::with_seid("kill -INT $$").with_control();
+    let (port, requests) = sidecar(&[READY]);
+    let output = sandbox.run(&container("bootstrap", "seid", port));
+    requests.join().unwrap();
+    assert_eq!((output.status.code(), sandbox.state().as_str()), (Some(0), "exited - 130\n"));
 }
 
 #[test]

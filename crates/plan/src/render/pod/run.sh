@@ -7,15 +7,26 @@ forward_stderr() {
     esac
   done
 }
+seid_process() {
+  if [ "$control" ]; then
+    echo "$BASHPID" >&"$commands"
+    exec {commands}>&-
+  fi
+  exec seid start --home "$HOME" "$@"
+}
+before=$handled
+if [ "$control" ]; then start_server; fi
 set -m -o pipefail
 exec 3>&1
 terminated=
-seid start --home "$HOME" "${@:3}" 2>&1 >&3 3>&- | forward_stderr 3>&- &
+seid_process "${@:3}" 2>&1 >&3 3>&- | forward_stderr 3>&- &
 exec 2>/dev/null
-trap 'terminated=yes; kill -TERM %1' INT TERM
-wait %1
+trap 'terminated=yes; kill -TERM %seid' INT TERM
+wait %seid
 code=$?
-while kill -0 %1; do
-  wait %1
+while kill -0 %seid; do
+  wait %seid
   code=$?
 done
+if [ "$control" ]; then stop_server; fi
+[ "$handled" = "$before" ] || terminated=yes

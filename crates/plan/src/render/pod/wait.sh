@@ -4,5 +4,17 @@ is_ready() (
   read -r -t 5 _ status _ <&3
   [ "$status" = 200 ]
 )
+pause() {
+  if [ ! "$control" ]; then
+    sleep 5
+    return
+  fi
+  for _ in {1..25}; do
+    next_command
+    acknowledge
+  done
+}
+trap 'exit 143' INT TERM
+if [ "$control" ]; then start_control; fi
 echo "waiting for the sidecar on port $1 to report ready"
-until is_ready "$1" "$2" 2>/dev/null; do sleep 5; done
+until is_ready "$1" "$2" 2>/dev/null; do pause; done
