@@ -166,6 +166,8 @@ names! {
         DATA = "data";
         /// Scratch space of the sidecar.
         SIDECAR_TMP = "sidecar-tmp";
+        /// Scratch space of the exporter.
+        EXPORTER_TMP = "exporter-tmp";
         /// Configuration of the proxy.
         PROXY_CONFIG = "rbac-proxy-config";
         /// Certificate of the proxy.
@@ -174,8 +176,6 @@ names! {
         SIGNING_KEY = "signing-key";
         /// Node key.
         NODE_KEY = "node-key";
-        /// Operator keyring.
-        OPERATOR_KEYRING = "operator-keyring";
         /// Socket of the sidecar's API, shared by sidecar and proxy only.
         SIDECAR_SOCKET = "sidecar-socket";
         /// Control directory of seid, shared by sidecar and seid only.
@@ -190,7 +190,7 @@ names! {
     path: &str {
         /// Home directory of the node.
         DATA = "/.sei";
-        /// Scratch space of the sidecar.
+        /// Scratch space of the sidecar, and of the exporter.
         TMP = "/tmp";
         /// Configuration of the proxy.
         PROXY_CONFIG = "/etc/kube-rbac-proxy";
@@ -200,8 +200,6 @@ names! {
         SIGNING_KEY = "/.sei/config/priv_validator_key.json";
         /// Node key.
         NODE_KEY = "/.sei/config/node_key.json";
-        /// Operator keyring.
-        OPERATOR_KEYRING = "/.sei/keyring-file";
         /// Directory with the socket of the sidecar's API.
         SIDECAR_SOCKET_DIR = "/run/sei-sidecar";
         /// Socket of the sidecar's API.

@@ -109,12 +109,6 @@ names! {
         SNAPSHOT_UPLOAD_INTERVAL = "SEI_SNAPSHOT_UPLOAD_INTERVAL";
         /// Timeout of a snapshot upload.
         SNAPSHOT_UPLOAD_TIMEOUT = "SEI_SNAPSHOT_UPLOAD_TIMEOUT";
-        /// Keyring backend.
-        KEYRING_BACKEND = "SEI_KEYRING_BACKEND";
-        /// Directory of the keyring.
-        KEYRING_DIR = "SEI_KEYRING_DIR";
-        /// Passphrase of the keyring.
-        KEYRING_PASSPHRASE = "SEI_KEYRING_PASSPHRASE";
         /// Value of [`AUTHN_MODE`]: listen on loopback only, and require the proxy's header.
         AUTHN_MODE_TRUSTED_HEADER = "trusted-header";
         /// Value of [`AUTHN_MODE`]: requests are not authenticated.

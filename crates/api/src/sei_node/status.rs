@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    FailedPlan, IssuerKind, KeyringSecret, PeerSource, Scheduling, SeiNodeSpec, SnapshotSource, TaskPlan,
-    WaitingFor,
+    FailedPlan, IssuerKind, KeyringSecret, PeerSource, Scheduling, SeiNodeSpec, SidecarIsolation,
+    SnapshotSource, TaskPlan, WaitingFor,
 };
 use crate::schema;
 

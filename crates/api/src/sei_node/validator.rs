@@ -30,7 +30,7 @@ pub struct ValidatorSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_key: Option<NodeKey>,
 
-    /// Keyring of the validator's operator account. It is mounted only into the sidecar.
+    /// Keyring of the validator's operator account. It is validated, and mounted into no container, because nothing signs with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_keyring: Option<OperatorKeyring>,
 }

@@ -71,7 +71,6 @@ fn containers_are_ordered_and_sidecars_restart() {
         let restarts: Vec<_> =
             init_containers.iter().map(|container| container.restart_policy.as_deref()).collect();
         assert_eq!(restarts, [None, Some("Always"), Some("Always")]);
-        assert_eq!(pod.automount_service_account_token, Some(true));
     }
 }
 
@@ -422,22 +421,11 @@ fn keys_are_mounted_as_files_by_seid_only() {
 }
 
 #[test]
-fn keyring_is_mounted_by_the_sidecar_only() {
-    let pod = pod("keyring");
-    let sidecar = container(&pod, "sei-sidecar");
-    assert!(mounts(sidecar).contains(&"operator-keyring:/.sei/keyring-file!".to_owned()));
-    let variables = env(sidecar);
-    assert_eq!(variables["SEI_KEYRING_BACKEND"], "file");
-    assert_eq!(variables["SEI_KEYRING_DIR"], variables["SEI_HOME"]);
-    assert_eq!(
-        variables["SEI_KEYRING_PASSPHRASE"],
-        json!({ "secretKeyRef": { "name": "tide-phrase", "key": "passphrase" } })
-    );
-    for container in containers(&pod).filter(|container| container.name != "sei-sidecar") {
-        let text = json!(container).to_string();
-        assert!(!text.contains("operator-keyring") && !text.contains("tide-phrase"), "{}", container.name);
+fn keyring_is_mounted_by_no_container() {
+    let text = json!(pod("keyring")).to_string();
+    for part in ["tide-ring", "tide-phrase", "KEYRING", "keyring"] {
+        assert!(!text.contains(part), "{part}");
     }
-    assert!(!env(container(&self::pod("validator"), "sei-sidecar")).contains_key("SEI_KEYRING_BACKEND"));
 }
 
 #[test]
@@ -483,7 +471,7 @@ fn certificate_in_the_keyring_secret_is_rejected() {
 #[test]
 fn bootstrap_pod_has_no_signing_keys() {
     let text = json!(bootstrap_pod("bootstrap-validator")).to_string();
-    for secret in ["tide-signs", "tide-identifies", "tide-ring", "tide-phrase", "sidecar-tls", "KEYRING"] {
+    for secret in ["tide-signs", "tide-identifies", "tide-ring", "tide-phrase", "KEYRING"] {
         assert!(!text.contains(secret), "{secret}");
     }
 }

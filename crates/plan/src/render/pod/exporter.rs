@@ -27,7 +27,7 @@ pub(super) fn container(platform: &Platform) -> Result<Container, RenderError> {
             listen,
         ]),
         ports: Some(vec![container_port((port_name::EXPORTER, port::EXPORTER))]),
-        volume_mounts: Some(vec![mount(volume::SIDECAR_TMP, path::TMP)]),
+        volume_mounts: Some(vec![mount(volume::EXPORTER_TMP, path::TMP)]),
         resources: Some(ResourceRequirements {
             requests: Some(resources::resource_list("exporter", [("cpu", "50m"), ("memory", "64Mi")])?),
             limits: Some(resources::resource_list("exporter", [("memory", "384Mi")])?),

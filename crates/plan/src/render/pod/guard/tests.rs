@@ -1,4 +1,4 @@
-use api::sei_node::PassphraseSecretRef;
+use api::sei_node::{KeyringSecret, PassphraseSecretRef};
 use serde_json::{Value, json};
 
 use super::*;
@@ -57,21 +57,76 @@ fn accesses(secret: &str) -> Vec<(&'static str, Value, Value)> {
     ]
 }
 
+/// Returns a pod with one container that has some fields, and a volume.
+fn pod_of(name: &str, list: &str, fields: &Value, volume: &Value) -> PodSpec {
+    let mut container = json!({ "name": name });
+    container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    let mut pod = json!({ "containers": [], "initContainers": [], "volumes": [volume] });
+    pod[list].as_array_mut().unwrap().push(container);
+    pod["automountServiceAccountToken"] = json!(false);
+    serde_json::from_value(pod).unwrap()
+}
+
 #[test]
-fn keyring_is_accessible_to_the_sidecar_only() {
-    for secret in ["ring", "phrase"] {
-        for list in ["initContainers", "containers"] {
+fn secrets_are_accessible_to_the_container_that_needs_them_only() {
+    let all = ["seid-init", "sei-sidecar", "kube-rbac-proxy", "seid", "cosmos-exporter"];
+    for (secret, only) in [
+        ("signs", Some("seid")),
+        ("identifies", Some("seid")),
+        ("certificate", Some("kube-rbac-proxy")),
+        ("store", Some("sei-sidecar")),
+        ("ring", None),
+        ("phrase", None),
+        ("other", Some("anyone")),
+    ] {
+        for (container, list) in
+            all.iter().flat_map(|name| [(*name, "initContainers"), (*name, "containers")])
+        {
             for (field, fields, volume) in accesses(secret) {
-                let result = check_keyring_access(&pod(list, &fields, &volume), &keyring());
+                let pod = pod_of(container, list, &fields, &volume);
+                let result = check(&pod, &keys(), Some("certificate"), Some("store"));
+                let who = only.map_or("no container".to_owned(), |only| format!("only {only}"));
                 let error = format!(
-                    "container one would have access to Secret {secret} through {field}: only the sidecar may"
+                    "container {container} would have access to Secret {secret} through {field}: {who} may"
                 );
-                assert_eq!(result, Err(RenderError(error)), "{list}");
+                let is_allowed = only == Some(container) || secret == "other";
+                assert_eq!(result, if is_allowed { Ok(()) } else { Err(RenderError(error)) });
             }
         }
     }
-    for (_, fields, volume) in accesses("other") {
-        assert_eq!(check_keyring_access(&pod("containers", &fields, &volume), &keyring()), Ok(()));
+}
+
+#[test]
+fn shared_directories_and_tokens_are_mounted_where_they_are_needed_only() {
+    let token = json!({ "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } });
+    for (volume, source, allowed) in [
+        ("sidecar-socket", json!({ "emptyDir": {} }), &["sei-sidecar", "kube-rbac-proxy"][..]),
+        ("sidecar-tmp", json!({ "emptyDir": {} }), &["sei-sidecar"]),
+        ("seid-control", json!({ "emptyDir": {} }), &["sei-sidecar", "seid"]),
+        ("proxy-token", token.clone(), &["kube-rbac-proxy"]),
+        ("another-token", token, &["kube-rbac-proxy"]),
+    ] {
+        for container in ["seid-init", "sei-sidecar", "kube-rbac-proxy", "seid", "cosmos-exporter"] {
+            let mounts = json!({ "volumeMounts": [{ "name": volume, "mountPath": "/a" }] });
+            let mut named = source.clone();
+            named["name"] = json!(volume);
+            let pod = pod_of(container, "containers", &mounts, &named);
+            let result = check(&pod, &ObservedKeys::default(), None, None);
+            let error = format!(
+                "container {container} would mount volume {volume}: only {} may",
+                allowed.join(" and ")
+            );
+            let expected = if allowed.contains(&container) { Ok(()) } else { Err(RenderError(error)) };
+            assert_eq!(result, expected);
+        }
+    }
+}
+
+#[test]
+fn automounted_token_is_rejected() {
+    for automount in [None, Some(true)] {
+        let pod = PodSpec { automount_service_account_token: automount, ..PodSpec::default() };
+        assert!(check(&pod, &ObservedKeys::default(), None, None).is_err());
     }
 }
 
