@@ -87,8 +87,8 @@ impl TryFrom<Args> for Settings {
         let own_namespace = own_namespace(&mut validator, &process);
         let gateway = gateway(&mut validator, &platform);
         let clients = clients(&mut validator, &process, &sidecar, own_namespace.as_deref());
-        let audience = audience(&mut validator, &sidecar);
-        let platform = self::platform(&mut validator, platform, clients, audience);
+        audience(&mut validator, &sidecar);
+        let platform = self::platform(&mut validator, platform, clients);
         let identity = settings::identity(process.pod_name.as_deref());
         let lease_namespace = |validator: &mut Validator| {
             if own_namespace.is_none() {
@@ -146,12 +146,7 @@ fn own_namespace(validator: &mut Validator, process: &ProcessArgs) -> Option<Str
     settings::own_namespace()
 }
 
-fn platform(
-    validator: &mut Validator,
-    args: PlatformArgs,
-    sidecar_clients: Vec<SidecarClient>,
-    proxy_token_audience: Option<String>,
-) -> Platform {
+fn platform(validator: &mut Validator, args: PlatformArgs, sidecar_clients: Vec<SidecarClient>) -> Platform {
     macro_rules! text {
         ($name:ident) => {
             validator.required(setting!(args.$name), without_spaces)

@@ -193,6 +193,7 @@ pub fn transport(secret: Option<&str>) -> Transport {
         host: object::pod_host("a", "sei"),
         address: Some("127.0.0.1".into()),
         secret: secret.map(str::to_owned),
+        audience: None,
     }
 }
 

@@ -111,6 +111,7 @@ pub(super) fn node_pod<'a>(node: &SeiNode, observed: &'a Observed) -> Option<&'a
     let set = observed.stateful_set.as_deref()?.metadata.uid.as_deref()?;
     observed.pods.iter().find(|pod| pod.metadata.name.as_deref() == Some(&name) && has_owner(&***pod, set))
 }
+            audience: self.audience_of(pod),
 
 /// Returns the name of a Kubernetes kind.
 pub(super) fn kind_of<K: Resource<DynamicType = ()>>() -> &'static str {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::SeiNode;
-use api::names::{label, role};
+use api::names::{label, object, role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube_core::Resource;
 
@@ -21,6 +21,11 @@ pub(super) fn name(node: &SeiNode) -> &str {
 /// Returns the namespace of a node.
 pub(super) fn namespace(node: &SeiNode) -> &str {
     node.metadata.namespace.as_deref().unwrap_or_default()
+}
+
+/// Returns the audience of the tokens that the proxy of a node accepts.
+pub(super) fn sidecar_audience(node: &SeiNode) -> String {
+    object::sidecar_audience(name(node), namespace(node))
 }
 
 /// Returns the kind of a node. The API server rejects a spec without one.

@@ -399,15 +399,6 @@ fn new_default_sidecar_image_updates_nodes() {
 }
 
 #[test]
-fn new_proxy_audience_updates_nodes() {
-    let mut cluster = running(node("a"), &platform());
-    let with_audience = plan::Platform { proxy_token_audience: Some("sidecars.sei.io".into()), ..platform() };
-    converge(&mut cluster, &with_audience);
-    assert_eq!(pod_deletions(&cluster), 1);
-    assert_steady(&mut cluster, &with_audience);
-}
-
-#[test]
 fn edit_of_the_initial_snapshot_is_reported() {
     let mut node = node("a");
     let snapshot = |height| SnapshotSource {

@@ -207,27 +207,122 @@ fn proxy_config_change_changes_the_template() {
 }
 
 #[test]
-fn proxy_requires_the_configured_audience_only() {
-    let with_audience =
-        Platform { proxy_token_audience: Some("sidecars.sei.io".into()), ..cases::platform() };
-    let node = node("bootstrap");
-    for (platform, expected) in [
-        (&cases::platform(), vec![]),
-        (&with_audience, vec!["--auth-token-audiences=sidecars.sei.io".to_owned()]),
-    ] {
-        let set = render::stateful_set(&node, platform).unwrap().spec.unwrap().template.spec.unwrap();
-        let job = render::bootstrap_job(&node, platform).unwrap().spec.unwrap().template.spec.unwrap();
-        for pod in [set, job] {
-            let mut args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
-            args.retain(|arg| arg.contains("audience"));
-            assert_eq!(args, expected);
+fn proxy_accepts_only_the_audience_of_its_node() {
+    for isolation in BOTH {
+        for (name, template) in templates("bootstrap", isolation) {
+            let annotations = template.metadata.unwrap().annotations.unwrap();
+            assert_eq!(annotations["outrigger.dev/sidecar-audience"], "sidecar.sei.io/reef/tide-3", "{name}");
+            let pod = template.spec.unwrap();
+            let args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
+            let audiences: Vec<_> = args.iter().filter(|arg| arg.contains("audience")).collect();
+            assert_eq!(audiences, ["--auth-token-audiences=sidecar.sei.io/reef/tide-3"], "{name}");
         }
     }
-    // Running pods are replaced.
-    assert_ne!(
-        render::proxy_config_hash(&node, &with_audience),
-        render::proxy_config_hash(&node, &cases::platform())
-    );
+}
+
+const BOTH: [SidecarIsolation; 2] = [SidecarIsolation::Isolated, SidecarIsolation::Shared];
+
+/// Returns the templates of both pods of a case.
+fn templates(case: &str, isolation: SidecarIsolation) -> [(&'static str, PodTemplateSpec); 2] {
+    let platform = Platform { sidecar_isolation: isolation, ..cases::platform() };
+    let own = render::stateful_set(&node(case), &platform).unwrap().spec.unwrap().template;
+    let bootstrap = render::bootstrap_job(&node(case), &platform).unwrap().spec.unwrap().template;
+    [("own", own), ("bootstrap", bootstrap)]
+}
+
+fn pods(case: &str, isolation: SidecarIsolation) -> [PodSpec; 2] {
+    templates(case, isolation).map(|(_, template)| template.spec.unwrap())
+}
+
+/// Returns the containers that mount a volume, with the path.
+fn mounted_by(pod: &PodSpec, volume: &str) -> Vec<(String, String)> {
+    let of = |container: &Container| {
+        let mounts = container.volume_mounts.iter().flatten().filter(|mount| mount.name == volume);
+        mounts.map(|mount| (container.name.clone(), mount.mount_path.clone())).collect::<Vec<_>>()
+    };
+    containers(pod).flat_map(of).collect()
+}
+
+#[test]
+fn isolated_containers_share_a_socket_and_a_control_directory_only() {
+    for pod in pods("bootstrap", SidecarIsolation::Isolated) {
+        assert_eq!(pod.share_process_namespace, None);
+        let own = |container: &str, path: &str| (container.to_owned(), path.to_owned());
+        assert_eq!(
+            mounted_by(&pod, "sidecar-socket"),
+            [own("sei-sidecar", "/run/sei-sidecar"), own("kube-rbac-proxy", "/run/sei-sidecar")]
+        );
+        assert_eq!(
+            mounted_by(&pod, "seid-control"),
+            [own("sei-sidecar", "/run/seid-control"), own("seid", "/run/seid-control")]
+        );
+        for name in ["sidecar-socket", "seid-control"] {
+            let volume = pod.volumes.iter().flatten().find(|volume| volume.name == name).unwrap();
+            assert_eq!(json!(volume), json!({ "name": name, "emptyDir": {} }));
+        }
+        let args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
+        assert!(args.contains(&"--upstream=unix:///run/sei-sidecar/api.sock".to_owned()), "{args:?}");
+        let sidecar = env(container(&pod, "sei-sidecar"));
+        assert_eq!(sidecar["OUTRIGGER_SIDECAR_LISTEN"], "unix:/run/sei-sidecar/api.sock");
+        assert_eq!(sidecar["OUTRIGGER_SEID_CONTROL_DIR"], "/run/seid-control");
+        assert_eq!(env(container(&pod, "seid"))["OUTRIGGER_SEID_CONTROL_DIR"], "/run/seid-control");
+    }
+}
+
+#[test]
+fn shared_containers_use_loopback_and_signals() {
+    for pod in pods("bootstrap", SidecarIsolation::Shared) {
+        assert_eq!(pod.share_process_namespace, Some(true));
+        let text = json!(pod.volumes).to_string() + &json!(container(&pod, "sei-sidecar")).to_string();
+        for absent in
+            ["sidecar-socket", "seid-control", "OUTRIGGER_SIDECAR_LISTEN", "OUTRIGGER_SEID_CONTROL_DIR"]
+        {
+            assert!(!text.contains(absent), "{absent}");
+        }
+        assert!(!env(container(&pod, "seid")).contains_key("OUTRIGGER_SEID_CONTROL_DIR"));
+        let args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
+        assert!(args.contains(&"--upstream=http://127.0.0.1:7777/".to_owned()), "{args:?}");
+    }
+}
+
+#[test]
+fn spec_overrides_the_isolation_of_the_platform() {
+    for [platform, own] in [BOTH, [BOTH[1], BOTH[0]]] {
+        let platform = Platform { sidecar_isolation: platform, ..cases::platform() };
+        let mut node = node("full");
+        node.spec.sidecar = Some(SidecarConfig { isolation: Some(own), ..SidecarConfig::default() });
+        let pod = render::stateful_set(&node, &platform).unwrap().spec.unwrap().template.spec.unwrap();
+        assert_eq!(pod.share_process_namespace == Some(true), own == SidecarIsolation::Shared);
+    }
+}
+
+#[test]
+fn only_the_proxy_has_a_token() {
+    for pod in BOTH.into_iter().flat_map(|isolation| pods("bootstrap", isolation)) {
+        assert_eq!(pod.automount_service_account_token, Some(false));
+        let own = ("kube-rbac-proxy".to_owned(), "/var/run/secrets/kubernetes.io/serviceaccount".to_owned());
+        assert_eq!(mounted_by(&pod, "proxy-token"), [own]);
+        let projected: Vec<_> =
+            pod.volumes.iter().flatten().filter(|volume| volume.projected.is_some()).collect();
+        assert_eq!(
+            json!(projected),
+            json!([{ "name": "proxy-token", "projected": { "sources": [
+                { "serviceAccountToken": { "path": "token", "expirationSeconds": 3607 } },
+                { "configMap": { "name": "kube-root-ca.crt", "items": [{ "key": "ca.crt", "path": "ca.crt" }] } },
+                { "downwardAPI": { "items": [{ "path": "namespace", "fieldRef": { "fieldPath": "metadata.namespace" } }] } },
+            ] } }])
+        );
+    }
+}
+
+#[test]
+fn proxy_has_a_memory_limit() {
+    for pod in BOTH.into_iter().flat_map(|isolation| pods("bootstrap", isolation)) {
+        assert_eq!(
+            json!(container(&pod, "kube-rbac-proxy").resources),
+            json!({ "requests": { "cpu": "10m", "memory": "32Mi" }, "limits": { "memory": "128Mi" } })
+        );
+    }
 }
 
 #[test]

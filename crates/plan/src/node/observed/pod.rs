@@ -149,6 +149,12 @@ impl ObservedPod {
         statuses.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses))
     }
 
+    /// Returns the audience of the tokens that the proxy accepts, as the pod is annotated.
+    #[must_use]
+    pub fn sidecar_audience(&self) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(annotation::SIDECAR_AUDIENCE).map(String::as_str)
+    }
+
     /// Returns whether a container is running.
     pub(in crate::node) fn is_running(&self, container: &str) -> bool {
         self.container_statuses().any(|status| {
