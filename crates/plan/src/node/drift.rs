@@ -148,8 +148,15 @@ const TABLE: [Row; 17] = [
         is_from_edit: BY_EDIT_IF_EDITED,
         changes: POD,
         find: |i| {
-            let desired = render::proxy_config_hash(i.node(), i.context.platform);
-            i.compare("proxy configuration", i.status.current_proxy_config_hash.as_ref(), &desired)
+            let current = i.status.current_proxy_config_hash.as_ref();
+            // Previous versions hash more than the configuration, and their pods get the new one with their next replacement.
+            if current.is_some() && i.status.current_sidecar_isolation.is_none() {
+                return None;
+            }
+            // A change of the isolation has its own row.
+            let node = with_running_isolation(i.node(), i.context.platform, i.status);
+            let desired = render::proxy_config_hash(&node, i.context.platform);
+            i.compare("proxy configuration", current, &desired)
         },
     },
     Row {

@@ -177,6 +177,19 @@ fn service_has_eight_ports_without_the_sidecar() {
     }
 }
 
+fn proxy_config(node: &SeiNode, isolation: SidecarIsolation) -> Value {
+    let platform = Platform { sidecar_isolation: isolation, ..cases::platform() };
+    let data = render::proxy_config(node, &platform).data.unwrap();
+    serde_saphyr::from_str(&data["config.yaml"]).unwrap()
+}
+
+#[test]
+fn proxy_authorizes_by_the_header_that_the_sidecar_checks() {
+    let config = proxy_config(&node("full"), SidecarIsolation::Isolated);
+    let header = config["authorization"]["subresourceFromHeader"].as_str().unwrap();
+    assert!(header.eq_ignore_ascii_case(api::sidecar_wire::TASK_KIND_HEADER), "{header}");
+}
+
 #[test]
 fn proxy_config_quotes_names_that_yaml_would_misread() {
     for name in ["tide-3", "1e3", "null", "0123", "true"] {
@@ -186,10 +199,13 @@ fn proxy_config_quotes_names_that_yaml_would_misread() {
             "apiGroup": "sei.io", "resource": "seinodetasks", "namespace": "reef", "name": name,
         });
         assert_eq!(
-            config,
-            json!({ "authorization": { "resourceAttributes": {
-                "apiGroup": "sei.io", "resource": "seinodetasks", "namespace": "reef", "name": name,
-            } } })
+            proxy_config(&node, SidecarIsolation::Isolated),
+            json!({ "authorization": { "resourceAttributes": attributes, "subresourceFromHeader": "X-Sei-Task-Kind" } })
+        );
+        // The sidecar of upstream does not check the header.
+        assert_eq!(
+            proxy_config(&node, SidecarIsolation::Shared),
+            json!({ "authorization": { "resourceAttributes": attributes } })
         );
     }
 }
@@ -200,6 +216,8 @@ fn proxy_config_change_changes_the_template() {
     let template = set("full").spec.unwrap().template.metadata.unwrap().annotations.unwrap();
     let hash = |node: &SeiNode| render::proxy_config_hash(node, &cases::platform());
     assert_eq!(template["outrigger.dev/proxy-config-hash"], hash(&node));
+    let shared = Platform { sidecar_isolation: SidecarIsolation::Shared, ..cases::platform() };
+    assert_ne!(render::proxy_config_hash(&node, &shared), hash(&node));
     assert_eq!(template["karpenter.sh/do-not-disrupt"], "true");
     let mut other = node.clone();
     other.metadata.namespace = Some("lagoon".into());

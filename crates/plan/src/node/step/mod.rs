@@ -109,7 +109,7 @@ pub(super) fn evaluate(
             objects::apply(context, observed.network_policy.as_deref(), desired, Object::NetworkPolicy)
         }
         Step::ApplyProxyConfig => {
-            let desired = || Ok(render::proxy_config(node));
+            let desired = || Ok(render::proxy_config(node, platform));
             objects::apply(context, observed.proxy_config.as_deref(), desired, Object::ConfigMap)
         }
         Step::ApplyDisruptionBudget => {
