@@ -136,6 +136,8 @@ impl NodeContext<'_> {
         tasks.push(self.own(Step::ApplyNetworkPolicy));
         tasks.push(self.own(Step::ApplyProxyConfig));
         tasks.extend(self.key_tasks());
+        // Also before the Job. The node's own pod waits for the certificate again: it may have expired until then.
+        tasks.extend(self.certificate_tasks());
         let service = json!({ "serviceName": self.name(), "namespace": self.namespace() });
         tasks.push((Step::DeployBootstrapService, Some(service)));
         tasks.push((Step::DeployBootstrapJob, Some(job.clone())));

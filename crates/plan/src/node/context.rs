@@ -12,7 +12,7 @@ use kube_core::{Resource, ResourceExt};
 use super::action::Transport;
 use super::isolation::with_running_isolation;
 use super::kind::NodeKind;
-use super::observed::{Observed, ObservedPod};
+use super::observed::{Observed, ObservedPod, ObservedVolume};
 use crate::platform::Platform;
 use crate::render;
 
@@ -92,7 +92,17 @@ impl<'a> NodeContext<'a> {
     /// since the pod was created, and a pod of a previous version has none.
     pub(super) fn bootstrap_transport(self) -> Option<Transport> {
         let pod = self.bootstrap_pod().filter(|pod| !is_terminating(&***pod))?;
-        Some(self.transport_to(pod, Scheme::Http, None))
+        let certificate = pod.volumes().iter().find(|one| one.name() == volume::SIDECAR_TLS);
+        let secret = certificate.and_then(ObservedVolume::secret_name);
+        let scheme = if secret.is_some() { Scheme::Https } else { Scheme::Http };
+        Some(self.transport_to(pod, scheme, secret))
+    }
+
+    /// Returns the audience of a pod's proxy. The annotation of any other audience was not written by this operator: a token for another
+    /// node must not be sent to this one.
+    fn audience_of(self, pod: &ObservedPod) -> Option<String> {
+        let own = object::sidecar_audience(self.name(), self.namespace());
+        (pod.sidecar_audience() == Some(&own)).then_some(own)
     }
 
     fn transport_to(self, pod: &ObservedPod, scheme: Scheme, secret: Option<&str>) -> Transport {

@@ -73,6 +73,7 @@ pub fn required_observations(
             }
             Step::Sidecar(_) => {
                 let transport = sidecar_transport(context, task, status);
+                required.secrets.extend(transport.as_ref().and_then(|transport| transport.secret.clone()));
                 required.task = transport.map(|transport| (transport, task.id.clone()));
             }
             step => add_inputs(context, step, &mut required),

@@ -162,6 +162,25 @@ fn bootstrapped_validator() {
 }
 
 #[test]
+fn certificate_precedes_the_bootstrap_pod() {
+    let plan = first_plan(|node| {
+        let snapshot = SnapshotSource { bootstrap_image: Some("sei:old".into()), ..s3(9) };
+        node.spec.full_node = Some(FullNodeSpec { snapshot: Some(snapshot), snapshot_generation: None });
+        let tls = SidecarTls { issuer_name: Some("ca".into()), ..SidecarTls::default() };
+        node.spec.sidecar = Some(SidecarConfig { tls: Some(tls), ..SidecarConfig::default() });
+    });
+    let certificate = "apply-sidecar-cert wait-for-sidecar-tls-secret";
+    assert!(
+        plan.starts_with(&format!(
+            "ensure-data-pvc apply-network-policy apply-rbac-proxy-config {certificate} deploy-bootstrap-service \
+             deploy-bootstrap-job"
+        )),
+        "{plan}"
+    );
+    assert!(plan.contains(&format!("teardown-bootstrap {certificate} {OBJECTS} {OBSERVE}")), "{plan}");
+}
+
+#[test]
 fn certificate_precedes_the_pod() {
     let plan = first_plan(|node| {
         node.spec.full_node = Some(FullNodeSpec::default());

@@ -40,6 +40,7 @@ pub struct ObservedPodSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObservedVolume {
+    name: String,
     secret: Option<SecretSource>,
     persistent_volume_claim: Option<ClaimSource>,
 }
@@ -57,6 +58,11 @@ struct ClaimSource {
 }
 
 impl ObservedVolume {
+    /// Returns the name of the volume.
+    pub(in crate::node) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns the name of the Secret that the volume is made of.
     #[must_use]
     pub fn secret_name(&self) -> Option<&str> {
