@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use api::cert_manager::CERTIFICATE_NAME_ANNOTATION;
-use api::names::data_key;
+use api::names::{data_key, label};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -147,8 +147,10 @@ fn redact(secret: Secret) -> Secret {
     Secret { metadata: redact_metadata(secret.metadata), type_: secret.type_, data, ..Secret::default() }
 }
 
-/// Removes all annotations but the one that decisions need: `kubectl apply` stores the whole Secret in one.
+/// Removes all annotations and labels but those that decisions need: `kubectl apply` stores the whole Secret in one.
 fn redact_metadata(meta: ObjectMeta) -> ObjectMeta {
+    let mut labels = meta.labels.unwrap_or_default();
+    labels.retain(|name, _| name == label::NODE);
     let mut annotations = meta.annotations.unwrap_or_default();
     annotations.retain(|name, _| name == CERTIFICATE_NAME_ANNOTATION);
     ObjectMeta {
@@ -159,6 +161,7 @@ fn redact_metadata(meta: ObjectMeta) -> ObjectMeta {
         deletion_timestamp: meta.deletion_timestamp,
         owner_references: meta.owner_references,
         annotations: (!annotations.is_empty()).then_some(annotations),
+        labels: (!labels.is_empty()).then_some(labels),
         ..ObjectMeta::default()
     }
 }
@@ -194,6 +197,7 @@ mod tests {
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().into())));
         let metadata = serde_json::from_value(json!({
             "name": "a", "resourceVersion": "7",
+            "labels": { "sei.io/node": "a", "team": "hidden" },
             "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "hidden", "cert-manager.io/certificate-name": "b" },
             "ownerReferences": [{ "apiVersion": "cert-manager.io/v1", "kind": "Certificate", "name": "b", "uid": "u" }],
         }));
@@ -240,6 +244,7 @@ mod tests {
             ("*", "", "*")
         );
         assert_eq!(secret.metadata.resource_version.as_deref(), Some("7"));
+        assert_eq!(secret.labels()["sei.io/node"], "a");
         assert_eq!(secret.annotations()["cert-manager.io/certificate-name"], "b");
         assert_eq!(secret.owner_references()[0].uid, "u");
     }

@@ -38,8 +38,8 @@ pub struct Platform {
     pub sidecar_isolation: SidecarIsolation,
     /// Image of the proxy.
     pub proxy_image: String,
-    /// Audience of the tokens that proxies accept; none for the audience of the API server.
-    pub proxy_token_audience: Option<String>,
+    /// Whether Secrets and claims must be labeled with the node that uses them.
+    pub strict_references: bool,
     /// Image of the exporter.
     pub exporter_image: String,
     /// How long the height of a node must stand, while its chain moves, until the node counts as halted.

@@ -9,6 +9,7 @@ conditions! {
         AllApplied => True, "Every field takes effect or is being applied.", "Nothing.";
         FieldsNotApplied => False, "Some fields have no effect on this object.", "Remove or correct the fields in the message.";
         SpecInvalid => False, "The spec cannot be applied.", "Correct what the message names.";
+        ReferenceRefused => False, "The operator runs with `--strict-references`, and a Secret or PersistentVolumeClaim that the spec names is not labeled for this node. Nothing of the node is changed.", "Label the object in the message with `sei.io/node` and the name of the node, or name another one.";
         ApplyConflict => False, "Another field manager owns fields of an object that belongs to this one.", "Release the fields in the message, or delete the object.";
         WriteRefused => False, "The API server refuses or fails to write an object of this one: missing permissions, a quota, an admission webhook, a missing kind or an overload.", "Fix the cause in the message, which is the API server's own; the write is retried with backoff.";
         EditQueued => False, "The last edit waits until the work in the message is done.", "Wait; the edit is applied after that.";

@@ -106,6 +106,15 @@ pub(super) struct PlatformArgs {
     /// How long the height of a node must stand, while other nodes of its chain move, until it is reported as halted
     #[arg(long, env = "OUTRIGGER_CHAIN_HALT_TIMEOUT", value_name = "DURATION", default_value = "60s")]
     pub(super) chain_halt_timeout: String,
+    /// Refuse nodes that use a Secret or a PersistentVolumeClaim without the label `sei.io/node=<name of the node>`. Secrets that
+    /// cert-manager issues and --s3-credentials-secret need no label
+    #[arg(long, env = "OUTRIGGER_STRICT_REFERENCES", value_name = "BOOL", default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
+    pub(super) strict_references: String,
+    /// Limit what pods of nodes may connect to: name servers (port 53), peers (port 26656), nodes of their namespace, and these
+    /// destinations. They must include the API server and the object store, if there is one. Repeat the flag, or separate with
+    /// commas [default: no limit]. A change applies to a running node with its next update
+    #[arg(long, env = "OUTRIGGER_NODE_EGRESS", value_name = "CIDR[:PORT]", value_delimiter = ',')]
+    pub(super) node_egress: Vec<String>,
     /// Gateway that publishes fleets; requires --gateway-namespace and --gateway-domain
     #[arg(long, env = env::GATEWAY_NAME, value_name = "NAME")]
     pub(super) gateway_name: Option<String>,

@@ -184,7 +184,7 @@ fn platform(validator: &mut Validator, args: PlatformArgs, sidecar_clients: Vec<
         object_store: object_store(validator, &args),
         sidecar_image: text!(sidecar_image),
         proxy_image: text!(kube_rbac_proxy_image),
-        proxy_token_audience,
+        strict_references: validator.read(setting!(args.strict_references), boolean).unwrap_or_default(),
         exporter_image: text!(cosmos_exporter_image),
         chain_halt_timeout: validator.read(setting!(args.chain_halt_timeout), duration).unwrap_or_default(),
         sidecar_clients,

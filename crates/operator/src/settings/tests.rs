@@ -235,6 +235,33 @@ fn platform_disruptions_are_a_number_or_a_percentage() {
 }
 
 #[test]
+fn sidecars_are_isolated_unless_shared_mode_is_set() {
+    assert_eq!(settings(&[], &[]).unwrap().platform.sidecar_isolation, SidecarIsolation::Isolated);
+    let shared = settings(&[], &["--sidecar-isolation=shared"]).unwrap();
+    assert_eq!(shared.platform.sidecar_isolation, SidecarIsolation::Shared);
+    assert_eq!(
+        problems(&[], &["--sidecar-isolation=Shared"]),
+        [
+            "--sidecar-isolation (OUTRIGGER_SIDECAR_ISOLATION): \"Shared\" is not an isolation mode: use isolated or shared"
+        ]
+    );
+}
+
+#[test]
+fn references_and_egress_are_unrestricted_by_default() {
+    let open = settings(&[], &[]).unwrap().platform;
+    assert_eq!((open.strict_references, open.node_egress), (false, Vec::new()));
+    let more = ["--strict-references", "--node-egress=10.96.0.1/32:443,10.0.0.0/8", "--node-egress=fd00::/8"];
+    let limited = settings(&[], &more).unwrap().platform;
+    assert!(limited.strict_references);
+    let targets: Vec<_> = limited.node_egress.iter().map(|one| (one.cidr.as_str(), one.port)).collect();
+    assert_eq!(targets, [("10.96.0.1/32", Some(443)), ("10.0.0.0/8", None), ("fd00::/8", None)]);
+    assert!(
+        problems(&[], &["--node-egress=10.0.0.1/8"])[0].starts_with("--node-egress (OUTRIGGER_NODE_EGRESS)")
+    );
+}
+
+#[test]
 fn audience_requires_a_projected_token() {
     let audience = "--proxy-token-audience=sidecars.sei.io";
     let missing = problems(&[], &[audience]);

@@ -35,6 +35,8 @@ pub(super) struct Findings {
     pub(super) edit_queued: Option<String>,
     /// What is wrong with the spec. Then no plan starts.
     pub(super) spec_problems: Vec<String>,
+    /// Which referenced Secrets and claims the node may not use. Then no plan starts.
+    pub(super) refused_references: Vec<String>,
     /// The claim of the data volume is being deleted: what to do.
     pub(super) claim_termination: Option<String>,
     /// The data volume of a node that signs blocks is missing.
@@ -254,6 +256,9 @@ impl Writer<'_> {
             }
             return;
         };
+        if !findings.refused_references.is_empty() {
+            return self.set(SpecApplied::ReferenceRefused, &findings.refused_references.join("; "));
+        }
         if !findings.spec_problems.is_empty() {
             return self.set(SpecApplied::SpecInvalid, &findings.spec_problems.join("; "));
         }
@@ -390,6 +395,7 @@ impl Writer<'_> {
         let pod_failure = pod.and_then(|pod| pod.failure().or_else(|| pod.recent_crash(self.now)));
         let conditions = &self.status.conditions;
         let is_spec_unapplied = condition::has_reason(conditions, SpecApplied::SpecInvalid)
+            || condition::has_reason(conditions, SpecApplied::ReferenceRefused)
             || condition::has_reason(conditions, SpecApplied::ApplyConflict)
             || (!is_updating && condition::has_reason(conditions, SpecApplied::UpdateRolledBack));
         let is_write_refused = condition::has_reason(conditions, SpecApplied::WriteRefused);

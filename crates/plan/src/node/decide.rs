@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::action::Action;
 use super::advance::{advance, set_phase};
-use super::check::{claim, spec};
+use super::check::{claim, reference, spec};
 use super::conditions::{self, Findings};
 use super::context::NodeContext;
 use super::drift::{self, Drift};
@@ -236,7 +236,7 @@ impl Decider<'_> {
             }
             _ => self.setup_plan(),
         };
-        if self.has_spec_problems(stored_plan::changes(&next), findings) {
+        if self.has_spec_problems(stored_plan::changes(&next), stored_plan::is_setup(&next), findings) {
             return;
         }
         if stored_plan::has_same_tasks(plan, &next) {
@@ -295,7 +295,7 @@ impl Decider<'_> {
 
     fn set_up(self, status: &mut SeiNodeStatus, findings: &mut Findings) {
         let plan = self.setup_plan();
-        if self.has_spec_problems(stored_plan::changes(&plan), findings) {
+        if self.has_spec_problems(stored_plan::changes(&plan), true, findings) {
             return;
         }
         self.start(status, plan);
@@ -303,9 +303,13 @@ impl Decider<'_> {
     }
 
     /// Validates what a plan is about to apply, before it starts: a bad edit must leave a healthy node alone.
-    fn has_spec_problems(self, changes: PlanChanges, findings: &mut Findings) -> bool {
+    fn has_spec_problems(self, changes: PlanChanges, is_setup: bool, findings: &mut Findings) -> bool {
         findings.spec_problems = spec::problems(self.context, changes);
-        !findings.spec_problems.is_empty()
+        // A rollback returns to references that were in use: without it, seid would not run.
+        if !self.is_rolled_back {
+            findings.refused_references = reference::problems(self.context, is_setup);
+        }
+        !findings.spec_problems.is_empty() || !findings.refused_references.is_empty()
     }
 
     /// Returns whether the sidecar has rejected the configuration that an update would apply. The update is not tried again until an
@@ -378,7 +382,7 @@ impl Decider<'_> {
         // An update replaces the pod: it starts only if that is safe.
         if !is_in_sync
             && findings.claim_termination.is_none()
-            && !self.has_spec_problems(update.changes, findings)
+            && !self.has_spec_problems(update.changes, false, findings)
             && !self.is_rejected_by_dry_run(status, &update, findings)
         {
             let Some(queued) = self.queued(status, &update) else {
@@ -541,6 +545,13 @@ pub(super) fn requires_update_slot(context: NodeContext<'_>, status: &SeiNodeSta
         && stored_plan::active(status).is_none()
         && !context.node.spec.paused
         && needs_update_slot(context, status, &required_update(context, status))
+}
+
+/// Returns whether a plan may start that uses what a node references: in steady state it does not matter who may use it.
+pub(super) fn may_start_plan(context: NodeContext<'_>, status: &SeiNodeStatus) -> bool {
+    status.phase != Some(SeiNodePhase::Running)
+        || stored_plan::active(status).is_some()
+        || !required_update(context, status).changes.is_empty()
 }
 
 fn needs_update_slot(context: NodeContext<'_>, status: &SeiNodeStatus, update: &Drift) -> bool {

@@ -9,7 +9,7 @@ use api::sidecar_wire::TaskRequest;
 
 use super::action::Transport;
 use super::applied_spec;
-use super::check::claim;
+use super::check::{claim, reference};
 use super::context::{NodeContext, name_of};
 use super::decide::{may_start_plan, requires_update_slot};
 use super::exclusive::ExclusiveObject;
@@ -88,6 +88,9 @@ pub fn required_observations(
     if status.phase == Some(SeiNodePhase::Running) && required.serving.is_none() {
         required.health = context.observed_transport(status);
         required.chain = required.health.clone();
+    }
+    if platform.strict_references && may_start_plan(context, status) {
+        required.secrets.extend(reference::secrets(node));
     }
     required.update_slot = requires_update_slot(context, status);
     required

@@ -62,7 +62,7 @@ pub fn platform() -> Platform {
         sidecar_image: "sidecar:1".into(),
         sidecar_isolation: SidecarIsolation::Isolated,
         proxy_image: "proxy:1".into(),
-        proxy_token_audience: None,
+        strict_references: false,
         exporter_image: "exporter:1".into(),
         chain_halt_timeout: Duration::from_secs(60),
         sidecar_clients: Vec::new(),

@@ -20,6 +20,7 @@ mod isolation;
 mod lifecycle;
 mod model;
 mod plans;
+mod references;
 mod retention;
 mod rollback;
 mod tls;

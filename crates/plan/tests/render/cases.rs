@@ -71,7 +71,7 @@ pub fn platform() -> Platform {
         sidecar_image: text("images.example/sidecar:v1"),
         sidecar_isolation: SidecarIsolation::Isolated,
         proxy_image: text("images.example/proxy:v2"),
-        proxy_token_audience: None,
+        strict_references: false,
         exporter_image: text("images.example/exporter:v3"),
         chain_halt_timeout: std::time::Duration::from_secs(60),
         sidecar_clients: vec![

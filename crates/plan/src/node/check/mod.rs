@@ -3,6 +3,7 @@
 pub(super) mod claim;
 mod image;
 pub(super) mod keys;
+pub(super) mod reference;
 pub(super) mod spec;
 pub(super) mod tls_secret;
 

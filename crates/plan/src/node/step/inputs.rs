@@ -4,7 +4,7 @@ use api::names::object;
 
 use super::{StepOutcome, objects};
 use crate::node::action::Object;
-use crate::node::check::{self, CheckResult, claim, keys};
+use crate::node::check::{self, CheckResult, claim, keys, reference};
 use crate::node::context::{NodeContext, is_terminating};
 use crate::node::exclusive::ExclusiveObject;
 use crate::node::retention;
@@ -17,7 +17,8 @@ pub(super) fn data_claim(context: NodeContext<'_>) -> StepOutcome {
     let kind = "PersistentVolumeClaim";
     let in_use = |name: &str| check::exclusive(&ExclusiveObject::Claim(name.into()), observed);
     if let Some(name) = claim::imported(node) {
-        return outcome(in_use(name).and_then(|| claim::check(context, name)), kind, name);
+        let label = reference::check_claim(context, name);
+        return outcome(label.and_then(|| in_use(name)).and_then(|| claim::check(context, name)), kind, name);
     }
     let name = object::data_claim(context.name());
     match observed.claim.as_deref().filter(|live| !is_terminating(*live)) {
@@ -38,18 +39,23 @@ pub(super) fn data_claim(context: NodeContext<'_>) -> StepOutcome {
 
 pub(super) fn signing_key(context: NodeContext<'_>) -> StepOutcome {
     let name = context.kind.key_secrets().signing_key.unwrap_or_default();
-    let in_use = check::exclusive(&ExclusiveObject::SigningKey(name.clone()), context.observed);
-    outcome(in_use.and_then(|| keys::signing_key(&name, context.observed)), "Secret", &name)
+    let label = reference::check_secret(context, &name);
+    let in_use = || check::exclusive(&ExclusiveObject::SigningKey(name.clone()), context.observed);
+    let found = label.and_then(in_use).and_then(|| keys::signing_key(&name, context.observed));
+    outcome(found, "Secret", &name)
 }
 
 pub(super) fn node_key(context: NodeContext<'_>) -> StepOutcome {
     let name = context.kind.key_secrets().node_key.unwrap_or_default();
-    outcome(keys::node_key(&name, context.observed), "Secret", &name)
+    let label = reference::check_secret(context, &name);
+    outcome(label.and_then(|| keys::node_key(&name, context.observed)), "Secret", &name)
 }
 
 pub(super) fn operator_keyring(context: NodeContext<'_>) -> StepOutcome {
     let keyring = context.kind.key_secrets().operator_keyring.unwrap_or_default();
-    outcome(keys::operator_keyring(&keyring, context.observed), "Secret", &keyring.secret_name)
+    let (ring, phrase) = (&keyring.secret_name, &keyring.passphrase_secret_ref.secret_name);
+    let labels = reference::check_secret(context, ring).and_then(|| reference::check_secret(context, phrase));
+    outcome(labels.and_then(|| keys::operator_keyring(&keyring, context.observed)), "Secret", ring)
 }
 
 fn outcome(result: CheckResult, kind: &'static str, name: &str) -> StepOutcome {

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{StepOutcome, objects};
 use crate::node::action::Deletion;
-use crate::node::check::tls_secret;
+use crate::node::check::{CheckResult, reference, tls_secret};
 use crate::node::context::{NodeContext, is_controlled_by, is_terminating, name_of};
 use crate::node::isolation::sidecar_isolation;
 use crate::node::issued_secret;
@@ -24,6 +24,11 @@ pub(super) fn wait_for_secret(context: NodeContext<'_>, status: &SeiNodeStatus, 
     let found = tls_secret::check(context.node, &desired, context.observed, now);
     let failure = tls_secret::issuance_failure(&desired, context.observed);
     let name = desired.secret_name.unwrap_or_default();
+    if desired.issuer.is_none()
+        && let CheckResult::Invalid(why) = reference::check_secret(context, &name)
+    {
+        return StepOutcome::Fatal(why);
+    }
     let is_rollback = status.plan.as_ref().is_some_and(|plan| plan.kind == Some(PlanKind::Rollback));
     match (found.reason, failure) {
         (TLSNotRequested | TLSSecretReady, _) => StepOutcome::DONE,
