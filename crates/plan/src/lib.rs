@@ -54,6 +54,8 @@
 //! | a token is sent only to a pod that accepts it for this node | `isolation::transport_has_the_audience_of_its_own_node_only` |
 //! | the status reports the error of seid, and terminating a pod shuts seid down gracefully | `scripts::error_of_seid_is_kept_in_the_termination_log`, `lifecycle::crash_loop_reports_the_error_of_seid`, `lifecycle::restarted_seid_is_ready_after_a_stable_minute`, `scripts::terminated_container_shuts_seid_down` |
 //! | only configured clients reach a sidecar | `policy::platform_without_clients_blocks_the_sidecar` |
+//! | pods of nodes reach only configured destinations, if there are any | `policy::egress_is_limited_to_configured_destinations` |
+//! | the transport of a bootstrap pod follows its certificate | `isolation::bootstrap_transport_follows_the_certificate_that_the_pod_mounts` |
 //! | an unhealthy plugin is always reported, and the first matching rule sets the reason | `degraded::each_rule_sets_its_reason`, `degraded::first_rule_sets_reason_and_all_are_listed` |
 //! | node clocks are irrelevant while reports change | `time::node_clock_skew_is_harmless_while_reports_change`, `time::local_wall_clock_may_jump` |
 //! | steady state causes no writes, also after a restart | `time::steady_state_writes_nothing`, `time::messages_are_stable_across_reconciles` |

@@ -46,6 +46,8 @@ pub struct Platform {
     pub chain_halt_timeout: Duration,
     /// Pods that may reach sidecars: the operator itself, and configured clients.
     pub sidecar_clients: Vec<SidecarClient>,
+    /// Destinations that pods of nodes may connect to besides name servers, peers and each other; empty for all destinations.
+    pub node_egress: Vec<EgressTarget>,
 }
 
 /// The storage class and size of a volume.
@@ -100,4 +102,13 @@ pub struct SidecarClient {
     pub namespace: String,
     /// The labels; empty for every pod of the namespace.
     pub labels: BTreeMap<String, String>,
+}
+
+/// A destination outside of the nodes' namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EgressTarget {
+    /// The addresses, in CIDR notation.
+    pub cidr: String,
+    /// The TCP port; none for all ports.
+    pub port: Option<u16>,
 }

@@ -175,19 +175,20 @@ fn platform(validator: &mut Validator, args: PlatformArgs, sidecar_clients: Vec<
         resources_archive: Resources {
             cpu: quantity!(resource_cpu_archive),
             memory: quantity!(resource_mem_archive),
-        sidecar_isolation: validator
-            .read(setting!(args.sidecar_isolation), parse::isolation)
-            .unwrap_or_default(),
         },
         snapshot_bucket: Bucket { name: text!(snapshot_bucket), region: text!(snapshot_region) },
         genesis_bucket: Bucket { name: text!(genesis_bucket), region: text!(genesis_region) },
         object_store: object_store(validator, &args),
         sidecar_image: text!(sidecar_image),
+        sidecar_isolation: validator
+            .read(setting!(args.sidecar_isolation), parse::isolation)
+            .unwrap_or_default(),
         proxy_image: text!(kube_rbac_proxy_image),
         strict_references: validator.read(setting!(args.strict_references), boolean).unwrap_or_default(),
         exporter_image: text!(cosmos_exporter_image),
         chain_halt_timeout: validator.read(setting!(args.chain_halt_timeout), duration).unwrap_or_default(),
         sidecar_clients,
+        node_egress: validator.list(setting!(args.node_egress), parse::egress_target),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Parsers for the values of settings that only the operator has. Every error ends with an example.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use plan::node::DisruptionLimit;
-use plan::platform::SidecarClient;
+use plan::platform::{EgressTarget, SidecarClient, SidecarIsolation};
 use plan::quantity::{Quantity, canonical};
 use runtime::settings::parse::namespace;
 
@@ -59,6 +60,41 @@ pub(super) fn audience(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("{text:?} is not a valid audience: use, for example, sidecars.sei.io"))
+}
+
+/// Parses a destination: `cidr` or `cidr:port`.
+pub(super) fn egress_target(text: &str) -> Result<EgressTarget, String> {
+    let invalid = || {
+        format!(
+            "{text:?} is not a destination: use, for example, 10.0.0.0/8, 10.96.0.1/32:443 or fd00::/8:443"
+        )
+    };
+    let (address, rest) = text.split_once('/').ok_or_else(invalid)?;
+    let (length, port) = match rest.split_once(':') {
+        Some((length, port)) => (length, Some(port)),
+        None => (rest, None),
+    };
+    let address: IpAddr = address.parse().map_err(|_| invalid())?;
+    let length: u8 = length.parse().map_err(|_| invalid())?;
+    let port = port.map(str::parse::<u16>).transpose().map_err(|_| invalid())?;
+    let (bits, width) = match address {
+        IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
+    };
+    // The part after the prefix must be zero: the API server warns about anything else.
+    if length > width || bits.checked_shl(length.into()).unwrap_or_default() != 0 || port == Some(0) {
+        return Err(invalid());
+    }
+    Ok(EgressTarget { cidr: format!("{address}/{length}"), port })
+}
+
+/// Parses the isolation of containers.
+pub(super) fn isolation(text: &str) -> Result<SidecarIsolation, String> {
+    match text {
+        "isolated" => Ok(SidecarIsolation::Isolated),
+        "shared" => Ok(SidecarIsolation::Shared),
+        _ => Err(format!("{text:?} is not an isolation mode: use isolated or shared")),
+    }
 }
 
 /// Parses a number of nodes, or a percentage of them.
@@ -119,6 +155,36 @@ mod tests {
         }
         for invalid in ["/pool", "a b", "karpenter.sh/", "pool=a"] {
             assert!(label_key(invalid).is_err(), "{invalid:?}");
+        }
+    }
+
+    #[test]
+    fn egress_target_is_a_network_with_an_optional_port() {
+        for (text, cidr, port) in [
+            ("10.0.0.0/8", "10.0.0.0/8", None),
+            ("10.96.0.1/32:443", "10.96.0.1/32", Some(443)),
+            ("0.0.0.0/0:443", "0.0.0.0/0", Some(443)),
+            ("fd00::/8:443", "fd00::/8", Some(443)),
+            ("fd00::1/128", "fd00::1/128", None),
+        ] {
+            assert_eq!(egress_target(text), Ok(EgressTarget { cidr: cidr.into(), port }));
+        }
+        for invalid in [
+            "",
+            "10.0.0.1",
+            "10.0.0.0/33",
+            "10.0.0.1/8",
+            "10.0.0.0/8:",
+            "10.0.0.0/8:0",
+            "10.0.0.0/8:70000",
+            "fd00::1/8",
+            "fd00::/129",
+            "host/8",
+            "10.0.0.0/-1",
+            "1.0.0.0/0",
+        ] {
+            let error = egress_target(invalid).unwrap_err();
+            assert!(error.contains("10.96.0.1/32:443"), "{invalid:?}: {error}");
         }
     }
 

@@ -111,6 +111,7 @@ impl<'a> NodeContext<'a> {
             host: object::pod_host(self.name(), self.namespace()),
             address: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
             secret: secret.filter(|_| scheme == Scheme::Https).map(str::to_owned),
+            audience: self.audience_of(pod),
         }
     }
 }
@@ -121,7 +122,6 @@ pub(super) fn node_pod<'a>(node: &SeiNode, observed: &'a Observed) -> Option<&'a
     let set = observed.stateful_set.as_deref()?.metadata.uid.as_deref()?;
     observed.pods.iter().find(|pod| pod.metadata.name.as_deref() == Some(&name) && has_owner(&***pod, set))
 }
-            audience: self.audience_of(pod),
 
 /// Returns the name of a Kubernetes kind.
 pub(super) fn kind_of<K: Resource<DynamicType = ()>>() -> &'static str {

@@ -66,6 +66,7 @@ pub fn platform() -> Platform {
         exporter_image: "exporter:1".into(),
         chain_halt_timeout: Duration::from_secs(60),
         sidecar_clients: Vec::new(),
+        node_egress: Vec::new(),
     }
 }
 

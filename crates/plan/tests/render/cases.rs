@@ -78,6 +78,7 @@ pub fn platform() -> Platform {
             SidecarClient { namespace: text("outrigger"), labels: [(text("app"), text("operator"))].into() },
             SidecarClient { namespace: text("tools"), labels: BTreeMap::new() },
         ],
+        node_egress: Vec::new(),
     }
 }
 

@@ -517,6 +517,7 @@ fn keys_are_mounted_as_files_by_seid_only() {
         mounts(container(&pod, "seid")),
         [
             "data:/.sei",
+            "seid-control:/run/seid-control",
             "signing-key:/.sei/config/priv_validator_key.json:priv_validator_key.json!",
             "node-key:/.sei/config/node_key.json:node_key.json!"
         ]
@@ -618,7 +619,6 @@ fn containers_are_unprivileged_with_read_only_root() {
             let read_only = context.as_object_mut().unwrap().remove("readOnlyRootFilesystem");
             assert_eq!(
                 context,
-            "seid-control:/run/seid-control",
                 json!({
                     "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "allowPrivilegeEscalation": false,
                     "capabilities": { "drop": ["ALL"] }, "seccompProfile": { "type": "RuntimeDefault" },
@@ -659,6 +659,18 @@ fn seid_has_its_home_and_a_lag_probe() {
             "initialDelaySeconds": 5, "periodSeconds": 5, "failureThreshold": 86400, "timeoutSeconds": 5,
         })
     );
+}
+
+/// The kubelet replaces `$(NAME)` by a variable, and `$$` by `$`.
+#[test]
+fn kubelet_expands_nothing_in_scripts() {
+    for pod in BOTH.into_iter().flat_map(|isolation| pods("bootstrap", isolation)) {
+        for container in containers(&pod) {
+            for text in container.command.iter().chain(&container.args).flatten() {
+                assert!(!text.contains("$$") && !text.contains("$("), "{}: {text}", container.name);
+            }
+        }
+    }
 }
 
 #[test]
@@ -719,15 +731,3 @@ fn missing_images_and_invalid_quantities_are_named() {
     let error = render::stateful_set(&kindless, &cases::platform()).unwrap_err();
     assert_eq!(error.to_string(), "the spec has none of fullNode, archive, replayer and validator");
 }
-/// The kubelet replaces `$(NAME)` by a variable, and `$$` by `$`.
-#[test]
-fn kubelet_expands_nothing_in_scripts() {
-    for pod in BOTH.into_iter().flat_map(|isolation| pods("bootstrap", isolation)) {
-        for container in containers(&pod) {
-            for text in container.command.iter().chain(&container.args).flatten() {
-                assert!(!text.contains("$$") && !text.contains("$("), "{}: {text}", container.name);
-            }
-        }
-    }
-}
-

@@ -149,16 +149,16 @@ impl ObservedPod {
         self.spec.as_ref().map(|spec| spec.volumes.as_slice()).unwrap_or_default()
     }
 
-    /// Returns the state of every container.
-    fn container_statuses(&self) -> impl Iterator<Item = &ObservedContainerStatus> {
-        let statuses = self.status.iter();
-        statuses.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses))
-    }
-
     /// Returns the audience of the tokens that the proxy accepts, as the pod is annotated.
     #[must_use]
     pub fn sidecar_audience(&self) -> Option<&str> {
         self.metadata.annotations.as_ref()?.get(annotation::SIDECAR_AUDIENCE).map(String::as_str)
+    }
+
+    /// Returns the state of every container.
+    fn container_statuses(&self) -> impl Iterator<Item = &ObservedContainerStatus> {
+        let statuses = self.status.iter();
+        statuses.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses))
     }
 
     /// Returns whether a container is running.
