@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, reason = "tests may panic; clippy recognizes libtest tests only")]
 
 mod access;
+mod attack;
 mod fixture;
 mod install;
 mod nodes;
@@ -26,4 +27,20 @@ testbed::suite![
     snapshots::node_restores_uploaded_snapshot,
     takeover::legacy_node_is_adopted_without_pod_cycle,
     tls::tls_is_enabled_renewed_switched_and_disabled,
+    attack::network::network_client_without_token_is_refused,
+    attack::network::admin_endpoints_are_unreachable_from_pods,
+    attack::account::account_without_rights_is_refused,
+    attack::account::right_to_one_task_kind_is_no_right_to_others,
+    attack::container::seid_sees_no_process_or_secret_of_its_neighbors,
+    attack::container::seid_cannot_act_as_the_operator_on_loopback,
+    attack::container::seid_cannot_replace_the_proxy,
+    attack::author::node_author_cannot_use_objects_of_other_nodes,
+    attack::author::node_author_cannot_impersonate_a_node,
+    attack::token::token_of_a_proxy_opens_nothing_else,
+    attack::token::token_for_one_node_opens_no_other,
+    attack::token::token_of_the_operator_is_limited,
+    attack::content::hostile_genesis_is_reported_and_sidecar_survives,
+    attack::content::hostile_snapshot_is_reported_and_sidecar_survives,
+    attack::kms::malicious_kms_plugin_is_reported_and_contained,
+    attack::kms::stolen_reporter_token_changes_only_its_own_node,
 ];

@@ -6,6 +6,7 @@ mod containers;
 mod kube_proxy;
 mod kubelet;
 mod namespaces;
+pub mod policy_engine;
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -183,6 +184,11 @@ impl Node {
         let started = containerd::start(&self.layout, &self.namespaces).await?;
         *lock(&self.containerd) = started;
         Ok(())
+    }
+
+    /// Starts a NetworkPolicy engine on the node; it ends when the returned process is dropped.
+    pub fn start_policy_engine(&self, plane: &ControlPlane, program: &Path) -> Result<Process> {
+        policy_engine::start(&self.layout, &self.namespaces, plane, program)
     }
 
     async fn wait_until_ready(&self, plane: &ControlPlane) -> Result<()> {

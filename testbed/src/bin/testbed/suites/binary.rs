@@ -7,7 +7,7 @@ use serde_json::Value;
 use testbed::{Error, Result};
 
 /// Binaries that take too long for every change, with the command that runs them.
-const SEPARATE: [(&str, &str); 1] = [("cli/partition", "make partition")];
+const SEPARATE: [(&str, &str); 2] = [("cli/partition", "make partition"), ("cli/policy", "make e2e")];
 
 /// One test binary.
 #[derive(Clone, Debug)]
