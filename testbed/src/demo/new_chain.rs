@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use api::names::{data_key, object, port};
+use api::names::{data_key, label, object, port};
 use chain::Secret;
 use chain::account::AccountKey;
 use chain::coin::{Coin, Coins};
@@ -113,7 +113,10 @@ impl Validator {
     fn secrets(&self, namespace: &str) -> [Value; 2] {
         let secret = |name: &str, key: &str, content: &Secret| {
             let content = String::from_utf8_lossy(content.expose());
-            let metadata = json!({ "name": format!("{}-{name}", self.name), "namespace": namespace });
+            // With the label, a platform with `--strict-references` lets this node use the Secret.
+            let metadata = json!({
+                "name": format!("{}-{name}", self.name), "namespace": namespace, "labels": { label::NODE: self.name },
+            });
             let data = json!({ key: content });
             json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data })
         };

@@ -56,7 +56,7 @@ const POOL: Pool = Pool { name: "sei-node", label: scheduling::NODE_POOL, taint:
 
 /// Number of nodes in the pool, and of volumes on each.
 const POOL_NODES: usize = 2;
-const VOLUMES_PER_NODE: usize = 4;
+const VOLUMES_PER_NODE: usize = 7;
 
 /// Image of seid.
 pub const SEID: &str = "outrigger.dev/testbed-seid:dev";

@@ -87,12 +87,12 @@ impl Image {
         Ok(Self { links: Vec::new(), ..Self::from_binaries(vec![(name, entrypoint)], programs, false) })
     }
 
-    /// Returns the image of a real seid: seid and its libraries, and the shell and the two programs of this machine that the
+    /// Returns the image of a real seid: seid and its libraries, and the shell and the programs of this machine that the
     /// scripts of node pods use.
     pub fn seid(tag: &str) -> Result<Self> {
         let seid = Part::Seid.ensure()?;
         let mut programs = vec![seid.join("bin/seid")];
-        programs.extend(["bash", "mkdir", "sleep"].map(|name| PathBuf::from(format!("/bin/{name}"))));
+        programs.extend(["bash", "mkdir", "mv", "sleep"].map(|name| PathBuf::from(format!("/bin/{name}"))));
         let mut files = libraries::required_by(&programs)?;
         files.extend(programs.into_iter().map(File::program));
         files.sort();
