@@ -138,4 +138,6 @@ pub struct Transport {
     pub address: Option<String>,
     /// With HTTPS, the Secret whose certificate the sidecar must serve.
     pub secret: Option<String>,
+    /// The audience of the tokens that its proxy accepts. A pod of another operator or a previous version has none.
+    pub audience: Option<String>,
 }

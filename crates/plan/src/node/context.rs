@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::SeiNode;
 use api::drift::Drift;
-use api::names::{label, object, role};
+use api::names::{annotation, label, object, role};
 use api::sei_node::{Scheme, SeiNodeStatus};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube_core::{Resource, ResourceExt};
@@ -99,6 +99,7 @@ impl<'a> NodeContext<'a> {
             host: object::pod_host(self.name(), self.namespace()),
             address: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
             secret: secret.filter(|_| scheme == Scheme::Https).map(str::to_owned),
+            audience: pod.annotations().get(annotation::SIDECAR_AUDIENCE).cloned(),
         }
     }
 }

@@ -11,7 +11,7 @@ use api::sei_node::{
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use plan::node::{Candidates, transition_events};
+use plan::node::{Candidates, VolumeObservation, transition_events};
 use serde_json::json;
 
 use super::cluster::Cluster;
@@ -238,7 +238,8 @@ fn imported_claim_of_another_node_is_refused() {
     let imports = |name: &str, minutes| {
         let mut cluster = cluster(importer(name, minutes));
         cluster.observed.claim = serde_json::from_value(bound.clone()).ok().map(Arc::new);
-        cluster.observed.volume = serde_json::from_value(volume.clone()).ok().map(Arc::new);
+        let volume = serde_json::from_value(volume.clone()).map(Arc::new);
+        cluster.observed.volume = volume.map_or(VolumeObservation::Missing, VolumeObservation::Found);
         cluster
     };
     let mut first = imports("a", 5);
