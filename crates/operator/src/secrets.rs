@@ -18,7 +18,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::metadata::PartialObjectMeta;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use plan::node::{ObservedSecret, SecretObservation, certificate_expiry};
 use runtime::Key;
 use runtime::sync::lock;
@@ -197,7 +197,9 @@ impl SecretReader {
 
 impl fmt::Debug for SecretReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SecretReader").field("cached", &lock(&self.cache).entries.len()).finish_non_exhaustive()
+        f.debug_struct("SecretReader")
+            .field("cached", &lock(&self.cache).entries.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -266,6 +268,7 @@ fn redact_json(document: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use kube::ResourceExt;
     use serde_json::json;
 
     use super::*;

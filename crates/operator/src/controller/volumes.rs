@@ -25,7 +25,7 @@ impl VolumeReader {
 
     /// Reads a volume.
     pub(super) async fn get(&self, name: &str) -> kube::Result<VolumeObservation> {
-        if !self.is_permitted.get_or_try_init(|| is_permitted(&self.client)).await? {
+        if !*self.is_permitted.get_or_try_init(|| is_permitted(&self.client)).await? {
             return Ok(VolumeObservation::NotPermitted);
         }
         let volume = Api::<PersistentVolume>::all(self.client.clone()).get_opt(name).await?;
@@ -48,7 +48,9 @@ async fn is_permitted(client: &Client) -> kube::Result<bool> {
     let reviewed = Api::all(client.clone()).create(&PostParams::default(), &review).await?;
     let is_permitted = reviewed.status.is_some_and(|status| status.allowed);
     if !is_permitted {
-        tracing::info!("not permitted to get PersistentVolumes; imported claims are validated without their volumes");
+        tracing::info!(
+            "not permitted to get PersistentVolumes; imported claims are validated without their volumes"
+        );
     }
     Ok(is_permitted)
 }

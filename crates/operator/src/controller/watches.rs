@@ -176,4 +176,3 @@ pub(super) fn prune_node(node: &mut SeiNode) {
         plan.tasks.iter_mut().for_each(|task| task.params = None);
     }
 }
-

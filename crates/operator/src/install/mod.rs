@@ -31,21 +31,21 @@ pub fn files() -> Vec<(&'static str, Vec<Value>)> {
 /// The namespace in the manifests for namespaces of nodes. An overlay replaces it.
 const EXAMPLE_NAMESPACE: &str = "default";
 
-/// The operator without permissions outside of its namespace and the watched ones. It watches the namespace `sei`, unless an overlay
-/// merges another value of the setting.
+/// A component for overlays of the base: the operator gets no permissions outside of its namespace and the watched ones. It watches the
+/// namespace `sei`, unless the overlay merges another value of the setting.
 fn namespaced() -> Value {
-    let mut overlay = kustomization_with(&["../.."]);
+    let mut component = json!({ "apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component" });
     let deleted = |kind: &str| {
-        json!({
-            "target": { "kind": kind, "name": ACCOUNT },
-            "patch": format!("$patch: delete\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {ACCOUNT}\n"),
-        })
+        let group = "rbac.authorization.k8s.io/v1";
+        let patch =
+            format!("{{$patch: delete, apiVersion: {group}, kind: {kind}, metadata: {{name: {ACCOUNT}}}}}");
+        json!({ "patch": patch })
     };
-    overlay["patches"] = json!([deleted("ClusterRole"), deleted("ClusterRoleBinding")]);
-    overlay["configMapGenerator"] = json!([{
+    component["patches"] = json!([deleted("ClusterRole"), deleted("ClusterRoleBinding")]);
+    component["configMapGenerator"] = json!([{
         "name": deployment::SETTINGS, "namespace": NAMESPACE, "behavior": "merge", "literals": ["OUTRIGGER_WATCH_NAMESPACES=sei"],
     }]);
-    overlay
+    component
 }
 
 fn kustomization_with(resources: &[&str]) -> Value {

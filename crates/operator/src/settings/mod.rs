@@ -151,11 +151,7 @@ fn own_namespace(validator: &mut Validator, process: &ProcessArgs) -> Option<Str
     settings::own_namespace()
 }
 
-fn platform(
-    validator: &mut Validator,
-    args: PlatformArgs,
-    sidecar_clients: Vec<SidecarClient>,
-) -> Platform {
+fn platform(validator: &mut Validator, args: PlatformArgs, sidecar_clients: Vec<SidecarClient>) -> Platform {
     macro_rules! text {
         ($name:ident) => {
             validator.required(setting!(args.$name), without_spaces)

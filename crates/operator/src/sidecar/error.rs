@@ -13,7 +13,9 @@ pub enum TokenError {
     )]
     Forbidden(String),
     /// The ServiceAccount does not exist.
-    #[error("ServiceAccount {0} does not exist: set --token-service-account to the ServiceAccount of the operator")]
+    #[error(
+        "ServiceAccount {0} does not exist: set --token-service-account to the ServiceAccount of the operator"
+    )]
     NotFound(String),
     /// The API server did not return a token.
     #[error("cannot request a token of ServiceAccount {0}: the API server returned status {1}")]
@@ -22,7 +24,9 @@ pub enum TokenError {
     #[error("cannot request a token of ServiceAccount {0}: the API server did not respond")]
     NoResponse(String),
     /// The response has no valid token.
-    #[error("cannot request a token of ServiceAccount {0}: the response of the API server has no valid token")]
+    #[error(
+        "cannot request a token of ServiceAccount {0}: the response of the API server has no valid token"
+    )]
     Malformed(String),
 }
 

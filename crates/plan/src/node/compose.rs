@@ -377,7 +377,8 @@ mod tests {
         let (code, _) = code.split_once("#[cfg(test)]").unwrap();
         let composed = TaskType::ALL.iter().copied().filter(|task| {
             let name = format!("TaskType::{task:?}");
-            code.match_indices(&name).any(|(at, _)| !code[at + name.len()..].starts_with(char::is_alphanumeric))
+            code.match_indices(&name)
+                .any(|(at, _)| !code[at + name.len()..].starts_with(char::is_alphanumeric))
         });
         let mut composed: Vec<&str> = composed.map(TaskType::as_str).collect();
         let mut submitted = SUBMITTED_TASKS.map(TaskType::as_str);
