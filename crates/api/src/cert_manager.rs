@@ -68,6 +68,10 @@ pub struct CertificateStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<CertificateCondition>,
 
+    /// Number of the latest issued certificate. Every issuance changes it, after its Secret was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+
     /// Time of the last failed issuance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure_time: Option<Time>,

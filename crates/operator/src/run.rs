@@ -4,6 +4,7 @@ use runtime::process::{self, Process};
 use runtime::telemetry::Options;
 
 use crate::settings::Settings;
+use crate::sidecar::{TokenError, TokenSource};
 use crate::{controller, crds};
 
 /// An error that stops the operator, or keeps it from starting.
@@ -16,6 +17,9 @@ pub enum Error {
     /// The installed CRDs do not fit this operator.
     #[error(transparent)]
     Crds(#[from] crds::Error),
+    /// No token for sidecars can be requested.
+    #[error("{0}")]
+    Token(#[from] TokenError),
 }
 
 /// Runs the operator until it receives SIGTERM.
@@ -30,7 +34,16 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     for ignored in &settings.ignored {
         tracing::warn!(setting = ignored.name, reason = ignored.reason, "setting has no effect");
     }
+    if let Some(file) = &settings.legacy_sidecar_token_file {
+        tracing::warn!(
+            file = %file.display(),
+            "pods without a token audience of their own get the token of --legacy-sidecar-token-file, which the proxy of every such pod \
+             accepts; remove the flag once each node was updated"
+        );
+    }
     crds::check(&process.client).await?;
-    controller::start(&settings, &mut process)?;
+    let tokens = TokenSource::new(process.client.clone(), settings.token_service_account.clone());
+    tokens.check().await?;
+    controller::start(&settings, tokens, &mut process)?;
     Ok(process.run(settings.admin).await?)
 }

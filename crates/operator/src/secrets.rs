@@ -1,10 +1,16 @@
-//! Reads the Secrets that nodes reference: one by one, only when they have changed, and cached without their secret values.
+//! Reads the Secrets that nodes reference: by name, at a bounded rate, and cached without their secret values. The operator is permitted
+//! neither to list nor to watch Secrets.
+//!
+//! A Secret that a node waits for is read each time the node polls, at most once a second. Otherwise a copy is used for five minutes,
+//! unless something shows that it is outdated: a change of its Certificate, a sidecar that does not serve its certificate, or a
+//! refused write.
 
 mod key_pair;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use api::cert_manager::CERTIFICATE_NAME_ANNOTATION;
 use api::names::{data_key, label};
@@ -12,12 +18,12 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::metadata::PartialObjectMeta;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use plan::node::{ObservedSecret, SecretObservation, certificate_expiry};
 use runtime::Key;
 use runtime::sync::lock;
-use runtime::watch::{Cache, Change};
 use serde_json::Value;
+use tokio::time::Instant;
 
 /// The key of the CA certificate in a TLS Secret.
 pub(crate) const CA_CERTIFICATE: &str = "ca.crt";
@@ -28,106 +34,182 @@ const TLS_TYPE: &str = "kubernetes.io/tls";
 /// Replaces a value that is not empty.
 const REDACTED: &str = "*";
 
+/// How long a copy is used that nothing shows to be outdated: twelve reads an hour for each Secret.
+const TTL: Duration = Duration::from_mins(5);
+
+/// How long a copy is used of a Secret that a node waits for, or that could not be read. Waiting nodes poll every 250 ms to 5 s.
+const AWAITED_TTL: Duration = Duration::from_secs(1);
+
+/// How soon a Secret is read again whose certificate a sidecar does not serve. The sidecar may be another server, which never will.
+const MISMATCH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long an entry is kept that is not used any more.
+const KEPT_FOR: Duration = Duration::from_mins(15);
+
 /// The metadata of a Secret.
 pub type SecretMeta = PartialObjectMeta<Secret>;
 
-/// Reads and caches the Secrets that nodes reference.
+/// How old a copy of a Secret may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// A few minutes, unless something shows that it is outdated.
+    Cached,
+    /// A second: the node waits for the Secret, or validates it now.
+    Awaited,
+}
+
+/// Reads and caches the Secrets that nodes reference. Clones share their cache.
 #[derive(Clone)]
 pub struct SecretReader {
     client: Client,
-    metadata: Vec<Cache<SecretMeta>>,
-    cache: Arc<Mutex<HashMap<Key, CachedSecret>>>,
+    cache: Arc<Mutex<SecretCache>>,
 }
 
-#[derive(Clone)]
-struct CachedSecret {
-    /// The version in the watch at the time of the read, and the version that was read, which may be newer.
-    versions: [String; 2],
-    secret: Arc<ObservedSecret>,
-    /// When its certificate expires, in seconds since 1970.
+#[derive(Default)]
+struct SecretCache {
+    entries: HashMap<Key, Entry>,
+    /// Counts calls of [`SecretReader::expire`]: what was requested before the last one may be outdated.
+    expirations: u64,
+    swept_at: Option<Instant>,
+}
+
+struct Entry {
+    observation: SecretObservation,
+    read_at: Instant,
+    is_outdated: bool,
+    /// When the certificate expires, in seconds since 1970.
     expires_at: Option<i64>,
 }
 
+impl Entry {
+    fn is_usable(&self, freshness: Freshness) -> bool {
+        let is_unreadable = matches!(self.observation, SecretObservation::Unreadable(_));
+        let ttl = if is_unreadable || freshness == Freshness::Awaited { AWAITED_TTL } else { TTL };
+        !self.is_outdated && self.read_at.elapsed() < ttl
+    }
+}
+
+impl SecretCache {
+    fn insert(&mut self, key: Key, entry: Entry) {
+        if self.swept_at.is_none_or(|swept_at| swept_at.elapsed() >= TTL) {
+            self.swept_at = Some(Instant::now());
+            self.entries.retain(|_, entry| entry.read_at.elapsed() < KEPT_FOR);
+        }
+        self.entries.insert(key, entry);
+    }
+}
+
 impl SecretReader {
-    /// Creates a reader. `metadata` has one cache for all namespaces, or one for each watched namespace.
+    /// Creates a reader.
     #[must_use]
-    pub fn new(client: Client, metadata: Vec<Cache<SecretMeta>>) -> Self {
-        Self { client, metadata, cache: Arc::default() }
+    pub fn new(client: Client) -> Self {
+        Self { client, cache: Arc::default() }
     }
 
-    /// Waits until the initial lists are complete.
-    pub async fn wait_synced(&self) {
-        for cache in &self.metadata {
-            cache.wait_synced().await;
-        }
-    }
-
-    /// Returns a Secret. Each version is read from the API server only once. A Secret that the watch has not delivered is
-    /// read, too: one that was created together with its node may be delivered after it, and must not be reported missing.
-    pub async fn get(&self, namespace: &str, name: &str) -> SecretObservation {
+    /// Returns a Secret: a copy, if it is new enough.
+    pub async fn get(&self, namespace: &str, name: &str, freshness: Freshness) -> SecretObservation {
         let key = Key { namespace: namespace.to_owned(), name: name.to_owned() };
-        let metadata = self.metadata.iter().find_map(|cache| cache.get(&key));
-        let version = metadata.and_then(|metadata| metadata.resource_version()).unwrap_or_default();
-        if !version.is_empty()
-            && let Some(cached) = lock(&self.cache).get(&key)
-            && cached.versions.contains(&version)
-        {
-            return SecretObservation::Found(cached.secret.clone());
-        }
-        match Api::<Secret>::namespaced(self.client.clone(), namespace).get_opt(name).await {
+        let expirations = {
+            let cache = lock(&self.cache);
+            if let Some(entry) = cache.entries.get(&key).filter(|entry| entry.is_usable(freshness)) {
+                return entry.observation.clone();
+            }
+            cache.expirations
+        };
+        let read = Api::<Secret>::namespaced(self.client.clone(), namespace).get_opt(name).await;
+        let (observation, expires_at) = match read {
             Ok(Some(secret)) => {
-                let versions = [version, secret.resource_version().unwrap_or_default()];
                 let (key_pair, expires_at) = (key_pair::check(&secret), certificate_expiry(&secret));
                 let secret = Arc::new(ObservedSecret { secret: redact(secret), key_pair });
-                lock(&self.cache).insert(key, CachedSecret { versions, secret: secret.clone(), expires_at });
-                SecretObservation::Found(secret)
+                (SecretObservation::Found(secret), expires_at)
             }
-            Ok(None) => {
-                lock(&self.cache).remove(&key);
-                SecretObservation::Missing
+            Ok(None) => (SecretObservation::Missing, None),
+            Err(error) => {
+                if let Some(copy) = self.copy_despite(&error, &key, freshness) {
+                    return copy;
+                }
+                (SecretObservation::Unreadable(describe(&error, namespace)), None)
             }
-            Err(error) => SecretObservation::Unreadable(describe(&error)),
+        };
+        let mut cache = lock(&self.cache);
+        let is_outdated = cache.expirations != expirations;
+        let entry =
+            Entry { observation: observation.clone(), read_at: Instant::now(), is_outdated, expires_at };
+        cache.insert(key, entry);
+        observation
+    }
+
+    /// Returns the copy of a Secret that could not be read because the API server is unavailable, if no newer one is needed. A
+    /// converged node must not suffer from that.
+    fn copy_despite(
+        &self,
+        error: &kube::Error,
+        key: &Key,
+        freshness: Freshness,
+    ) -> Option<SecretObservation> {
+        let is_denied = matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403));
+        if is_denied || freshness == Freshness::Awaited {
+            return None;
         }
+        let mut cache = lock(&self.cache);
+        let entry = cache.entries.get_mut(key)?;
+        let is_found = matches!(entry.observation, SecretObservation::Found(_));
+        // The next reconcile of the node tries again.
+        entry.is_outdated = true;
+        is_found.then(|| entry.observation.clone())
     }
 
     /// Records the metadata that the API server returned for a write, so that the Secret is not read again. Returns the Secret as it is
     /// stored now, if it was read before.
     pub(crate) fn record_write(&self, written: &SecretMeta) -> Option<SecretObservation> {
         let mut cache = lock(&self.cache);
-        let cached = cache.get_mut(&Key::from_object(written))?;
-        let mut observed = ObservedSecret::clone(&cached.secret);
-        let before = observed.secret.resource_version().unwrap_or_default();
+        let entry = cache.entries.get_mut(&Key::from_object(written))?;
+        let SecretObservation::Found(before) = &entry.observation else { return None };
+        let mut observed = ObservedSecret::clone(before);
         observed.secret.metadata = redact_metadata(written.metadata.clone());
-        cached.versions = [before, written.resource_version().unwrap_or_default()];
-        cached.secret = Arc::new(observed);
-        Some(SecretObservation::Found(cached.secret.clone()))
+        entry.observation = SecretObservation::Found(Arc::new(observed));
+        Some(entry.observation.clone())
     }
 
     /// Returns when the certificate in a Secret expires, in seconds since 1970, if the Secret was read.
     pub(crate) fn certificate_expiry(&self, secret: &Key) -> Option<i64> {
-        lock(&self.cache).get(secret)?.expires_at
+        lock(&self.cache).entries.get(secret)?.expires_at
     }
 
-    /// Handles a change in the watch: a deleted Secret is dropped from the cache.
-    pub fn handle_change(&self, change: &Change<SecretMeta>) {
-        if let Change::Deleted(secret) = change {
-            lock(&self.cache).remove(&Key::from_object(&**secret));
+    /// Marks the copy of a Secret as outdated: its Certificate has changed, or a write that was based on it was refused.
+    pub fn expire(&self, secret: &Key) {
+        let mut cache = lock(&self.cache);
+        cache.expirations += 1;
+        if let Some(entry) = cache.entries.get_mut(secret) {
+            entry.is_outdated = true;
+        }
+    }
+
+    /// Marks the copy of a Secret as outdated whose certificate a sidecar does not serve, unless it was read a moment ago.
+    pub fn expire_after_mismatch(&self, secret: &Key) {
+        if let Some(entry) = lock(&self.cache).entries.get_mut(secret)
+            && entry.read_at.elapsed() >= MISMATCH_INTERVAL
+        {
+            entry.is_outdated = true;
         }
     }
 }
 
 impl fmt::Debug for SecretReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SecretReader").field("cached", &lock(&self.cache).len()).finish_non_exhaustive()
+        f.debug_struct("SecretReader")
+            .field("cached", &lock(&self.cache).entries.len())
+            .finish_non_exhaustive()
     }
 }
 
 /// Describes a failed read for the status of a node. The text is short and does not change from retry to retry.
-fn describe(error: &kube::Error) -> String {
+fn describe(error: &kube::Error, namespace: &str) -> String {
     match error {
-        kube::Error::Api(status) if status.code == 403 => {
-            "the operator is not allowed to read Secrets in this namespace (403): grant its ServiceAccount get on secrets".into()
-        }
+        kube::Error::Api(status) if status.code == 403 => format!(
+            "the operator is not permitted to read Secrets in namespace {namespace} (403): apply deploy/operator/node-namespace in that \
+             namespace, as examples/nodes does"
+        ),
         kube::Error::Api(status) => format!("the API server returned status {}", status.code),
         _ => "the API server did not respond".into(),
     }
@@ -189,6 +271,7 @@ fn redact_json(document: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use kube::ResourceExt;
     use serde_json::json;
 
     use super::*;

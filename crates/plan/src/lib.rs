@@ -71,6 +71,8 @@
 //! | reporters of one object limit their share of API server time, changes are not delayed, and a report contains the time of the next one | `kms::pace::tests::unchanged_report_waits_and_change_does_not`, `kms::pace::tests::promised_interval_is_bounded_and_recovers` |
 //! | a KMS plugin is evaluated with the rules of kube-apiserver | `kms::plugin_health::tests::status_is_evaluated_like_api_server`, `kms::plugin_health::tests::version_change_is_unhealthy` |
 //! | a report always contains cause and hint, even with a long error text | `kms::plugin_health::tests::long_detail_keeps_cause_and_hint` |
+//! | a Secret is read at each poll only while the node waits for it | `tls::secret_is_read_at_each_poll_only_while_the_node_waits_for_it`, `exclusive::failed_setup_checks_its_input_every_ten_seconds` |
+//! | the operator may submit exactly the tasks that plans contain | `node::compose::tests::submitted_tasks_are_those_that_plans_are_composed_of` |
 
 pub mod kms;
 pub mod node;

@@ -85,7 +85,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
              nor limited in time, so that clients can exhaust its memory.",
             "A TokenReview status without audiences is rejected when `--auth-token-audiences` is set, and a warning at startup recommends \
              the flag for listeners without TLS; kube-rbac-proxy does not warn that tokens for the API server cross the network in clear \
-             text. See [An audience for the operator's token](#an-audience-for-the-operators-token).",
+             text. See [Audiences of nodes](#audiences-of-nodes).",
             "`--authentication-outage-status=503` answers with 503 while the API server is unavailable, so that clients retry; the \
              default is 401, as in kube-rbac-proxy.",
             "`static[].user.groups` requires membership in one of the groups; kube-rbac-proxy ignores the field, so that the rule allows \
@@ -135,27 +135,18 @@ const UNCHANGED: &str = "
 Cookies and CORS headers of the upstream are forwarded unchanged, as in kube-rbac-proxy.
 ";
 
-/// How to give the operator and its proxies a dedicated token audience.
+/// Which tokens the proxies of nodes accept.
 const AUDIENCE: &str = "
-## An audience for the operator's token
+## Audiences of nodes
 
-The operator presents its token to every sidecar, through the proxy. By default this is the token of its service account, which is
-also valid for the API server. To use a dedicated audience, set both variables on the operator:
+The operator starts the proxy of a node with `--auth-token-audiences=sidecar.sei.io/NAMESPACE/NODE` and requests its own tokens for
+that node with this audience. No other proxy and no API server accepts such a token: who captures it can only call the same node until it
+expires.
 
-```
-OUTRIGGER_PROXY_TOKEN_AUDIENCE=sidecars.sei.io
-OUTRIGGER_SIDECAR_TOKEN_FILE=/var/run/secrets/outrigger/sidecar-token
-```
-
-- The first one (`outrigger operator --proxy-token-audience`) starts every proxy with `--auth-token-audiences=sidecars.sei.io`, so
-  that it accepts no other token. The second one makes the operator use a projected token with that audience, which the kubelet
-  creates and renews. The Deployment in `deploy/operator` mounts it already.
-- The API server rejects such a token (401): an attacker who captures it can only call sidecars until it expires.
-- Setting, changing or removing the audience replaces the pod of every node, as a new proxy image does. Until its pod is replaced, a
-  proxy rejects the operator's token and plans wait. Without the setting nothing is rendered, and no pod is replaced.
-- The pod of a node created by another operator is not replaced before its spec is edited: set the audience after all nodes are
-  taken over.
-- Other callers, listed in `--sidecar-clients`, need tokens with that audience too.
+- Other callers, listed in `--sidecar-clients` of the operator, need a token for each node that they call:
+  `kubectl create token NAME --audience sidecar.sei.io/NAMESPACE/NODE`, or a projected token.
+- The pod of a node that was created by another operator, or by a previous version, is not replaced before its spec is edited. Until
+  then the operator reaches it only with `--legacy-sidecar-token-file`.
 ";
 
 #[test]

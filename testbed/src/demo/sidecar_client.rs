@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use api::names::port;
+use api::names::{object, port};
 use api::sidecar_wire::path;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -14,9 +14,6 @@ use crate::demo::sei_nodes::{SeiNodes, TIMEOUT};
 use crate::error::{Error, IoContext, Result};
 use crate::harness::wait;
 
-/// Token audience of the proxies.
-const AUDIENCE: &str = "--audience=sidecars.sei.io";
-
 /// A client, anonymous or with a bearer token.
 pub struct SidecarClient {
     token: Option<String>,
@@ -26,15 +23,19 @@ impl SidecarClient {
     /// Client without a token.
     pub const ANONYMOUS: Self = Self { token: None };
 
-    /// Client with a token of a ServiceAccount in the namespace of the nodes.
-    pub fn service_account(nodes: &SeiNodes<'_>, name: &str) -> Result<Self> {
-        Self::with_token(nodes, &["create", "token", name, "--namespace", platform::NAMESPACE, AUDIENCE])
+    /// Client with a token of a ServiceAccount in the namespace of the nodes. The proxy of `node` accepts it, and no other.
+    pub fn service_account(nodes: &SeiNodes<'_>, name: &str, node: &str) -> Result<Self> {
+        Self::with_token_for(nodes, (platform::NAMESPACE, name), node)
     }
 
-    /// Client with a token of the operator.
-    pub fn operator(nodes: &SeiNodes<'_>) -> Result<Self> {
-        let (namespace, name) = platform::OPERATOR;
-        Self::with_token(nodes, &["create", "token", name, "--namespace", namespace, AUDIENCE])
+    /// Client with a token of the operator. The proxy of `node` accepts it, and no other.
+    pub fn operator(nodes: &SeiNodes<'_>, node: &str) -> Result<Self> {
+        Self::with_token_for(nodes, platform::OPERATOR, node)
+    }
+
+    fn with_token_for(nodes: &SeiNodes<'_>, (namespace, name): (&str, &str), node: &str) -> Result<Self> {
+        let audience = object::sidecar_audience(node, platform::NAMESPACE);
+        Self::with_token(nodes, &["create", "token", name, "--namespace", namespace, "--audience", &audience])
     }
 
     /// Client with the token that a `kubectl create token` command prints.

@@ -12,7 +12,7 @@ use crate::error::{Error, IoContext, Result};
 #[must_use]
 pub fn flag_tables(command: &clap::Command) -> String {
     let (mut page, mut heading) = (String::new(), None);
-    for arg in command.get_arguments() {
+    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
         if arg.get_help_heading() != heading || page.is_empty() {
             heading = arg.get_help_heading();
             if let Some(heading) = heading {

@@ -81,6 +81,20 @@ pub fn granted(documents: &[Value]) -> Vec<Permission> {
     permissions
 }
 
+/// API groups whose self reviews every authenticated user may create.
+const SELF_REVIEWS: [&str; 2] = ["authorization.k8s.io", "authentication.k8s.io"];
+
+/// Whether the roles in these documents grant a request, or Kubernetes grants it to every authenticated user.
+#[must_use]
+pub fn is_granted(documents: &[Value], request: &AuditedRequest) -> bool {
+    let is_discovery = request.resource.is_empty();
+    let is_self_review =
+        SELF_REVIEWS.contains(&request.group.as_str()) && request.resource.starts_with("selfsubject");
+    is_discovery
+        || is_self_review
+        || granted(documents).iter().any(|permission| permission.is_needed_by(request))
+}
+
 /// Returns wildcard permissions and those that allow privilege escalation. Our roles grant none.
 #[must_use]
 pub fn overbroad(documents: &[Value]) -> Vec<String> {

@@ -159,7 +159,7 @@ async fn one_round(nodes: &SeiNodes<'_>, edit: &Edit, fault: Fault, rng: &mut Rn
 /// sidecar needs.
 async fn check_tasks_ran_once(nodes: &SeiNodes<'_>) -> TestResult {
     let host = nodes.address(VALIDATOR).await?;
-    let (code, body) = SidecarClient::operator(nodes)?.request(host, path::TASKS, None).await?;
+    let (code, body) = SidecarClient::operator(nodes, VALIDATOR)?.request(host, path::TASKS, None).await?;
     assert_eq!(code, 200, "{body}");
     let tasks: Vec<Value> = serde_json::from_str(body.trim())?;
     let mut runs_by_type: BTreeMap<&str, u64> = BTreeMap::new();

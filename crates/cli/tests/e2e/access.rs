@@ -51,7 +51,7 @@ pub async fn sidecar_is_reachable_through_proxy_only(cx: Context) -> TestResult 
 /// Access to the tasks of one node does not include other nodes.
 pub async fn task_access_is_limited_to_one_node(cx: Context) -> TestResult {
     let nodes = fixture::with_publisher(&cx).await?;
-    let uploader = SidecarClient::service_account(&nodes, "uploader")?;
+    let uploader = SidecarClient::service_account(&nodes, "uploader", PUBLISHER)?;
     let task = json!({ "type": "config-validate" });
     let publisher = nodes.address(PUBLISHER).await?;
     let (code, body) = uploader.request(publisher, path::TASKS, Some(&task)).await?;
@@ -59,6 +59,9 @@ pub async fn task_access_is_limited_to_one_node(cx: Context) -> TestResult {
     let (code, body) = SidecarClient::ANONYMOUS.request(publisher, path::TASKS, Some(&task)).await?;
     assert_eq!(code, 401, "{body}");
     let validator = nodes.address(VALIDATOR).await?;
+    let (code, body) = uploader.request(validator, path::TASKS, Some(&task)).await?;
+    assert_eq!(code, 401, "a token for one node is accepted by another: {body}");
+    let uploader = SidecarClient::service_account(&nodes, "uploader", VALIDATOR)?;
     let (code, body) = uploader.request(validator, path::TASKS, Some(&task)).await?;
     assert_eq!(code, 403, "{body}");
     let forged = uploader.request(validator, path::STATUS, None).await?;

@@ -20,7 +20,7 @@ pub async fn node_restores_uploaded_snapshot(cx: Context) -> TestResult {
     // The second latest snapshot is uploaded, because the latest may still be incomplete.
     nodes.wait_for_height(PUBLISHER, 45).await?;
     let begin = Instant::now();
-    let uploader = SidecarClient::service_account(&nodes, "uploader")?;
+    let uploader = SidecarClient::service_account(&nodes, "uploader", PUBLISHER)?;
     let uploaded = uploader.run_task(&nodes, PUBLISHER, "snapshot-upload-once", &json!({})).await?;
     let height =
         uploaded["height"].as_u64().ok_or_else(|| format!("no snapshot was uploaded: {uploaded}"))?;

@@ -6,7 +6,7 @@ use api::SeiNode;
 use api::names::{finalizer, manager};
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::cluster::kubectl;
 use testbed::demo::platform::{self, CHAIN, NAMESPACE, SEID, SEID_ALIAS, VALIDATOR};
 use testbed::demo::sei_nodes::{SeiNodes, is_ready};
@@ -28,29 +28,25 @@ const STEADY_STATE: Duration = Duration::from_secs(10);
 
 /// Returns the manifests of a namespace for nodes and of a service account that may submit tasks.
 fn namespace_manifests() -> String {
-    let account =
-        |name: &str| json!({ "kind": "ServiceAccount", "name": name, "namespace": LEGACY_NAMESPACE });
     let group = "rbac.authorization.k8s.io";
-    let role = |kind: &str, name: &str| json!({ "apiGroup": group, "kind": kind, "name": name });
     let named = |name: &str| json!({ "name": name, "namespace": LEGACY_NAMESPACE });
     let tasks = json!({ "apiGroups": ["sei.io"], "resources": ["seinodetasks"], "verbs": ["create", "get"] });
     let items = [
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": LEGACY_NAMESPACE } }),
-        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": named("seid-node") }),
         json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": named("operator") }),
-        json!({
-            "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": { "name": "legacy" },
-            "roleRef": role("ClusterRole", "system:auth-delegator"), "subjects": [account("seid-node")],
-        }),
         json!({
             "apiVersion": format!("{group}/v1"), "kind": "Role", "metadata": named("operator"), "rules": [tasks],
         }),
         json!({
             "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": named("operator"),
-            "roleRef": role("Role", "operator"), "subjects": [account("operator")],
+            "roleRef": { "apiGroup": group, "kind": "Role", "name": "operator" },
+            "subjects": [{ "kind": "ServiceAccount", "name": "operator", "namespace": LEGACY_NAMESPACE }],
         }),
         platform::object_store_credentials(LEGACY_NAMESPACE),
     ];
+    // The ServiceAccount of the pods, and what our operator needs in a namespace of nodes.
+    let items: Vec<Value> =
+        items.into_iter().chain(operator::install::node_namespace(LEGACY_NAMESPACE)).collect();
     json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
 }
 
@@ -103,13 +99,15 @@ fn start_operator(cx: &Context, nodes: &SeiNodes<'_>) -> Result<Process, Error> 
         .map_err(|source| Error::Io { what: format!("writing a token for {}", cx.name()), source })?;
     let mut program = Program::new("legacy-namespace-operator", binaries::path("outrigger")?).arg("operator");
     for (name, value) in platform::operator_settings()? {
-        if !name.contains("TOKEN") {
-            program = program.env(name, value);
-        }
+        program = program.env(name, value);
     }
     program
         .flag("kubeconfig", plane.user(platform::OPERATOR_USER, None)?.write_kubeconfig(site.dir())?)
-        .flag("sidecar-token-file", &file)
+        .flag(
+            "token-service-account",
+            format!("{}/{}", operator::install::NAMESPACE, operator::install::ACCOUNT),
+        )
+        .flag("legacy-sidecar-token-file", &file)
         .flag("watch-namespaces", LEGACY_NAMESPACE)
         .flag("pod-namespace", LEGACY_NAMESPACE)
         .flag("leader-elect", "false")

@@ -6,7 +6,7 @@ use testbed::Error;
 use testbed::bench::Build;
 use testbed::process::{Process, Program};
 
-use crate::environment::Environment;
+use crate::environment::{Environment, SERVICE_ACCOUNT};
 use crate::platform::PLATFORM;
 
 /// The peer reads its token only from the path where a kubelet mounts it. It gets a private /run with nothing but the token.
@@ -41,7 +41,8 @@ pub fn start(candidate: &Build, environment: &Environment) -> Result<Process, Er
             .flag("kubeconfig", &kubeconfig)
             .flag("pod-namespace", &environment.namespace)
             .flag("sidecar-address-template", sidecars.to_string())
-            .flag("sidecar-token-file", &token)
+            .flag("token-service-account", format!("{}/{SERVICE_ACCOUNT}", environment.namespace))
+            .flag("legacy-sidecar-token-file", &token)
     } else {
         Program::new("operator", "/usr/bin/unshare")
             .args(["--mount", "--", "/bin/sh", "-c", MOUNT_TOKEN])

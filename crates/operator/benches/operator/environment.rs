@@ -26,6 +26,9 @@ const CONTROLLER_FLAGS: [&str; 5] = [
     "--concurrent-gc-syncs=10",
 ];
 
+/// The ServiceAccount of the pods, and for tokens.
+pub const SERVICE_ACCOUNT: &str = "seid-node";
+
 /// How long a CRD may take to be served.
 const CRD_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -54,7 +57,7 @@ impl Environment {
         let client = plane.client().await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
         let account = ServiceAccount {
-            metadata: ObjectMeta { name: Some("seid-node".into()), ..ObjectMeta::default() },
+            metadata: ObjectMeta { name: Some(SERVICE_ACCOUNT.into()), ..ObjectMeta::default() },
             ..ServiceAccount::default()
         };
         accounts.create(&PostParams::default(), &account).await?;

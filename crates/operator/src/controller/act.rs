@@ -128,6 +128,10 @@ impl Executor<'_> {
         let secret: SecretMeta = secret.metadata.into_request_partial();
         let metadata = json!({ "ownerReferences": owner_references });
         let outcome = self.writer.patch_metadata(&secret, metadata).await?;
+        if !matches!(outcome, WriteOutcome::Applied(_)) {
+            // No event announces that the Secret has changed.
+            self.secrets.expire(&Key::from_object(&secret));
+        }
         if let Some(written) = self.record_outcome("Secret", outcome, observed)? {
             observed
                 .secrets

@@ -12,6 +12,7 @@ mod reservations;
 mod start;
 mod stores;
 mod update_slots;
+mod volumes;
 mod watches;
 
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ use self::reservations::Reservations;
 pub(crate) use self::start::start;
 use self::stores::ObjectStores;
 use self::update_slots::UpdateSlots;
+use self::volumes::VolumeReader;
 use crate::chain_progress::ChainHeights;
 use crate::metrics::NodeMetrics;
 use crate::secrets::SecretReader;
@@ -85,6 +87,7 @@ pub(crate) struct Controller {
     stores: ObjectStores,
     sidecars: Sidecars,
     secrets: SecretReader,
+    volumes: VolumeReader,
     events: EventRecorder,
     metrics: NodeMetrics,
     deletions: Arc<Deletions>,

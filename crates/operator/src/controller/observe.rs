@@ -1,19 +1,18 @@
 //! The observe stage: reads what a decision depends on from the watches, the API server and the sidecar.
 
-use std::sync::Arc;
-
 use api::SeiNode;
-use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
+use kube::ResourceExt;
 use plan::node::{
     ChainObservation, ExclusiveUse, Health, Observed, RequiredObservations, SecretObservation, Transport,
+    VolumeObservation,
 };
 use runtime::Key;
 use runtime::sync::lock;
 
 use super::{Controller, Error};
+use crate::secrets::Freshness;
 
 /// Observes the watched objects of a node.
 pub(super) async fn observe_objects(
@@ -37,16 +36,20 @@ pub(super) async fn observe_required(
     done: &RequiredObservations,
     observed: &mut Observed,
 ) -> Result<(), Error> {
-    let Controller { sidecars, secrets, client, .. } = controller;
-    for name in required.secrets.difference(&done.secrets) {
-        let secret = secrets.get(&key.namespace, name).await;
-        observed.secrets.insert(name.clone(), secret);
+    let Controller { sidecars, secrets, volumes, client, .. } = controller;
+    for name in &required.secrets {
+        let is_awaited = required.awaited_secrets.contains(name);
+        if !done.secrets.contains(name) || (is_awaited && !done.awaited_secrets.contains(name)) {
+            let freshness = if is_awaited { Freshness::Awaited } else { Freshness::Cached };
+            let secret = secrets.get(&key.namespace, name, freshness).await;
+            observed.secrets.insert(name.clone(), secret);
+        }
     }
     if required.volume_of_claim.is_some() && required.volume_of_claim != done.volume_of_claim {
         let name = observed.claim.as_deref().and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
         observed.volume = match name {
-            Some(name) => Api::<PersistentVolume>::all(client.clone()).get_opt(&name).await?.map(Arc::new),
-            None => None,
+            Some(name) => volumes.get(&name).await?,
+            None => VolumeObservation::Missing,
         };
     }
     if required.update_slot && !done.update_slot {
@@ -60,8 +63,7 @@ pub(super) async fn observe_required(
     // A finished task may have changed the health of the sidecar: the last task of a plan lets seid start.
     let is_task_done = done.task.is_some() && required.task.is_none();
     if let Some(to) = required.health.as_ref().filter(|_| required.health != done.health || is_task_done) {
-        let secret = tls_secret(to, observed);
-        observed.sidecar.health = sidecars.probe_health(key, to, secret.as_ref()).await;
+        observed.sidecar.health = probe_health(controller, key, to, observed).await;
         controller.metrics.record_probe(&key.namespace, &observed.sidecar.health);
     }
     if let Some((to, id)) = &required.task
@@ -84,6 +86,31 @@ pub(super) async fn observe_required(
         observe_chain(controller, key, node, to, observed).await;
     }
     Ok(())
+}
+
+/// Probes the health of a sidecar. If it serves another certificate than that of its Secret, the Secret may have been replaced since it
+/// was read: it is read again before the sidecar is reported.
+async fn probe_health(controller: &Controller, key: &Key, to: &Transport, observed: &mut Observed) -> Health {
+    let Controller { sidecars, secrets, .. } = controller;
+    let before = tls_secret(to, observed);
+    let health = sidecars.probe_health(key, to, before.as_ref()).await;
+    let (Some(name), Health::Unreachable(_)) = (&to.secret, &health) else { return health };
+    // A request only if the copy is marked as outdated.
+    let now = secrets.get(&key.namespace, name, Freshness::Cached).await;
+    if version(before.as_ref()) == version(Some(&now)) {
+        return health;
+    }
+    let health = sidecars.probe_health(key, to, Some(&now)).await;
+    observed.secrets.insert(name.clone(), now);
+    health
+}
+
+/// Returns the version of a Secret, if it exists.
+fn version(secret: Option<&SecretObservation>) -> Option<String> {
+    match secret {
+        Some(SecretObservation::Found(found)) => found.secret.resource_version(),
+        _ => None,
+    }
 }
 
 /// Observes the state of the chain of a node. seid answers only if its sidecar lets it run.

@@ -1,5 +1,5 @@
-//! Index of the objects that nodes reference: Secrets, claims and peers. It is queried for every Secret and claim of the
-//! cluster that changes, so that thousands of converged nodes need not be scanned.
+//! Index of the objects that nodes reference: Secrets, claims and peers. It is queried for every claim of the cluster that changes, and
+//! for every pod of a node that is deleted, so that thousands of converged nodes need not be scanned.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;

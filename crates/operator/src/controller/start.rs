@@ -37,15 +37,15 @@ use super::reference_index::ReferenceIndex;
 use super::reservations::Reservations;
 use super::stores::{CertificateStore, ObjectStores};
 use super::update_slots::UpdateSlots;
+use super::volumes::VolumeReader;
 use super::watches::{
-    NodeQueue, on_claim, on_node, on_owned, on_pod, on_secret, prune_claim, prune_node, prune_secret,
-    with_node_label,
+    NodeQueue, on_certificate, on_claim, on_node, on_owned, on_pod, prune_claim, prune_node, with_node_label,
 };
 use crate::chain_progress::ChainHeights;
 use crate::metrics::{CONTROLLER, NodeMetrics};
-use crate::secrets::{SecretMeta, SecretReader};
+use crate::secrets::SecretReader;
 use crate::settings::Settings;
-use crate::sidecar::{Client as SidecarClient, Sidecars};
+use crate::sidecar::{Client as SidecarClient, Sidecars, TokenSource};
 
 /// The deadline of one reconcile: more than the sum of the timeouts of all its requests.
 const RECONCILE_DEADLINE: Duration = Duration::from_secs(120);
@@ -62,13 +62,18 @@ const CRD_POLL_RETRY: Duration = Duration::from_secs(1);
 /// Builds the controller and spawns its tasks on the process.
 struct Builder<'a> {
     settings: &'a Settings,
+    tokens: TokenSource,
     process: &'a mut Process,
 }
 
-/// Starts the node controller.
-pub(crate) fn start(settings: &Settings, process: &mut Process) -> Result<(), process::Error> {
+/// Starts the node controller. `tokens` is the source of the tokens for sidecars.
+pub(crate) fn start(
+    settings: &Settings,
+    tokens: TokenSource,
+    process: &mut Process,
+) -> Result<(), process::Error> {
     let queue = Queue::new(settings.max_concurrent_reconciles, BACKOFF, process.metrics.queue(CONTROLLER));
-    let mut builder = Builder { settings, process };
+    let mut builder = Builder { settings, tokens, process };
     let controller = Arc::new(builder.build_controller(&queue)?);
     builder.register_admin(&queue, &controller);
     builder.spawn_workers(queue, controller);
@@ -84,6 +89,7 @@ impl Builder<'_> {
         let references = Arc::<ReferenceIndex>::default();
         let update_slots = Arc::new(UpdateSlots::new(self.settings.max_platform_disruptions));
         let deletions = Arc::<Deletions>::default();
+        let secrets = SecretReader::new(self.process.client.clone());
         let node_caches = self.watch(&unfiltered(), prune_node, || {
             let on_node = on_node(queue, &node_writes, &references, &deletions);
             let (slots, queue) = (update_slots.clone(), queue.clone());
@@ -116,16 +122,19 @@ impl Builder<'_> {
                 ObjectStore::<PersistentVolumeClaim>::new(caches, claim_writes)
             },
             jobs: self.watch_owned::<Job>(queue, |_| {})?,
-            certificates: self.watch_certificates(queue)?,
+            certificates: self.watch_certificates(queue, &secrets)?,
             nodes: ObjectStore::new(node_caches, node_writes),
             references: references.clone(),
         };
-        let secrets = self.watch_secrets(queue, &references);
         let settings = self.settings;
         let sidecars = {
-            let queue = queue.clone();
-            let client =
-                SidecarClient::new(settings.sidecar_address.clone(), settings.sidecar_token_file.clone());
+            let (queue, secrets) = (queue.clone(), secrets.clone());
+            let client = SidecarClient::new(
+                settings.sidecar_address.clone(),
+                self.tokens.clone(),
+                settings.legacy_sidecar_token_file.clone(),
+                move |secret| secrets.expire_after_mismatch(secret),
+            );
             Sidecars::new(client, move |key| queue.add(key, Priority::High))
         };
         let heights = Arc::<ChainHeights>::default();
@@ -135,6 +144,7 @@ impl Builder<'_> {
         };
         Ok(Controller {
             client: self.process.client.clone(),
+            volumes: VolumeReader::new(self.process.client.clone()),
             platform: settings.platform.clone(),
             stores,
             sidecars,
@@ -185,35 +195,22 @@ impl Builder<'_> {
     }
 
     /// Watches Certificates as soon as their CRD is installed.
-    fn watch_certificates(&mut self, queue: &NodeQueue) -> Result<CertificateStore, ClusterWideSecrets> {
+    fn watch_certificates(
+        &mut self,
+        queue: &NodeQueue,
+        secrets: &SecretReader,
+    ) -> Result<CertificateStore, ClusterWideSecrets> {
         let (sender, is_installed) = watch::channel(None);
         let sender = Arc::new(sender);
         let own_writes = self.own_writes();
         let mut caches = Vec::new();
         for api in self.apis::<DeserializeGuard<Certificate>>() {
-            let handler = on_owned::<Certificate>(queue, &own_writes);
+            let handler = on_certificate(queue, &own_writes, secrets);
             let watch = Watch::new(api, with_node_label(), &self.process.metrics)?.on_change(handler);
             let installed = wait_for_certificate_crd(self.process.client.clone(), sender.clone());
             caches.push(self.process.spawn_watch_after(installed, watch));
         }
         Ok(CertificateStore { store: ObjectStore::new(caches, own_writes), is_installed })
-    }
-
-    /// Watches the metadata of Secrets.
-    fn watch_secrets(&mut self, queue: &NodeQueue, references: &Arc<ReferenceIndex>) -> SecretReader {
-        let metrics = &self.process.metrics;
-        let watch = |api| Watch::for_metadata(api, watcher::Config::default(), metrics).modify(prune_secret);
-        let watches: Vec<Watch<SecretMeta>> = self.apis().into_iter().map(watch).collect();
-        let caches = watches.iter().map(Watch::cache).collect();
-        let secrets = SecretReader::new(self.process.client.clone(), caches);
-        for watch in watches {
-            let reader = secrets.clone();
-            let watch = watch
-                .on_change(move |change| reader.handle_change(change))
-                .on_change(on_secret(queue, references));
-            self.process.spawn_watch(watch);
-        }
-        secrets
     }
 
     /// Returns one API for all namespaces, or one for each watched namespace.
@@ -249,7 +246,6 @@ impl Builder<'_> {
             let (controller, workers) = (controller.clone(), workers.clone());
             async move {
                 controller.stores.wait_synced().await;
-                controller.secrets.wait_synced().await;
                 *lock(&controller.active_since) = Some(Time(Timestamp::now()));
                 let _recording = controller.deletions.record_while_leading();
                 workers.run(stop, move |key| reconcile(controller.clone(), writer.clone(), key)).await;

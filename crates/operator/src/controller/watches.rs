@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::SeiNode;
+use api::cert_manager::Certificate;
 use api::names::label;
 use api::sei_node::PlanPhase;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -16,7 +17,7 @@ use runtime::watch::Change;
 
 use super::deletions::Deletions;
 use super::reference_index::ReferenceIndex;
-use crate::secrets::SecretMeta;
+use crate::secrets::SecretReader;
 
 /// The work queue of nodes.
 pub(super) type NodeQueue = Arc<Queue<Key>>;
@@ -141,17 +142,19 @@ pub(super) fn on_claim(
     }
 }
 
-/// Enqueues the nodes that reference a Secret.
-pub(super) fn on_secret(
+/// Enqueues the node of a Certificate, and marks the copy of its Secret as outdated. cert-manager writes the status of a Certificate after
+/// the Secret, so that the next read returns what was issued.
+pub(super) fn on_certificate(
     queue: &NodeQueue,
-    references: &Arc<ReferenceIndex>,
-) -> impl Fn(&Change<SecretMeta>) + Send + Sync + use<> {
-    let (queue, references) = (queue.clone(), references.clone());
+    own_writes: &Arc<OwnWrites>,
+    secrets: &SecretReader,
+) -> impl Fn(&Change<Certificate>) + Send + Sync + use<> {
+    let (on_owned, secrets) = (on_owned::<Certificate>(queue, own_writes), secrets.clone());
     move |change| {
-        if !matches!(change, Change::Listed(_)) {
-            let secret = Key::from_object(&**change.object());
-            enqueue_all(&queue, references.nodes_using_secret(&secret), Priority::High);
-        }
+        let certificate = change.object();
+        let name = certificate.spec.secret_name.clone();
+        secrets.expire(&Key { namespace: certificate.namespace().unwrap_or_default(), name });
+        on_owned(change);
     }
 }
 
@@ -172,10 +175,4 @@ pub(super) fn prune_node(node: &mut SeiNode) {
     if let Some(plan) = plan.filter(|plan| plan.phase == PlanPhase::Complete) {
         plan.tasks.iter_mut().for_each(|task| task.params = None);
     }
-}
-
-/// Drops all metadata of a Secret but its name and version.
-pub(super) fn prune_secret(secret: &mut SecretMeta) {
-    let meta = &mut secret.metadata;
-    (meta.annotations, meta.labels, meta.owner_references) = (None, None, None);
 }

@@ -10,14 +10,6 @@ pub(super) const SETTINGS: &str = "outrigger-operator";
 /// The image that `make image` builds.
 const IMAGE: &str = concat!("outrigger.dev/outrigger:", env!("CARGO_PKG_VERSION"));
 
-/// The projected token for proxies that require an audience. It is always mounted; the settings OUTRIGGER_PROXY_TOKEN_AUDIENCE
-/// and OUTRIGGER_SIDECAR_TOKEN_FILE decide whether it is used.
-const AUDIENCE: &str = "sidecars.sei.io";
-const TOKEN: (&str, &str, &str) = ("sidecar-token", "/var/run/secrets/outrigger", "sidecar-token");
-
-/// The lifetime of that token. The kubelet rotates it.
-const TOKEN_SECONDS: u32 = 3_600;
-
 /// The label of the operator's pods, which network policies of nodes select.
 const LABEL: (&str, &str) = ("app.kubernetes.io/name", "outrigger-operator");
 
@@ -51,13 +43,15 @@ pub(super) fn deployment() -> Vec<Value> {
         "env": [
             field("POD_NAME", "metadata.name"),
             field("POD_NAMESPACE", "metadata.namespace"),
+            field("POD_SERVICE_ACCOUNT", "spec.serviceAccountName"),
+            // The kubelet expands it.
+            { "name": "OUTRIGGER_TOKEN_SERVICE_ACCOUNT", "value": "$(POD_NAMESPACE)/$(POD_SERVICE_ACCOUNT)" },
             { "name": "OUTRIGGER_POD_LABELS", "value": format!("{}={}", LABEL.0, LABEL.1) },
         ],
         "ports": [
             { "name": "metrics", "containerPort": METRICS_PORT },
             { "name": "probes", "containerPort": PROBES_PORT },
         ],
-        "volumeMounts": [{ "name": TOKEN.0, "mountPath": TOKEN.1, "readOnly": true }],
         "livenessProbe": probe("/livez"),
         "readinessProbe": probe("/readyz"),
         "resources": { "requests": { "cpu": "50m", "memory": "64Mi" }, "limits": { "memory": "512Mi" } },
@@ -75,10 +69,8 @@ pub(super) fn deployment() -> Vec<Value> {
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": { "matchLabels": labels() },
     });
-    let token = json!({ "path": TOKEN.2, "audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS });
     let pod = json!({
         "serviceAccountName": ACCOUNT,
-        "volumes": [{ "name": TOKEN.0, "projected": { "sources": [{ "serviceAccountToken": token }] } }],
         "containers": [container],
         "securityContext": {
             "runAsNonRoot": true,

@@ -5,7 +5,7 @@ mod rbac;
 
 use serde_json::{Value, json};
 
-pub use rbac::{ACCOUNT, NAMESPACE};
+pub use rbac::{ACCOUNT, NAMESPACE, node_namespace, watched_namespace};
 
 /// Returns the generated files of `deploy`, each with its documents.
 #[must_use]
@@ -17,9 +17,35 @@ pub fn files() -> Vec<(&'static str, Vec<Value>)> {
         ("operator/network-policy.yaml", deployment::network_policy()),
         ("kustomization.yaml", vec![kustomization()]),
         ("crds/kustomization.yaml", vec![crds()]),
-        ("operator/node-namespace/rbac.yaml", rbac::node_namespace()),
+        ("operator/node-namespace/rbac.yaml", node_namespace(EXAMPLE_NAMESPACE)),
         ("operator/node-namespace/kustomization.yaml", vec![kustomization_with(&["rbac.yaml"])]),
+        ("operator/namespaced/kustomization.yaml", vec![namespaced()]),
+        ("operator/namespaced/node-namespace/rbac.yaml", watched_namespace(EXAMPLE_NAMESPACE)),
+        (
+            "operator/namespaced/node-namespace/kustomization.yaml",
+            vec![kustomization_with(&["../../node-namespace", "rbac.yaml"])],
+        ),
     ]
+}
+
+/// The namespace in the manifests for namespaces of nodes. An overlay replaces it.
+const EXAMPLE_NAMESPACE: &str = "default";
+
+/// A component for overlays of the base: the operator gets no permissions outside of its namespace and the watched ones. It watches the
+/// namespace `sei`, unless the overlay merges another value of the setting.
+fn namespaced() -> Value {
+    let mut component = json!({ "apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component" });
+    let deleted = |kind: &str| {
+        let group = "rbac.authorization.k8s.io/v1";
+        let patch =
+            format!("{{$patch: delete, apiVersion: {group}, kind: {kind}, metadata: {{name: {ACCOUNT}}}}}");
+        json!({ "patch": patch })
+    };
+    component["patches"] = json!([deleted("ClusterRole"), deleted("ClusterRoleBinding")]);
+    component["configMapGenerator"] = json!([{
+        "name": deployment::SETTINGS, "namespace": NAMESPACE, "behavior": "merge", "literals": ["OUTRIGGER_WATCH_NAMESPACES=sei"],
+    }]);
+    component
 }
 
 fn kustomization_with(resources: &[&str]) -> Value {
@@ -63,12 +89,26 @@ mod tests {
 
     /// Secrets are patched, to set the owner of an issued one.
     #[test]
-    fn rbac_has_no_wildcards_and_never_creates_or_deletes_secrets() {
+    fn rbac_has_no_wildcards_and_reads_secrets_by_name_in_node_namespaces_only() {
         let documents: Vec<Value> = files().into_iter().flat_map(|(_, documents)| documents).collect();
         assert_eq!(overbroad(&documents), Vec::<String>::new());
         for permission in granted(&documents).iter().filter(|permission| permission.resource == "secrets") {
-            assert!(matches!(permission.verb.as_str(), "get" | "list" | "watch" | "patch"), "{permission}");
+            assert!(matches!(permission.verb.as_str(), "get" | "patch"), "{permission}");
+            assert_eq!(permission.namespace.as_deref(), Some(EXAMPLE_NAMESPACE), "{permission}");
         }
+    }
+
+    /// Tokens of another ServiceAccount would be those of another identity.
+    #[test]
+    fn rbac_allows_tokens_of_the_operator_only() {
+        let documents: Vec<Value> = files().into_iter().flat_map(|(_, documents)| documents).collect();
+        let granted = granted(&documents);
+        let tokens: Vec<String> = granted
+            .iter()
+            .filter(|permission| permission.resource.starts_with("serviceaccounts"))
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(tokens, [format!("create serviceaccounts/token./{ACCOUNT} in {NAMESPACE}")]);
     }
 
     /// The proxy in front of a sidecar maps GET, also of the state of the chain, to `get`, and POST, also of a dry-run, to `create`.
@@ -76,10 +116,11 @@ mod tests {
     fn rbac_allows_requests_of_the_sidecar_api() {
         let documents: Vec<Value> = files().into_iter().flat_map(|(_, documents)| documents).collect();
         let granted = granted(&documents);
-        let tasks =
-            granted.iter().filter(|permission| permission.resource == api::names::group::TASK_RESOURCE);
-        let mut verbs: Vec<&str> = tasks.map(|permission| permission.verb.as_str()).collect();
-        verbs.sort_unstable();
-        assert_eq!(verbs, ["create", "get"]);
+        let is_granted = |verb: &str, resource: &str| {
+            granted.iter().any(|permission| permission.verb == verb && permission.resource == resource)
+        };
+        assert!(is_granted("create", "seinodetasks") && is_granted("get", "seinodetasks"));
+        assert!(is_granted("create", "seinodetasks/mark-ready"));
+        assert!(!is_granted("create", "seinodetasks/reset-data"), "no plan contains it");
     }
 }

@@ -17,6 +17,8 @@ pub struct Args {
     pub(super) lease: LeaseArgs,
     #[command(flatten)]
     pub(super) upstream: UpstreamArgs,
+    #[command(flatten)]
+    pub(super) removed: RemovedArgs,
 }
 
 /// The platform that nodes run on.
@@ -180,9 +182,6 @@ pub(super) struct ProcessArgs {
     pub(super) otlp_endpoint: Option<String>,
 }
 
-/// Where the kubelet mounts the token of the pod's ServiceAccount. Its audience is the API server.
-pub(super) const SERVICE_ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-
 /// How the operator connects to sidecars, and which pods may.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Sidecars")]
@@ -196,13 +195,15 @@ pub(super) struct SidecarArgs {
         default_value = "{podIP}:8443"
     )]
     pub(super) sidecar_address_template: String,
-    /// File with the bearer token for sidecars; it may be rotated while the operator runs
-    #[arg(long, env = "OUTRIGGER_SIDECAR_TOKEN_FILE", value_name = "FILE", default_value = SERVICE_ACCOUNT_TOKEN)]
-    pub(super) sidecar_token_file: String,
-    /// Audience that proxies require in that token, so that a stolen token cannot be used at the API server. Requires
-    /// --sidecar-token-file with a projected token of this audience. A change rolls the pods, like a change of the proxy image
-    #[arg(long, env = "OUTRIGGER_PROXY_TOKEN_AUDIENCE", value_name = "NAME")]
-    pub(super) proxy_token_audience: Option<String>,
+    /// ServiceAccount of the operator. For each node the operator requests a token of it whose audience only the proxy of that node
+    /// accepts
+    #[arg(long, env = "OUTRIGGER_TOKEN_SERVICE_ACCOUNT", value_name = "NAMESPACE/NAME")]
+    pub(super) token_service_account: Option<String>,
+    /// File with a bearer token for pods that were set up by another operator or a previous version, for example
+    /// /var/run/secrets/kubernetes.io/serviceaccount/token. The proxy of every such pod accepts it, so set it only until each node was
+    /// updated; it may be rotated while the operator runs [default: such pods get no token]
+    #[arg(long, env = "OUTRIGGER_LEGACY_SIDECAR_TOKEN_FILE", value_name = "FILE")]
+    pub(super) legacy_sidecar_token_file: Option<String>,
     /// Additional pods that network policies allow to connect to sidecars; repeat the flag, or separate with semicolons
     #[arg(
         long,
@@ -211,6 +212,15 @@ pub(super) struct SidecarArgs {
         value_delimiter = ';'
     )]
     pub(super) sidecar_clients: Vec<String>,
+}
+
+/// Settings of previous versions. They are rejected with what replaces them: an operator that ignored them would lose access to nodes.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct RemovedArgs {
+    #[arg(long, env = "OUTRIGGER_SIDECAR_TOKEN_FILE", hide = true)]
+    pub(super) sidecar_token_file: Option<String>,
+    #[arg(long, env = "OUTRIGGER_PROXY_TOKEN_AUDIENCE", hide = true)]
+    pub(super) proxy_token_audience: Option<String>,
 }
 
 /// Settings of the upstream controller that have no effect here. They are accepted, so that its manifests keep working.

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use api::names::lease::OPERATOR as LEASE;
 use plan::node::DisruptionLimit;
 use plan::platform::{Bucket, Endpoint, ObjectStore, Platform, Resources, SidecarClient, Storage};
+use runtime::Key;
 use runtime::client::ClientOptions;
 use runtime::settings::parse::{boolean, count, duration, listen_address, name, namespace};
 use runtime::settings::{self, InvalidSettings, Validator, non_empty};
@@ -19,7 +20,7 @@ use runtime::{lease, setting};
 
 pub use self::address_template::AddressTemplate;
 pub use self::args::Args;
-use self::args::{PlatformArgs, ProcessArgs, SERVICE_ACCOUNT_TOKEN, SidecarArgs, UpstreamArgs};
+use self::args::{PlatformArgs, ProcessArgs, RemovedArgs, SidecarArgs, UpstreamArgs};
 
 /// Validated settings of the operator.
 #[derive(Clone, Debug)]
@@ -44,8 +45,10 @@ pub struct Settings {
     pub max_platform_disruptions: DisruptionLimit,
     /// Template of sidecar addresses.
     pub sidecar_address: AddressTemplate,
-    /// The file with the token for sidecars.
-    pub sidecar_token_file: PathBuf,
+    /// The ServiceAccount whose tokens sidecars get.
+    pub token_service_account: Key,
+    /// The file with the token for pods of another operator or a previous version, if they get one.
+    pub legacy_sidecar_token_file: Option<PathBuf>,
     /// The initial log level.
     pub log_level: String,
     /// The log format.
@@ -82,12 +85,12 @@ impl TryFrom<Args> for Settings {
     type Error = InvalidSettings;
 
     fn try_from(args: Args) -> Result<Self, InvalidSettings> {
-        let Args { platform, process, sidecar, lease, upstream } = args;
+        let Args { platform, process, sidecar, lease, upstream, removed } = args;
         let mut validator = Validator::new::<Args>("operator");
         let own_namespace = own_namespace(&mut validator, &process);
         let gateway = gateway(&mut validator, &platform);
         let clients = clients(&mut validator, &process, &sidecar, own_namespace.as_deref());
-        audience(&mut validator, &sidecar);
+        reject_removed(&mut validator, &removed);
         let platform = self::platform(&mut validator, platform, clients);
         let identity = settings::identity(process.pod_name.as_deref());
         let lease_namespace = |validator: &mut Validator| {
@@ -121,9 +124,11 @@ impl TryFrom<Args> for Settings {
             sidecar_address: validator
                 .read(setting!(sidecar.sidecar_address_template), str::parse)
                 .unwrap_or_default(),
-            sidecar_token_file: validator
-                .read(setting!(sidecar.sidecar_token_file), |file| Ok(PathBuf::from(file)))
-                .unwrap_or_default(),
+            token_service_account: validator
+                .required(setting!(sidecar.token_service_account), parse::service_account)
+                .unwrap_or_else(|| Key { namespace: String::new(), name: String::new() }),
+            legacy_sidecar_token_file: non_empty(sidecar.legacy_sidecar_token_file.as_deref())
+                .map(PathBuf::from),
             log_level: validator
                 .read(setting!(process.log_level), |level| Ok(level.to_owned()))
                 .unwrap_or_default(),
@@ -239,16 +244,20 @@ fn clients(
     clients
 }
 
-/// Returns the audience that proxies require. The default token has the audience of the API server, and would be rejected.
-fn audience(validator: &mut Validator, sidecar: &SidecarArgs) -> Option<String> {
-    let audience = validator.optional(setting!(sidecar.proxy_token_audience), parse::audience)?;
-    if sidecar.sidecar_token_file.trim() == SERVICE_ACCOUNT_TOKEN {
+/// Rejects settings of previous versions that are set.
+fn reject_removed(validator: &mut Validator, args: &RemovedArgs) {
+    if non_empty(args.sidecar_token_file.as_deref()).is_some() {
         validator.add_problem(
-            "proxy_token_audience",
-            "requires --sidecar-token-file: set it to the file of a projected token with this audience",
+            "sidecar_token_file",
+            "was removed: set --token-service-account, and --legacy-sidecar-token-file until pods of previous versions are replaced",
         );
     }
-    Some(audience)
+    if non_empty(args.proxy_token_audience.as_deref()).is_some() {
+        validator.add_problem(
+            "proxy_token_audience",
+            "was removed: remove it, since each node has an audience of its own with --token-service-account",
+        );
+    }
 }
 
 /// Returns the addresses of the admin server. Equal addresses are bound once.

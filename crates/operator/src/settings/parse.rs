@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use plan::node::DisruptionLimit;
 use plan::platform::{EgressTarget, SidecarClient, SidecarIsolation};
 use plan::quantity::{Quantity, canonical};
-use runtime::settings::parse::namespace;
+use runtime::Key;
+use runtime::settings::parse::{name, namespace};
 
 /// Parses labels: `key=value,key=value`.
 pub(super) fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
@@ -54,12 +55,14 @@ pub(super) fn client(text: &str) -> Result<SidecarClient, String> {
     Ok(SidecarClient { namespace: namespace(name)?, labels })
 }
 
-/// Parses a token audience. The proxy takes a list: a value that it would split, or read as empty, is rejected.
-pub(super) fn audience(text: &str) -> Result<String, String> {
-    if text.bytes().all(|byte| byte.is_ascii_graphic() && !b",\"'".contains(&byte)) {
-        return Ok(text.to_owned());
-    }
-    Err(format!("{text:?} is not a valid audience: use, for example, sidecars.sei.io"))
+/// Parses a ServiceAccount: `namespace/name`.
+pub(super) fn service_account(text: &str) -> Result<Option<Key>, String> {
+    let (own_namespace, own_name) = text.split_once('/').ok_or_else(|| {
+        format!(
+            "{text:?} is not a ServiceAccount: use NAMESPACE/NAME, for example, outrigger-system/outrigger-operator"
+        )
+    })?;
+    Ok(Some(Key { namespace: namespace(own_namespace)?, name: name(own_name)? }))
 }
 
 /// Parses a destination: `cidr` or `cidr:port`.

@@ -13,7 +13,7 @@ struct Cli {
     args: Args,
 }
 
-const VALID: [&str; 20] = [
+const VALID: [&str; 21] = [
     "--nodepool-name=sei-node",
     "--nodepool-archive=sei-archive",
     "--toleration-key=sei.io/workload",
@@ -34,6 +34,7 @@ const VALID: [&str; 20] = [
     "--kube-rbac-proxy-image=images.example/proxy:1",
     "--cosmos-exporter-image=images.example/exporter:1",
     "--pod-namespace=sei-system",
+    "--token-service-account=sei-system/operator",
 ];
 
 /// Parses the valid settings, without those that have a prefix in `without`, and with `more`.
@@ -109,7 +110,7 @@ fn every_required_setting_is_reported_when_missing() {
     let required: Vec<&str> = required.filter(|flag| *flag != "--pod-namespace").collect();
     assert_eq!(missing.len(), required.len(), "{missing:?}");
     for flag in required {
-        let reported = missing.iter().filter(|line| line.starts_with(&format!("{flag} (SEI_")));
+        let reported = missing.iter().filter(|line| line.starts_with(&format!("{flag} (")));
         assert_eq!(reported.count(), 1, "{flag}: {missing:?}");
     }
     assert!(missing.iter().all(|line| line.contains("): required: ")), "{missing:?}");
@@ -262,17 +263,29 @@ fn references_and_egress_are_unrestricted_by_default() {
 }
 
 #[test]
-fn audience_requires_a_projected_token() {
-    let audience = "--proxy-token-audience=sidecars.sei.io";
-    let missing = problems(&[], &[audience]);
+fn service_account_for_tokens_is_required() {
+    let settings = settings(&[], &[]).unwrap();
+    assert_eq!(settings.token_service_account.to_string(), "sei-system/operator");
+    assert_eq!(settings.legacy_sidecar_token_file, None);
+    let without = ["--token-service-account"];
+    let missing = problems(&without, &[]);
+    assert!(
+        missing[0].starts_with("--token-service-account (OUTRIGGER_TOKEN_SERVICE_ACCOUNT): required: "),
+        "{missing:?}"
+    );
+    for invalid in ["operator", "/operator", "Sei/operator", "sei/", "a/b/c", "$(POD_NAMESPACE)/operator"] {
+        let rejected = problems(&without, &[&format!("--token-service-account={invalid}")]);
+        assert_eq!(rejected.len(), 1, "{rejected:?}");
+    }
+}
+
+#[test]
+fn removed_token_settings_are_rejected_with_their_replacement() {
     assert_eq!(
-        missing,
+        problems(&[], &["--sidecar-token-file=/token", "--proxy-token-audience=sidecars.sei.io"]),
         [
-            "--proxy-token-audience (OUTRIGGER_PROXY_TOKEN_AUDIENCE): requires --sidecar-token-file: set it to the file of a projected token with this audience"
+            "--sidecar-token-file (OUTRIGGER_SIDECAR_TOKEN_FILE): was removed: set --token-service-account, and --legacy-sidecar-token-file until pods of previous versions are replaced",
+            "--proxy-token-audience (OUTRIGGER_PROXY_TOKEN_AUDIENCE): was removed: remove it, since each node has an audience of its own with --token-service-account",
         ]
     );
-    let file = "--sidecar-token-file=/var/run/secrets/outrigger/sidecar-token";
-    assert!(settings(&[], &[audience, file]).is_ok());
-    let list = problems(&[], &["--proxy-token-audience=a,b", file]);
-    assert!(list[0].contains("\"a,b\" is not a valid audience"), "{list:?}");
 }

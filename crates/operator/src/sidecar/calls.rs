@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use api::names::object;
 use api::sidecar_wire::TaskRequest;
 use plan::node::{
     ChainObservation, DryRunObservation, Health, ServingObservation, Submission, TaskObservation,
@@ -191,13 +190,11 @@ impl Calls {
     /// Cancels the calls of a node, and drops what is kept for it.
     pub(super) fn forget(&self, node: &Key) {
         let mut entries = lock(&self.entries);
-        let dropped: Vec<Entry> =
-            CallKind::ALL.iter().filter_map(|kind| entries.by_key.remove(&(node.clone(), *kind))).collect();
-        drop(entries);
-        for entry in dropped {
-            self.client.forget(&entry.endpoint.host);
+        for kind in CallKind::ALL {
+            entries.by_key.remove(&(node.clone(), kind));
         }
-        self.client.forget(&object::pod_host(&node.name, &node.namespace));
+        drop(entries);
+        self.client.forget(node);
     }
 
     /// Discards the result of a submission, once the sidecar knows the task. A kept one would be taken for the response to the

@@ -1,11 +1,15 @@
 //! HTTP client of the sidecar API. Every request has a timeout.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::names::object;
 use api::sei_node::Scheme;
-use api::sidecar_wire::{APP_HASH_AT, DryRunResult, ErrorBody, SubmittedTask, TaskRequest, path};
+use api::sidecar_wire::{
+    APP_HASH_AT, DryRunResult, ErrorBody, SubmittedTask, TASK_KIND_HEADER, TaskRequest, path,
+};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -17,11 +21,12 @@ use plan::node::{
 use runtime::Key;
 use tokio::time::{Instant, timeout};
 
-use super::connection::{Connection, Endpoint, Pool};
+use super::connection::{Connection, Credential, Endpoint, Pool};
 use super::error::CallError;
+use super::legacy_token::LegacyToken;
 use super::previous_certificates::PreviousCertificates;
 use super::response::{parse_chain, parse_error, parse_task, status_error};
-use super::token::TokenFile;
+use super::token::TokenSource;
 use super::verifier::ServerVerifier;
 use crate::settings::AddressTemplate;
 
@@ -38,10 +43,12 @@ const SUBMIT_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// A client of all sidecars.
-#[derive(Debug)]
 pub struct Client {
     address: AddressTemplate,
-    token: TokenFile,
+    tokens: TokenSource,
+    legacy_token: Option<LegacyToken>,
+    /// Gets the Secret whose certificate a sidecar does not serve.
+    on_mismatch: Box<dyn Fn(&Key) + Send + Sync>,
     pool: Pool,
     previous_certificates: PreviousCertificates,
 }
@@ -59,6 +66,8 @@ struct RequestSpec<'a> {
     method: Method,
     path: &'a str,
     body: Bytes,
+    /// The type of the submitted task, by which the proxy authorizes the request.
+    task_type: Option<&'a str>,
     timeout: Duration,
     /// Whether an idle connection may be reused.
     reuse: bool,
@@ -67,12 +76,21 @@ struct RequestSpec<'a> {
 }
 
 impl Client {
-    /// Creates a client that derives addresses from a template and reads its token from a file.
+    /// Creates a client that derives addresses from a template. `legacy_token_file` has the token for pods that were set up by another
+    /// operator or a previous version. `on_mismatch` gets the Secret whose certificate a sidecar does not serve: it may have been
+    /// replaced since it was read.
     #[must_use]
-    pub fn new(address: AddressTemplate, token_file: PathBuf) -> Self {
+    pub fn new(
+        address: AddressTemplate,
+        tokens: TokenSource,
+        legacy_token_file: Option<PathBuf>,
+        on_mismatch: impl Fn(&Key) + Send + Sync + 'static,
+    ) -> Self {
         Self {
             address,
-            token: TokenFile::new(token_file),
+            tokens,
+            legacy_token: legacy_token_file.map(LegacyToken::new),
+            on_mismatch: Box::new(on_mismatch),
             pool: Pool::default(),
             previous_certificates: PreviousCertificates::default(),
         }
@@ -98,16 +116,27 @@ impl Client {
                 let current = verifier.leaf_sha256();
                 let previous =
                     self.previous_certificates.update(&to.host, &address, &current, Instant::now());
-                Some((name, Arc::new(verifier.accepting_previous(previous))))
+                let secret = Key { namespace: node.namespace.clone(), name };
+                Some((secret, Arc::new(verifier.accepting_previous(previous))))
             }
         };
-        Ok(Endpoint { address, host: to.host.clone(), tls })
+        let credential = match &to.audience {
+            None => Credential::Legacy,
+            // Whoever may edit the pod must not get a token that is valid elsewhere, such as at the API server.
+            Some(audience) if *audience != object::sidecar_audience(&node.name, &node.namespace) => {
+                Credential::ForeignAudience
+            }
+            Some(audience) => Credential::Audience(audience.clone()),
+        };
+        Ok(Endpoint { address, host: to.host.clone(), tls, credential })
     }
 
-    /// Drops what is kept for a host.
-    pub(super) fn forget(&self, host: &str) {
-        self.pool.forget(host);
-        self.previous_certificates.forget(host);
+    /// Drops what is kept for a node.
+    pub(super) fn forget(&self, node: &Key) {
+        let host = object::pod_host(&node.name, &node.namespace);
+        self.pool.forget(&host);
+        self.previous_certificates.forget(&host);
+        self.tokens.forget(&object::sidecar_audience(&node.name, &node.namespace));
     }
 
     /// Probes whether the sidecar lets seid run.
@@ -154,6 +183,7 @@ impl Client {
             method: Method::POST,
             path: path::TASKS,
             body: body.into(),
+            task_type: Some(&task.task_type),
             timeout: SUBMIT_TIMEOUT,
             reuse: true,
             keep: true,
@@ -229,6 +259,7 @@ impl Client {
             method: Method::POST,
             path: path::DRY_RUN,
             body: body.into(),
+            task_type: Some(&task.task_type),
             timeout: DRY_RUN_TIMEOUT,
             // The sidecar may have closed an idle connection, and a POST is not sent again: the check would be skipped.
             reuse: false,
@@ -258,24 +289,40 @@ impl Client {
         timeout(request.timeout, self.send_with_token(to, &request)).await.unwrap_or(Err(timed_out))
     }
 
-    /// Sends a request. If the token is rejected and the file has a newer one by now, retries once: a request that was
-    /// rejected for its token had no effect.
+    /// Sends a request, with a token if its path needs one. If the token is rejected and there is a newer one by now, retries once: a
+    /// request that was rejected for its token had no effect.
     async fn send_with_token(
         &self,
         to: &Endpoint,
         request: &RequestSpec<'_>,
     ) -> Result<SidecarResponse, CallError> {
-        let token = self.token.authorization()?;
-        let response = self.send_or_reconnect(to, request, &token).await?;
+        if path::UNAUTHENTICATED.contains(&request.path) {
+            return self.send_or_reconnect(to, request, None).await;
+        }
+        let token = self.authorization(to).await?;
+        let response = self.send_or_reconnect(to, request, Some(&token)).await?;
         if response.status != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
-        self.token.invalidate();
-        let rotated = self.token.authorization()?;
-        if rotated == token {
+        match (&to.credential, &self.legacy_token) {
+            (Credential::Audience(audience), _) => self.tokens.invalidate(audience, &token),
+            (Credential::Legacy, Some(legacy)) => legacy.invalidate(),
+            _ => {}
+        }
+        let newer = self.authorization(to).await?;
+        if newer == token {
             return Ok(response);
         }
-        self.send_or_reconnect(to, request, &rotated).await
+        self.send_or_reconnect(to, request, Some(&newer)).await
+    }
+
+    /// Returns the value of the Authorization header.
+    async fn authorization(&self, to: &Endpoint) -> Result<HeaderValue, CallError> {
+        match &to.credential {
+            Credential::Audience(audience) => self.tokens.authorization(audience).await,
+            Credential::ForeignAudience => Err(CallError::ForeignAudience),
+            Credential::Legacy => self.legacy_token.as_ref().ok_or(CallError::LegacyPod)?.authorization(),
+        }
     }
 
     /// Sends a request over an idle connection, or else over a new one. The sidecar may have closed an idle connection
@@ -284,9 +331,9 @@ impl Client {
         &self,
         to: &Endpoint,
         spec: &RequestSpec<'_>,
-        token: &HeaderValue,
+        token: Option<&HeaderValue>,
     ) -> Result<SidecarResponse, CallError> {
-        let mut request = spec.build(&to.host, token)?;
+        let mut request = spec.build(to, token)?;
         if spec.reuse
             && let Some(connection) = self.pool.take(to)
         {
@@ -294,12 +341,16 @@ impl Client {
                 Ok(response) => return Ok(response),
                 Err(SendError::NotSent(request)) => *request,
                 Err(SendError::NoResponse(CallError::ConnectionClosed)) if spec.method == Method::GET => {
-                    spec.build(&to.host, token)?
+                    spec.build(to, token)?
                 }
                 Err(SendError::NoResponse(error)) => return Err(error),
             };
         }
-        let connection = Connection::open(to).await?;
+        let connection = Connection::open(to).await.inspect_err(|error| {
+            if let (CallError::UntrustedCertificate(_), Some((secret, _))) = (error, &to.tls) {
+                (self.on_mismatch)(secret);
+            }
+        })?;
         if let Some(certificate) = &connection.certificate {
             self.previous_certificates.record_served(&to.host, certificate);
         }
@@ -346,19 +397,25 @@ impl From<TrySendError<Request<Full<Bytes>>>> for SendError {
 
 impl<'a> RequestSpec<'a> {
     fn get(path: &'a str, timeout: Duration) -> Self {
-        Self { method: Method::GET, path, body: Bytes::new(), timeout, reuse: true, keep: true }
+        let (method, body) = (Method::GET, Bytes::new());
+        Self { method, path, body, task_type: None, timeout, reuse: true, keep: true }
     }
 
-    fn build(&self, host: &str, token: &HeaderValue) -> Result<Request<Full<Bytes>>, CallError> {
-        Request::builder()
+    fn build(&self, to: &Endpoint, token: Option<&HeaderValue>) -> Result<Request<Full<Bytes>>, CallError> {
+        let mut request = Request::builder()
             .method(&self.method)
             .uri(self.path)
-            .header(header::HOST, host)
-            .header(header::AUTHORIZATION, token)
+            .header(header::HOST, &to.host)
             .header(header::ACCEPT, "application/json")
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(self.body.clone()))
-            .map_err(|_| CallError::MalformedResponse)
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(token) = token {
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        // The proxies of pods with an audience authorize by it, or ignore it with the sidecar of upstream. Others do not know it.
+        if let (Some(task_type), Credential::Audience(_)) = (self.task_type, &to.credential) {
+            request = request.header(TASK_KIND_HEADER, task_type);
+        }
+        request.body(Full::new(self.body.clone())).map_err(|_| CallError::MalformedResponse)
     }
 }
 
@@ -373,4 +430,10 @@ async fn read(response: Response<Incoming>) -> Result<(StatusCode, Bytes), CallE
         }
     })?;
     Ok((status, body.to_bytes()))
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("address", &self.address).finish_non_exhaustive()
+    }
 }

@@ -9,6 +9,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use runtime::Key;
 use runtime::sync::lock;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -41,17 +42,31 @@ pub(super) struct Endpoint {
     pub(super) address: String,
     /// The Host header and TLS server name.
     pub(super) host: String,
-    /// With TLS: the name of the Secret, and the verifier made from it.
-    pub(super) tls: Option<(String, Arc<ServerVerifier>)>,
+    /// With TLS: the Secret, and the verifier made from it.
+    pub(super) tls: Option<(Key, Arc<ServerVerifier>)>,
+    /// Which token its proxy accepts.
+    pub(super) credential: Credential,
+}
+
+/// Which token a proxy accepts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Credential {
+    /// One with this audience, which is that of its node.
+    Audience(String),
+    /// One for an audience that is not that of its node. It gets none.
+    ForeignAudience,
+    /// One that the proxies of other nodes accept, too.
+    Legacy,
 }
 
 impl Endpoint {
-    fn identity(&self) -> (&str, &str, Option<&str>) {
-        (&self.address, &self.host, self.tls.as_ref().map(|(_, verifier)| verifier.fingerprint.as_str()))
+    fn identity(&self) -> (&str, &str, Option<&str>, &Credential) {
+        let fingerprint = self.tls.as_ref().map(|(_, verifier)| verifier.fingerprint.as_str());
+        (&self.address, &self.host, fingerprint, &self.credential)
     }
 }
 
-/// Equal if the address, the host and the accepted certificates are equal.
+/// Equal if the address, the host, the accepted certificates and the accepted tokens are equal.
 impl PartialEq for Endpoint {
     fn eq(&self, other: &Self) -> bool {
         self.identity() == other.identity()
@@ -94,7 +109,7 @@ impl Connection {
         let name = ServerName::try_from(endpoint.host.clone()).map_err(|_| CallError::TlsHandshake)?;
         let config = verifier.client_config().map_err(|_| CallError::TlsHandshake)?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        let stream = stream.map_err(|error| handshake_error(&error, secret))?;
+        let stream = stream.map_err(|error| handshake_error(&error, &secret.name))?;
         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let certificate = certificates.first().map(verifier::sha256);
         Self::start_http(stream, certificate).await

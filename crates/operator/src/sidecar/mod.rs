@@ -5,6 +5,7 @@ mod calls;
 mod client;
 mod connection;
 mod error;
+mod legacy_token;
 mod previous_certificates;
 mod response;
 mod token;
@@ -23,7 +24,8 @@ use runtime::lease::Claim;
 
 use self::calls::{Call, CallResult, Calls, FencedTask};
 pub use self::client::Client;
-pub use self::error::CallError;
+pub use self::error::{CallError, TokenError};
+pub use self::token::TokenSource;
 
 /// The sidecars of all nodes. Clones share their state.
 #[derive(Clone)]

@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
 
     /// Returns the finished writes of the operator.
     fn writes(&self) -> Result<Vec<Verb>, Error> {
-        let writes = self.proxy.journal().requests(|request| Verb::WRITES.contains(&request.info.verb))?;
+        let writes = self.proxy.journal().requests(|request| request.info.is_write())?;
         Ok(writes.into_iter().map(|request| request.info.verb).collect())
     }
 

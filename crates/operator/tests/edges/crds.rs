@@ -19,7 +19,7 @@ fn run_operator(plane: &ControlPlane, cx: &Context) -> testbed::Result<(Option<i
     let output = Command::new(binaries::path("outrigger")?)
         .arg("operator")
         .arg(format!("--kubeconfig={}", user.write_kubeconfig(cx.logs())?.display()))
-        .args(["--pod-namespace=default", "--leader-elect=false", "--sidecar-token-file=/dev/null"])
+        .args(["--pod-namespace=default", "--leader-elect=false", "--token-service-account=default/operator"])
         .args(["--metrics-bind-address=0", "--health-probe-bind-address=0"])
         .env_clear()
         .envs(platform())

@@ -9,6 +9,7 @@ mod responses;
 mod secrets;
 mod server;
 mod tls;
+mod tokens;
 
 testbed::suite![
     responses::response_mapping_is_stable,
@@ -16,9 +17,14 @@ testbed::suite![
     responses::dry_run_responses_are_mapped,
     responses::requests_use_pod_host_and_share_a_connection,
     responses::closed_idle_connection_is_replaced,
-    responses::rotated_token_is_used_immediately,
-    responses::no_request_is_sent_without_a_token,
     responses::refused_connection_and_missing_pod_ip_are_unreachable,
+    tokens::token_of_a_node_is_requested_once_and_only_for_it,
+    tokens::rejected_token_is_replaced_once,
+    tokens::token_is_sent_to_no_pod_of_another_audience,
+    tokens::task_kind_is_sent_to_pods_with_an_audience,
+    tokens::missing_permission_for_tokens_is_reported_and_stops_startup,
+    tokens::rotated_legacy_token_is_used_immediately,
+    tokens::no_request_is_sent_without_a_legacy_token,
     tls::previous_certificate_is_accepted_until_renewal_is_served,
     tls::only_certificate_of_secret_is_accepted,
     tls::ca_issued_renewal_is_accepted_during_rollout,
@@ -32,7 +38,7 @@ testbed::suite![
     background::hanging_sidecar_times_out,
     background::concurrent_calls_are_bounded,
     background::deleted_node_leaves_no_calls,
-    secrets::secret_is_read_once_per_version,
+    secrets::copy_of_a_secret_is_used_until_it_is_outdated,
     secrets::forbidden_secret_is_reported_unreadable,
     crds::missing_or_outdated_crd_stops_startup,
     events::events_are_recorded_on_the_node,

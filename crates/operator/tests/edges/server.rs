@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use api::names::object;
 use api::sei_node::Scheme;
+use api::sidecar_wire::TASK_KIND_HEADER;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -15,7 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use operator::sidecar::{Client, Sidecars};
+use operator::sidecar::{Client, Sidecars, TokenSource};
 use plan::node::{ObservedSecret, SecretObservation, Transport};
 use runtime::Key;
 use rustls::ServerConfig;
@@ -39,6 +40,8 @@ pub struct Received {
     pub path: String,
     pub host: String,
     pub token: String,
+    /// The header with the type of a submitted task.
+    pub task_kind: String,
     pub body: String,
     /// The number of its connection, from 1.
     pub connection: usize,
@@ -155,6 +158,7 @@ async fn handle(
         path: request.uri().to_string(),
         host: header_value(header::HOST),
         token: header_value(header::AUTHORIZATION),
+        task_kind: header_value(http::HeaderName::from_static(TASK_KIND_HEADER)),
         body: String::new(),
         connection,
     };
@@ -212,10 +216,11 @@ pub fn secret(identity: &Identity, ca: Option<&CertificateAuthority>) -> SecretO
     SecretObservation::Found(Arc::new(ObservedSecret { secret, ..ObservedSecret::default() }))
 }
 
-/// The client under test, its token file, and the keys that it woke.
+/// The client under test, its file with the token for pods of previous versions, and the keys that it woke.
 pub struct Caller {
     pub sidecars: Sidecars,
     pub token: PathBuf,
+    mismatches: Arc<Mutex<Vec<Key>>>,
     woken: Arc<Mutex<Vec<Key>>>,
     _dir: tempfile::TempDir,
 }
@@ -228,16 +233,33 @@ impl Caller {
 
     /// Creates a client of an address.
     pub fn at(address: SocketAddr) -> Self {
+        let nowhere = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
+        let client = kube::Client::try_from(nowhere).expect("a client needs no server");
+        Self::with_tokens(address, TokenSource::new(client, node()), true)
+    }
+
+    /// Creates a client of an address that gets its tokens from this source, and the token `one` from a file only if `legacy` is set.
+    pub fn with_tokens(address: SocketAddr, tokens: TokenSource, legacy: bool) -> Self {
         let dir = tempfile::tempdir().expect("the directory can be created");
         let token = dir.path().join("token");
         std::fs::write(&token, "one\n").expect("the file is writable");
         let woken: Arc<Mutex<Vec<Key>>> = Arc::default();
         let template = format!("{{podIP}}:{}", address.port()).parse().expect("a valid template");
-        let sidecars = Sidecars::new(Client::new(template, token.clone()), {
-            let woken = woken.clone();
-            move |key| woken.lock().expect("the lock is not poisoned").push(key)
-        });
-        Self { sidecars, token, woken, _dir: dir }
+        let mismatches: Arc<Mutex<Vec<Key>>> = Arc::default();
+        let record = |keys: &Arc<Mutex<Vec<Key>>>| {
+            let keys = keys.clone();
+            move |key| keys.lock().expect("the lock is not poisoned").push(key)
+        };
+        let on_mismatch = record(&mismatches);
+        let legacy_file = legacy.then(|| token.clone());
+        let client = Client::new(template, tokens, legacy_file, move |secret| on_mismatch(secret.clone()));
+        let sidecars = Sidecars::new(client, record(&woken));
+        Self { sidecars, token, mismatches, woken, _dir: dir }
+    }
+
+    /// Returns the Secrets whose certificate was not served so far.
+    pub fn mismatches(&self) -> Vec<Key> {
+        self.mismatches.lock().expect("the lock is not poisoned").clone()
     }
 
     /// Returns the keys woken so far.

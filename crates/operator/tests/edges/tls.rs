@@ -63,6 +63,9 @@ pub async fn only_certificate_of_secret_is_accepted(_: Context) -> TestResult {
         );
     }
     assert_eq!(server.requests().len(), before, "the token was sent to none of them");
+    let secret = runtime::Key { namespace: node.namespace, name: SECRET.into() };
+    let mismatches = caller.mismatches();
+    assert!(mismatches.len() >= 8 && mismatches.iter().all(|key| *key == secret), "{mismatches:?}");
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use api::SeiNode;
 use api::sei_node::{SeiNodePhase, SeiNodeStatus};
 use api::sidecar_wire::TaskType;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -20,6 +20,7 @@ use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testbed::cluster::control_plane::AuditedRequest;
+use testbed::cluster::kubectl;
 use testbed::fakes::kubelet::FakeKubelet;
 use testbed::fakes::sidecars::{FakeSidecar, FakeSidecars, Request, Submission};
 use testbed::harness::binaries;
@@ -62,12 +63,7 @@ impl<'a> Fixture<'a> {
         INSTALLED.get_or_try_init(|| install(plane)).await?;
         let ns = plane.namespace(cx.name()).await?;
         let client = plane.client().await?;
-        let account = ServiceAccount {
-            metadata: ObjectMeta { name: Some("seid-node".into()), ..ObjectMeta::default() },
-            ..ServiceAccount::default()
-        };
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &ns);
-        accounts.create(&PostParams::default(), &account).await?;
+        apply(plane, &install::node_namespace(&ns))?;
         let sidecars = FakeSidecars::start().await?;
         let kubelets = FakeKubelet::start(plane, &sidecars, [&ns]).await?;
         Ok(Self { plane, ns, client, sidecars, kubelets, site: cx.site()?, server: plane.url() })
@@ -96,7 +92,8 @@ impl<'a> Fixture<'a> {
             .flag("kubeconfig", user.write_kubeconfig(self.site.dir())?)
             .flag("watch-namespaces", &self.ns)
             .flag("sidecar-address-template", self.sidecars.address().to_string())
-            .flag("sidecar-token-file", &token)
+            .env("OUTRIGGER_TOKEN_SERVICE_ACCOUNT", format!("{}/{}", install::NAMESPACE, install::ACCOUNT))
+            .env("OUTRIGGER_LEGACY_SIDECAR_TOKEN_FILE", &token)
             .flag("metrics-bind-address", "0")
             .flag("health-probe-bind-address", "0")
             .flag("log-level", "info,operator=debug");
@@ -330,6 +327,22 @@ impl Operator {
     pub fn check_alive(&self) -> Result<(), Error> {
         self.process.check_alive()
     }
+
+    /// Waits until the operator exits by itself. Returns its exit code and its log.
+    pub async fn wait_exit(&self) -> Result<(Option<i32>, String), Error> {
+        wait::until("the operator to exit", TIMEOUT, || async {
+            if self.check_alive().is_err() { Ok(()) } else { Err("it is running") }
+        })
+        .await?;
+        let log = std::fs::read_to_string(self.process.log())
+            .map_err(|source| Error::Io { what: "reading the log of the operator".into(), source })?;
+        Ok((self.process.stop(Duration::ZERO)?.code(), log))
+    }
+}
+
+/// Applies objects as the administrator.
+pub fn apply(plane: &ControlPlane, objects: &[Value]) -> Result<(), Error> {
+    kubectl::apply(plane, &json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string())
 }
 
 /// Returns the user name of the operator.

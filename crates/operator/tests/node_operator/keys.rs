@@ -1,10 +1,18 @@
 //! Keys of validators: waited for while missing, rejected when malformed, and never written.
 
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
 use k8s_openapi::api::core::v1::Secret;
+use operator::install;
 use serde_json::{Value, json};
+use testbed::cluster::kubectl;
 use testbed::{Context, Error, TestResult};
 
-use crate::fixture::{Fixture, message, reason};
+use crate::fixture::{Fixture, apply, message, reason};
+
+/// How soon a Secret is noticed that a node waits for.
+const NOTICED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The shape of a consensus signing key.
 pub const SIGNING_KEY: &str =
@@ -61,8 +69,10 @@ pub async fn missing_keys_are_waited_for(cx: Context) -> TestResult {
         }
     };
     fixture.wait_until("late", "it is waiting", is_waiting_for("SigningKeyReady", "signing")).await?;
+    let begin = Instant::now();
     fixture.put_secret("signing", &[("priv_validator_key.json", SIGNING_KEY)]).await?;
     fixture.wait_until("late", "it is waiting", is_waiting_for("NodeKeyReady", "node")).await?;
+    assert!(begin.elapsed() < NOTICED_WITHIN, "noticed after {:?}", begin.elapsed());
     fixture.put_secret("node", &[("node_key.json", NODE_KEY)]).await?;
     fixture.wait_until("late", "it is waiting", is_waiting_for("OperatorKeyringReady", "ring")).await?;
     fixture.put_secret("ring", &[("admin.info", "i"), ("a.address", "a")]).await?;
@@ -72,7 +82,33 @@ pub async fn missing_keys_are_waited_for(cx: Context) -> TestResult {
     assert_eq!(reason(&status, "SigningKeyReady"), "SigningKeyValidated");
     assert_eq!(reason(&status, "NodeKeyReady"), "NodeKeyValidated");
     assert_eq!(reason(&status, "OperatorKeyringReady"), "OperatorKeyringValidated");
-    assert!(fixture.writes()?.iter().all(|write| write.resource != "secrets"), "keys are only read");
+    let requests = fixture.requests()?.into_iter().filter(|request| request.resource == "secrets");
+    let verbs: BTreeSet<String> = requests.map(|request| request.verb).collect();
+    assert_eq!(verbs, BTreeSet::from(["get".to_owned()]), "keys are only read, by name");
+    Ok(())
+}
+
+/// The namespace lacks what `deploy/operator/node-namespace` installs.
+pub async fn missing_permission_for_secrets_is_reported_with_its_fix(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    kubectl::run(fixture.plane, &["delete", "rolebinding", "--all", "--namespace", &fixture.ns], None)?;
+    let _operator = fixture.start_operator()?;
+    fixture.put_secret("signing", &[("priv_validator_key.json", SIGNING_KEY)]).await?;
+    fixture.put_secret("node", &[("node_key.json", NODE_KEY)]).await?;
+    validator(&fixture, "denied", &both("signing", "node")).await?;
+    let fix = format!(
+        "Secret signing cannot be read: the operator is not permitted to read Secrets in namespace {} (403): apply \
+         deploy/operator/node-namespace in that namespace, as examples/nodes does",
+        fixture.ns
+    );
+    let is_reported = |_: &api::SeiNode, status: &api::sei_node::SeiNodeStatus| {
+        reason(status, "SigningKeyReady").ends_with("NotReady") && message(status, "SigningKeyReady") == fix
+    };
+    fixture.wait_until("denied", "the missing permission is reported", is_reported).await?;
+    let begin = Instant::now();
+    apply(fixture.plane, &install::node_namespace(&fixture.ns))?;
+    fixture.wait_ready("denied", "it is ready with the permission").await?;
+    println!("ready {:?} after the permission was granted", begin.elapsed());
     Ok(())
 }
 

@@ -22,6 +22,8 @@ mod storage;
 testbed::suite![
     startup::missing_settings_are_reported_before_any_request,
     startup::invalid_settings_are_reported_before_any_request,
+    startup::removed_settings_are_reported_before_any_request,
+    startup::missing_permission_for_tokens_stops_startup,
     failures::failed_task_fails_node_until_next_edit,
     failures::unreachable_sidecar_is_retried_without_duplicate_tasks,
     failures::task_is_retried_after_backoff_until_max_retries,
@@ -66,6 +68,7 @@ testbed::suite![
     storage::pod_is_kept_while_its_claim_is_being_deleted,
     storage::rejected_finalizer_removal_is_retried_with_backoff,
     keys::missing_keys_are_waited_for,
+    keys::missing_permission_for_secrets_is_reported_with_its_fix,
     keys::malformed_keys_fail_the_node_until_replaced,
     keys::malformed_keyrings_fail_the_node_until_replaced,
     protection::retained_claim_is_reported_and_taken_over,

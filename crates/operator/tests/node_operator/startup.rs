@@ -8,7 +8,7 @@ use std::sync::Arc;
 use testbed::harness::binaries;
 use testbed::{Context, Error, Site, TestResult};
 
-use crate::fixture::PLATFORM;
+use crate::fixture::{Fixture, PLATFORM};
 
 /// A listener in place of the API server that must not receive a connection, and a kubeconfig for it.
 struct UnusedServer {
@@ -65,6 +65,39 @@ pub async fn missing_settings_are_reported_before_any_request(cx: Context) -> Te
         }
     }
     server.assert_unused();
+    Ok(())
+}
+
+/// Also if they are set in the environment, where a removed setting would otherwise be ignored.
+pub async fn removed_settings_are_reported_before_any_request(cx: Context) -> TestResult {
+    let server = UnusedServer::start(&cx)?;
+    let mut variables = PLATFORM.to_vec();
+    variables.push(("OUTRIGGER_PROXY_TOKEN_AUDIENCE", "sidecars.sei.io"));
+    let flags =
+        ["--token-service-account=sei/operator", "--leader-elect=false", "--sidecar-token-file=/token"];
+    let output = server.run_operator(&variables, &flags)?;
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    for line in [
+        "--sidecar-token-file (OUTRIGGER_SIDECAR_TOKEN_FILE): was removed: set --token-service-account, and --legacy-sidecar-token-file",
+        "--proxy-token-audience (OUTRIGGER_PROXY_TOKEN_AUDIENCE): was removed: remove it",
+    ] {
+        assert_eq!(stderr.matches(line).count(), 1, "{line}: {stderr}");
+    }
+    server.assert_unused();
+    Ok(())
+}
+
+/// The operator could watch nodes, and reach none of them.
+pub async fn missing_permission_for_tokens_stops_startup(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let account = format!("{}/seid-node", fixture.ns);
+    let operator = fixture.start_operator_with(|program| program.flag("token-service-account", &account))?;
+    let (code, log) = operator.wait_exit().await?;
+    assert_eq!(code, Some(1), "{log}");
+    let line =
+        format!("the operator is not permitted to request tokens of ServiceAccount {account} (403): apply");
+    assert_eq!(log.lines().filter(|logged| logged.contains(&line)).count(), 1, "{log}");
     Ok(())
 }
 

@@ -2,17 +2,20 @@
 
 use api::SeiNode;
 use api::cert_manager::Certificate;
+use api::names::object;
 use api::sei_node::Scheme;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::{Value, json};
 use testbed::Error;
 use testbed::cluster::control_plane::AuditedRequest;
+use testbed::cluster::pki::{CertificateAuthority, ServerNames};
 use testbed::harness::wait;
 
 use crate::QUIET;
-use crate::fixture::{Fixture, TIMEOUT};
+use crate::fixture::{Fixture, TIMEOUT, is_ready, message};
 
 /// A Secret of the user with a certificate for the node.
 const OWN: &str = "own";
@@ -67,6 +70,44 @@ pub async fn create_own(fixture: &Fixture<'_>) -> Result<Secret, Error> {
     Ok(fixture.api::<Secret>().create(&PostParams::default(), &own).await?)
 }
 
+/// Replaces the certificate in the Secret of the user. No event announces that, and the sidecar serves the new one at once: the operator
+/// reads the Secret again before it reports the sidecar as unreachable.
+async fn replaced_secret_keeps_the_node_ready(fixture: &Fixture<'_>, own: &Secret) -> Result<Secret, Error> {
+    let dns = vec![object::service_host("node", &fixture.ns), object::pod_host("node", &fixture.ns)];
+    let ca = CertificateAuthority::new("replaced")?;
+    let identity = ca.issue_server("node", &ServerNames { dns, ..ServerNames::default() })?;
+    let mut replaced = own.clone();
+    replaced.metadata.resource_version = None;
+    replaced.data = Some(
+        [("tls.crt", identity.certificate), ("tls.key", identity.key)]
+            .map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())))
+            .into(),
+    );
+    let reads = || -> Result<usize, Error> {
+        let is_read = |request: &AuditedRequest| request.resource == "secrets" && request.name == OWN;
+        Ok(fixture.requests()?.into_iter().filter(is_read).count())
+    };
+    let before = reads()?;
+    let replaced = fixture.api::<Secret>().replace(OWN, &PostParams::default(), &replaced).await?;
+    wait::until("the Secret to be read again", TIMEOUT, || async {
+        let node = fixture.nodes().get("node").await.map_err(|error| error.to_string())?;
+        let status = node.status.clone().unwrap_or_default();
+        assert!(is_ready(&node, &status), "{}", message(&status, "SidecarReady"));
+        match reads() {
+            Ok(now) if now > before => Ok(()),
+            now => Err(format!("{now:?}")),
+        }
+    })
+    .await?;
+    wait::throughout("a ready node", QUIET, || async {
+        let node = fixture.nodes().get("node").await.map_err(|error| error.to_string())?;
+        let status = node.status.clone().unwrap_or_default();
+        if is_ready(&node, &status) { Ok(()) } else { Err(message(&status, "SidecarReady").to_owned()) }
+    })
+    .await?;
+    Ok(replaced)
+}
+
 /// Runs on a node whose issuer was just disabled.
 pub async fn issued_secret_is_deleted_and_own_secret_stays(
     fixture: &Fixture<'_>,
@@ -85,6 +126,7 @@ pub async fn issued_secret_is_deleted_and_own_secret_stays(
         assert_eq!(tls.scheme, expected);
     }
     assert_eq!(fixture.pod_deletion_count()?, deletions + 3);
+    let own = &replaced_secret_keeps_the_node_ready(fixture, own).await?;
     let with_issuer = |node: &mut Value| {
         node["spec"]["sidecar"] = json!({ "tls": { "issuerName": "one", "issuerKind": "Issuer" } });
     };

@@ -19,6 +19,22 @@ use super::task::{self, Step};
 use super::{drift, retention, tls};
 use crate::render;
 
+/// The tasks of the sidecar that plans contain.
+pub const SUBMITTED_TASKS: [TaskType; 12] = [
+    TaskType::ConfigApply,
+    TaskType::ConfigValidate,
+    TaskType::ConfigureGenesis,
+    TaskType::ConfigureStateSync,
+    TaskType::DiscoverPeers,
+    TaskType::GenerateGentx,
+    TaskType::GenerateIdentity,
+    TaskType::MarkReady,
+    TaskType::SetGenesisPeers,
+    TaskType::SnapshotRestore,
+    TaskType::SnapshotUpload,
+    TaskType::UploadGenesisArtifacts,
+];
+
 /// Steps with their parameters.
 type Tasks = Vec<(Step, Option<Value>)>;
 
@@ -350,4 +366,26 @@ fn sidecar<P: Serialize>(task: TaskType, params: Option<P>) -> (Step, Option<Val
     // Parameters are plain data: serialization cannot fail.
     let params = params.and_then(|params| serde_json::to_value(params).ok());
     (Step::Sidecar(task), params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The operator is permitted to submit exactly these.
+    #[test]
+    fn submitted_tasks_are_those_that_plans_are_composed_of() {
+        let (_, code) = include_str!("compose.rs").split_once("impl NodeContext").unwrap();
+        let (code, _) = code.split_once("#[cfg(test)]").unwrap();
+        let composed = TaskType::ALL.iter().copied().filter(|task| {
+            let name = format!("TaskType::{task:?}");
+            code.match_indices(&name)
+                .any(|(at, _)| !code[at + name.len()..].starts_with(char::is_alphanumeric))
+        });
+        let mut composed: Vec<&str> = composed.map(TaskType::as_str).collect();
+        let mut submitted = SUBMITTED_TASKS.map(TaskType::as_str);
+        composed.sort_unstable();
+        submitted.sort_unstable();
+        assert_eq!(composed, submitted);
+    }
 }

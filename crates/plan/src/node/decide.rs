@@ -5,7 +5,9 @@ use std::time::Duration;
 use api::SeiNode;
 use api::condition::{self, ChainSynced, Reason, SidecarReady, Status};
 use api::names::{finalizer, object};
-use api::sei_node::{ConfigChange, PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus, TaskPlan};
+use api::sei_node::{
+    ConfigChange, PlanChanges, PlanKind, PlanPhase, PlannedTask, SeiNodePhase, SeiNodeStatus, TaskPlan,
+};
 use api::sidecar_wire::TaskState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -36,6 +38,9 @@ const SIDECAR_POLL: Duration = Duration::from_secs(1);
 /// How often the first node of the queue for updates asks for its turn, and the last one at least.
 const QUEUE_POLL: Duration = Duration::from_secs(3);
 const LONGEST_QUEUE_POLL: Duration = Duration::from_secs(60);
+
+/// How soon a failed setup checks the input that it failed on again. Secrets cannot be watched.
+const INPUT_POLL: Duration = Duration::from_secs(10);
 
 /// The minimum time between two mark-ready plans: one that did not help is not repeated at once.
 const MARK_READY_INTERVAL: Duration = Duration::from_secs(30);
@@ -337,6 +342,8 @@ impl Decider<'_> {
             || plan.is_some_and(|plan| self.is_failed_input_valid(plan, status))
         {
             self.set_up(status, findings);
+        } else if status.plan.as_ref().and_then(failed_input).is_some() {
+            decision.requeue_after = Some(left.map_or(INPUT_POLL, |left| left.min(INPUT_POLL)));
         } else if let Some(left) = left {
             decision.requeue_after = Some(left);
         }
@@ -344,20 +351,12 @@ impl Decider<'_> {
 
     /// Returns whether a plan failed on an input that is valid now.
     fn is_failed_input_valid(self, plan: &TaskPlan, status: &SeiNodeStatus) -> bool {
-        let Some((step, task)) = stored_plan::failed(plan) else { return false };
-        let is_input = matches!(
-            step,
-            Step::EnsureDataClaim
-                | Step::ValidateSigningKey
-                | Step::ValidateNodeKey
-                | Step::ValidateOperatorKeyring
-                | Step::WaitForTlsSecret
-        );
-        is_input
-            && matches!(
+        failed_input(plan).is_some_and(|(step, task)| {
+            matches!(
                 step::evaluate(self.context, step, task, status, self.now),
                 StepOutcome::Done(_) | StepOutcome::Act(_)
             )
+        })
     }
 
     /// Keeps a running node in sync: updates it, lets seid start, or repairs its objects.
@@ -525,6 +524,20 @@ impl Decider<'_> {
         status.waiting_for = None;
         status.plan = Some(plan);
     }
+}
+
+/// Returns the step that a plan failed on, if it validates what people or other systems provide.
+fn failed_input(plan: &TaskPlan) -> Option<(Step, &PlannedTask)> {
+    stored_plan::failed(plan).filter(|(step, _)| {
+        matches!(
+            step,
+            Step::EnsureDataClaim
+                | Step::ValidateSigningKey
+                | Step::ValidateNodeKey
+                | Step::ValidateOperatorKeyring
+                | Step::WaitForTlsSecret
+        )
+    })
 }
 
 /// Returns what an update must change: the drift, and the changes of an update that has not succeeded.

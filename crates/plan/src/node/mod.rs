@@ -36,6 +36,7 @@ mod volume;
 pub use action::{Action, ClaimOwnership, Deletion, Object, SecretOwnership, Transport};
 pub use chain::ChainProgress;
 pub use check::certificate_expiry;
+pub use compose::SUBMITTED_TASKS;
 pub use deadline::elapsed;
 pub use decide::{Decision, decide};
 pub use drift::{scheduling, seid_resources, sidecar_image, sidecar_port, sidecar_resources};
@@ -47,7 +48,7 @@ pub use observed::{
     ChainObservation, DryRunObservation, Health, KeyPair, Observed, ObservedContainer,
     ObservedContainerStatus, ObservedPod, ObservedPodCondition, ObservedPodSpec, ObservedPodStatus,
     ObservedSecret, ObservedStatefulSet, ObservedVolume, SecretObservation, ServingObservation,
-    SidecarObservation, Submission, TaskObservation, UpdateSlot, WriteFailure,
+    SidecarObservation, Submission, TaskObservation, UpdateSlot, VolumeObservation, WriteFailure,
 };
 pub use pace::{DisruptionLimit, PacedNode, Queued, grant};
 pub use render_cache::RenderCache;

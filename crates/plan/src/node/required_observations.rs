@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::SeiNode;
+use api::condition::{self, SidecarTLSSecretReady};
 use api::names::object;
 use api::sei_node::{Scheme, SeiNodePhase, SeiNodeStatus};
 use api::sidecar_wire::TaskRequest;
@@ -36,6 +37,8 @@ pub struct RequiredObservations {
     pub chain: Option<Transport>,
     /// Read these Secrets in the namespace of the node.
     pub secrets: BTreeSet<String>,
+    /// Those of them that the node waits for, or that a step validates now: an old copy does not do.
+    pub awaited_secrets: BTreeSet<String>,
     /// Read the volume of this claim.
     pub volume_of_claim: Option<String>,
     /// Ask whether the node may be updated for something other than its own edits.
@@ -62,6 +65,9 @@ pub fn required_observations(
     let desired = desired_tls(node);
     if desired.scheme == Scheme::Https {
         required.secrets.extend(desired.secret_name.clone());
+        if !condition::is_true::<SidecarTLSSecretReady>(&status.conditions) {
+            required.awaited_secrets.extend(desired.secret_name.clone());
+        }
     }
     // The served certificate may differ from the desired one.
     required.secrets.extend(status.current_sidecar_tls.as_ref().and_then(|tls| tls.secret_name.clone()));
@@ -71,6 +77,7 @@ pub fn required_observations(
             Step::ObserveTls => {
                 required.serving = context.transport(desired.scheme, desired.secret_name.as_deref());
             }
+            Step::WaitForTlsSecret => required.awaited_secrets.extend(desired.secret_name.clone()),
             Step::Sidecar(_) => {
                 let transport = sidecar_transport(context, task, status);
                 required.secrets.extend(transport.as_ref().and_then(|transport| transport.secret.clone()));
@@ -99,27 +106,28 @@ pub fn required_observations(
 /// Adds the inputs that a step validates.
 fn add_inputs(context: NodeContext<'_>, step: Step, required: &mut RequiredObservations) {
     let keys = context.kind.key_secrets();
+    let mut secrets = Vec::new();
     match step {
         Step::ValidateSigningKey => {
             required.exclusive = keys.signing_key.clone().map(ExclusiveObject::SigningKey);
-            required.secrets.extend(keys.signing_key);
+            secrets.extend(keys.signing_key);
         }
-        Step::ValidateNodeKey => required.secrets.extend(keys.node_key),
+        Step::ValidateNodeKey => secrets.extend(keys.node_key),
         Step::ValidateOperatorKeyring => {
             if let Some(keyring) = keys.operator_keyring {
-                required.secrets.extend([keyring.secret_name, keyring.passphrase_secret_ref.secret_name]);
+                secrets.extend([keyring.secret_name, keyring.passphrase_secret_ref.secret_name]);
             }
         }
         // The Secret of the Certificate goes with it.
-        Step::RemoveCertificate => {
-            required.secrets.insert(object::sidecar_tls(context.name()));
-        }
+        Step::RemoveCertificate => secrets.push(object::sidecar_tls(context.name())),
         Step::EnsureDataClaim => {
             required.volume_of_claim = claim::imported(context.node).map(str::to_owned);
             required.exclusive = exclusive_claim(context);
         }
         _ => {}
     }
+    required.awaited_secrets.extend(secrets.iter().cloned());
+    required.secrets.extend(secrets);
 }
 
 /// Returns the claim that another node might use: an imported one, or one that was retained. A claim that was created for this node is

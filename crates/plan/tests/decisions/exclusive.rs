@@ -1,6 +1,7 @@
 //! Signing keys and claims that two nodes name: only one node uses them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::SeiNode;
 use api::condition::Reason as _;
@@ -11,11 +12,11 @@ use api::sei_node::{
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use plan::node::{Candidates, transition_events};
+use plan::node::{Candidates, VolumeObservation, transition_events};
 use serde_json::json;
 
 use super::cluster::Cluster;
-use super::fixture::{converge, message, node, platform, reason, running, status};
+use super::fixture::{converge, decide_once, message, node, platform, reason, running, status};
 use super::reconcile::{Fault, reconcile, time};
 
 const KEY: &str = "signing";
@@ -227,6 +228,26 @@ fn failed_setup_continues_when_the_key_is_free() {
     assert_eq!(reason(&second, "Ready"), "NodeReady");
 }
 
+/// No event announces that a Secret was created.
+#[test]
+fn failed_setup_checks_its_input_every_ten_seconds() {
+    let mut cluster = cluster(validator("a", 0));
+    let key = cluster.secrets.remove(KEY).unwrap();
+    converge(&mut cluster, &platform());
+    let (required, decision) = decide_once(&cluster);
+    assert!(required.awaited_secrets.contains(KEY), "{required:?}");
+    assert!(decision.requeue_after.unwrap() <= Duration::from_secs(5), "{:?}", decision.requeue_after);
+    cluster.minutes += 61;
+    reconcile(&mut cluster, &platform(), Fault::None);
+    assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Failed), "the deadline is exceeded");
+    let (required, decision) = decide_once(&cluster);
+    assert!(required.awaited_secrets.contains(KEY), "{required:?}");
+    assert!(decision.requeue_after.unwrap() <= Duration::from_secs(10), "{:?}", decision.requeue_after);
+    cluster.secrets.insert(KEY.into(), key);
+    converge(&mut cluster, &platform());
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady");
+}
+
 #[test]
 fn imported_claim_of_another_node_is_refused() {
     let bound = json!({
@@ -238,7 +259,8 @@ fn imported_claim_of_another_node_is_refused() {
     let imports = |name: &str, minutes| {
         let mut cluster = cluster(importer(name, minutes));
         cluster.observed.claim = serde_json::from_value(bound.clone()).ok().map(Arc::new);
-        cluster.observed.volume = serde_json::from_value(volume.clone()).ok().map(Arc::new);
+        let volume = serde_json::from_value(volume.clone()).map(Arc::new);
+        cluster.observed.volume = volume.map_or(VolumeObservation::Missing, VolumeObservation::Found);
         cluster
     };
     let mut first = imports("a", 5);

@@ -7,11 +7,12 @@ use api::sei_node::{self as sei_node, FullNodeSpec, PlanPhase, SeiNodeSpec, SeiN
 use api::sidecar_wire::TaskState;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use plan::Platform;
+use plan::node::{Decision, RequiredObservations, decide, required_observations};
 use plan::platform::{Bucket, ObjectStore, Resources, SidecarIsolation, Storage};
 
 use super::certificate::NAMESPACE;
 use super::cluster::Cluster;
-use super::reconcile::{Fault, reconcile};
+use super::reconcile::{Fault, reconcile, time};
 
 /// Returns a new full node.
 pub fn node(name: &str) -> SeiNode {
@@ -117,6 +118,16 @@ pub fn run_until_failed(cluster: &mut Cluster, type_: &str) {
 /// Returns how many pods the operator has deleted.
 pub fn pod_deletions(cluster: &Cluster) -> u32 {
     cluster.pod_deletions.values().sum()
+}
+
+/// Returns what the operator reads, and what it decides, in its next reconcile.
+pub fn decide_once(cluster: &Cluster) -> (RequiredObservations, Decision) {
+    let (platform, status) = (platform(), status(cluster));
+    let required = required_observations(&cluster.node, &status, &platform, &cluster.observed);
+    let mut observed = cluster.observed.clone();
+    cluster.answer(&required, &mut observed);
+    let decision = decide(&cluster.node, status, &platform, &observed, &time(cluster.minutes), "id");
+    (required, decision)
 }
 
 /// Returns the stored status.

@@ -1,6 +1,8 @@
 //! The certificate of the sidecar API: every change of its source, everything that can be wrong with it, its expiry, and the owner of the
 //! Secret that cert-manager issues.
 
+use std::time::Duration;
+
 use api::SeiNode;
 use api::sei_node::{IssuerKind, ObservedTls, PlanKind, Scheme, SidecarConfig, SidecarTls};
 use k8s_openapi::ByteString;
@@ -14,7 +16,8 @@ use serde_json::{Value, json};
 use super::certificate::{named, params};
 use super::cluster::Cluster;
 use super::fixture::{
-    converge, message, node, platform, pod_deletions, reason, run_until_failed, running, status, steps,
+    converge, decide_once, message, node, platform, pod_deletions, reason, run_until_failed, running, status,
+    steps,
 };
 use super::reconcile::{Fault, reconcile, time};
 
@@ -117,6 +120,30 @@ fn assert_steady(cluster: &mut Cluster) {
     let writes = cluster.writes;
     converge(cluster, &platform());
     assert_eq!(cluster.writes, writes, "writes in steady state: {:#?}", status(cluster));
+}
+
+/// Secrets cannot be watched. A converged node uses a copy, which costs nothing.
+#[test]
+fn secret_is_read_at_each_poll_only_while_the_node_waits_for_it() {
+    let mut cluster = running_with(Source::Secret("x"));
+    let (required, _) = decide_once(&cluster);
+    assert!(required.secrets.contains("x") && required.awaited_secrets.is_empty(), "{required:?}");
+    let missing = cluster.secrets.remove("y").unwrap();
+    cluster.edit(|node| Source::Secret("y").set(node));
+    converge(&mut cluster, &platform());
+    let (required, decision) = decide_once(&cluster);
+    assert!(
+        required.awaited_secrets.contains("y") && !required.awaited_secrets.contains("x"),
+        "{required:?}"
+    );
+    assert!(decision.requeue_after.unwrap() <= Duration::from_secs(5), "{:?}", decision.requeue_after);
+    cluster.secrets.insert("y".into(), missing);
+    converge(&mut cluster, &platform());
+    // A certificate that is unfit by now is watched for its replacement.
+    cluster.secrets.get_mut("y").unwrap().data = None;
+    converge(&mut cluster, &platform());
+    let (required, _) = decide_once(&cluster);
+    assert!(required.awaited_secrets.contains("y"), "{required:?}");
 }
 
 #[test]

@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
-use kube::core::metadata::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -44,7 +43,7 @@ type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 
 /// A watch of all Secrets was requested. It would keep every key and token of the cluster in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("refusing to cache Secrets cluster-wide: watch their metadata, or the Secrets of one namespace")]
+#[error("refusing to cache Secrets cluster-wide: read them by name, or watch the Secrets of one namespace")]
 pub struct ClusterWideSecrets;
 
 /// A watch that has not started yet.
@@ -214,33 +213,6 @@ where
     }
 }
 
-impl<K> Watch<PartialObjectMeta<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
-    /// Creates a watch of metadata only: for kinds whose content is large or, like that of Secrets, must not be cached.
-    #[must_use]
-    pub fn for_metadata(api: Api<PartialObjectMeta<K>>, config: watcher::Config, metrics: &Metrics) -> Self {
-        let config = with_timeout(config);
-        Self::from_events(metrics, move || {
-            let events = watcher::watcher(api.clone(), config.clone());
-            events.map_ok(guard).boxed()
-        })
-    }
-}
-
-/// Wraps an event of metadata, which always deserializes.
-fn guard<K>(event: Event<K>) -> Event<DeserializeGuard<K>> {
-    let valid = |object| DeserializeGuard(Ok(object));
-    match event {
-        Event::Apply(object) => Event::Apply(valid(object)),
-        Event::Delete(object) => Event::Delete(valid(object)),
-        Event::Init => Event::Init,
-        Event::InitApply(object) => Event::InitApply(valid(object)),
-        Event::InitDone => Event::InitDone,
-    }
-}
-
 fn with_timeout(mut config: watcher::Config) -> watcher::Config {
     config.timeout.get_or_insert(u32::try_from(WATCH_TIMEOUT.as_secs()).unwrap_or(u32::MAX));
     config
@@ -274,9 +246,7 @@ mod tests {
         let all = Watch::<Secret>::new(Api::all(client.clone()), config.clone(), &metrics);
         assert_eq!(all.err(), Some(ClusterWideSecrets));
         assert!(Watch::<Secret>::new(Api::namespaced(client.clone(), "a"), config.clone(), &metrics).is_ok());
-        assert!(Watch::<ConfigMap>::new(Api::all(client.clone()), config.clone(), &metrics).is_ok());
-        let metadata = Watch::<PartialObjectMeta<Secret>>::for_metadata(Api::all(client), config, &metrics);
-        assert_eq!(metadata.kind, "secrets");
+        assert!(Watch::<ConfigMap>::new(Api::all(client), config, &metrics).is_ok());
     }
 
     #[test]

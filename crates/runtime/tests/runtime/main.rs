@@ -7,7 +7,6 @@ mod admin;
 mod faults;
 mod fixture;
 mod leadership;
-mod metadata;
 mod scale;
 mod shutdown;
 mod toy;
@@ -26,7 +25,6 @@ fn main() -> ExitCode {
         faults::invalid_object_does_not_affect_others,
         faults::failing_api_server_is_not_flooded,
         faults::api_server_restart_is_survived,
-        metadata::metadata_watch_reports_changes_of_secrets,
         writes::unchanged_object_causes_no_request,
         writes::removed_field_is_deleted_from_the_object,
         writes::field_of_another_manager_is_a_conflict,

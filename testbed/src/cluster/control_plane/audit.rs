@@ -1,6 +1,7 @@
 //! Audit log of the API server: all requests of all users.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{IoContext, Result};
-use crate::harness::wait;
+use crate::harness::{rbac, wait};
 
 /// Audit log of a control plane.
 #[derive(Clone, Debug)]
@@ -49,10 +50,31 @@ pub struct AuditedRequest {
 }
 
 impl AuditedRequest {
-    /// Returns true unless the verb is read-only.
+    /// Returns true if it changes an object.
     #[must_use]
     pub fn is_write(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
+            && is_stored(&self.resource, &self.subresource)
+    }
+}
+
+/// Returns false for TokenRequests and reviews: they are created and not stored.
+pub(crate) fn is_stored(resource: &str, subresource: &str) -> bool {
+    subresource != "token" && !resource.ends_with("reviews")
+}
+
+/// The verb, the resource and the object, as in a permission.
+impl fmt::Display for AuditedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if !self.subresource.is_empty() {
+            write!(f, "/{}", self.subresource)?;
+        }
+        write!(f, ".{}", self.group)?;
+        if !self.name.is_empty() {
+            write!(f, "/{}", self.name)?;
+        }
+        if self.namespace.is_empty() { Ok(()) } else { write!(f, " in {}", self.namespace) }
     }
 }
 
@@ -119,6 +141,35 @@ impl Audit {
     pub fn reader_from_now(&self) -> Result<AuditReader> {
         let length = fs::metadata(&self.path).context(|| format!("reading {}", self.path.display()))?.len();
         Ok(AuditReader { path: self.path.clone(), offset: length, seen_ids: HashSet::new() })
+    }
+
+    /// Returns what the requests of a user say against the permissions that the roles in `documents` grant: one line for each request
+    /// that was denied, for each permission that a request used without being granted here, and for each permission that is granted
+    /// and unused. `reasons` lists permissions that are needed and have no request in the log, each with the reason.
+    pub fn permission_problems(
+        &self,
+        user: &str,
+        documents: &[Value],
+        reasons: &[(&str, &str)],
+    ) -> Result<Vec<String>> {
+        let requests = self.requests(|request| request.user == user)?;
+        let mut problems: Vec<String> = Vec::new();
+        for request in &requests {
+            let line = match request.code {
+                403 => format!("denied: {request}"),
+                _ if rbac::is_granted(documents, request) => continue,
+                _ => format!("not granted by the roles: {request}"),
+            };
+            if !problems.contains(&line) {
+                problems.push(line);
+            }
+        }
+        let unused = rbac::unused(documents, &requests);
+        let is_explained = |permission: &&String| reasons.iter().any(|(known, _)| known == permission);
+        problems.extend(
+            unused.iter().filter(|one| !is_explained(one)).map(|one| format!("granted and unused: {one}")),
+        );
+        Ok(problems)
     }
 
     /// Waits until at least `count` matching requests are logged and returns them: a request is logged shortly after its
@@ -204,6 +255,36 @@ mod tests {
         assert_eq!((requests[0].resource.as_str(), requests[0].code), ("pods", 200));
         assert!(!requests[0].is_write());
         assert_eq!(&text[length..], "{\"auditID\":\"b\"");
+    }
+
+    #[test]
+    fn permission_problems_are_denied_ungranted_and_unused() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let get = WATCH.replace("watch", "get");
+        let of = |id: &str, resource: &str, code: &str| {
+            get.replace("\"a\"", &format!("\"{id}\"")).replace("pods", resource).replace("200", code)
+        };
+        let own = r#"{"auditID":"f","verb":"create","user":{"username":"u"},"objectRef":{"resource":"selfsubjectaccessreviews","apiGroup":"authorization.k8s.io"},"responseStatus":{"code":201},"requestReceivedTimestamp":"2026-01-01T00:00:00Z","stageTimestamp":"2026-01-01T00:00:00Z"}"#;
+        let other = of("g", "nodes", "403").replace("\"u\"", "\"other\"");
+        let lines = [
+            of("b", "pods", "200"),
+            of("c", "secrets", "403"),
+            of("d", "secrets", "403"),
+            of("e", "nodes", "404"),
+        ];
+        fs::write(log.path(), format!("{}\n{own}\n{other}\n", lines.join("\n"))).unwrap();
+        let rules = serde_json::json!([{ "apiGroups": [""], "resources": ["pods", "services"], "verbs": ["get", "list"] }]);
+        let role = serde_json::json!({ "kind": "ClusterRole", "rules": rules });
+        let audit = Audit::at(log.path().to_owned());
+        let reasons = [("list pods.", "for a reason"), ("list services.", "for another")];
+        assert_eq!(
+            audit.permission_problems("u", &[role], &reasons).unwrap(),
+            [
+                "denied: get secrets.",
+                "not granted by the roles: get nodes.",
+                "granted and unused: get services."
+            ]
+        );
     }
 
     #[test]

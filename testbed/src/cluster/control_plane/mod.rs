@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 
+pub(crate) use self::audit::is_stored;
 pub use self::audit::{Audit, AuditReader, AuditedRequest};
 pub use self::encryption::KmsProvider;
 pub use self::kubeconfig::User;

@@ -8,6 +8,8 @@ use super::request::{RequestInfo, Resource, Verb};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestMatcher {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_write: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     verbs: Vec<Verb>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +36,7 @@ impl RequestMatcher {
     /// Matches every write.
     #[must_use]
     pub fn writes() -> Self {
-        Self { verbs: Verb::WRITES.into(), ..Self::default() }
+        Self { is_write: true, ..Self::default() }
     }
 
     /// Matches this verb. Called several times: any of them.
@@ -90,6 +92,7 @@ impl RequestMatcher {
         let equal =
             |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|wanted| wanted == actual);
         (self.verbs.is_empty() || self.verbs.contains(&info.verb))
+            && (!self.is_write || info.is_write())
             && self
                 .resource
                 .as_ref()

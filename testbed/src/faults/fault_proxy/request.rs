@@ -5,6 +5,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 
 use super::query::{Query, decode};
+use crate::cluster::control_plane::is_stored;
 
 /// Kubernetes request verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,7 +119,7 @@ impl RequestInfo {
     /// True if it changes an object.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        Verb::WRITES.contains(&self.verb)
+        Verb::WRITES.contains(&self.verb) && is_stored(&self.resource, &self.subresource)
     }
 
     fn parse_path(&mut self, path: &str) {
@@ -236,5 +237,7 @@ mod tests {
     fn only_changing_verbs_are_writes() {
         assert!(parse(Method::POST, "/api/v1/namespaces/a/configmaps").is_write());
         assert!(!parse(Method::GET, "/api/v1/namespaces/a/configmaps").is_write());
+        assert!(!parse(Method::POST, "/api/v1/namespaces/a/serviceaccounts/b/token").is_write());
+        assert!(!parse(Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").is_write());
     }
 }

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::CheckResult;
 use crate::node::context::{NodeContext, is_terminating, name_of};
+use crate::node::observed::VolumeObservation;
 use crate::quantity::Quantity;
 
 /// Access modes that let a pod write.
@@ -84,11 +85,13 @@ pub(crate) fn check(context: NodeContext<'_>, name: &str) -> CheckResult {
     if claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_none_or(str::is_empty) {
         return CheckResult::Pending(format!("PersistentVolumeClaim {name} has no volumeName yet"));
     }
-    match observed.volume.as_deref() {
-        None => CheckResult::Pending(format!(
+    match &observed.volume {
+        VolumeObservation::Missing => CheckResult::Pending(format!(
             "the PersistentVolume of PersistentVolumeClaim {name} was not found"
         )),
-        Some(volume) => check_volume(name, &capacity.0, volume),
+        VolumeObservation::Found(volume) => check_volume(name, &capacity.0, volume),
+        // What the claim reports has to do.
+        VolumeObservation::NotPermitted => CheckResult::Valid,
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Observed {
     /// The claim of the data volume: the imported one, if the node imports one.
     pub claim: Option<Arc<PersistentVolumeClaim>>,
     /// The volume of an imported claim, if it was requested.
-    pub volume: Option<Arc<PersistentVolume>>,
+    pub volume: VolumeObservation,
     /// The certificate of the sidecar API.
     pub certificate: Option<Arc<Certificate>>,
     /// The bootstrap Job.
@@ -82,6 +82,18 @@ pub enum UpdateSlot {
     Granted,
     /// The node has to wait.
     Queued(Queued),
+}
+
+/// The observed volume of an imported claim.
+#[derive(Clone, Debug, Default)]
+pub enum VolumeObservation {
+    /// The volume does not exist.
+    #[default]
+    Missing,
+    /// The volume exists.
+    Found(Arc<PersistentVolume>),
+    /// The operator is not permitted to read volumes, which are cluster-scoped: its installation has namespaced permissions only.
+    NotPermitted,
 }
 
 /// The observed state of a Secret.

@@ -61,7 +61,7 @@ pub(super) fn operator_keyring(context: NodeContext<'_>) -> StepOutcome {
 fn outcome(result: CheckResult, kind: &'static str, name: &str) -> StepOutcome {
     match result {
         CheckResult::Valid => StepOutcome::DONE,
-        CheckResult::Pending(why) => StepOutcome::wait(kind, name, why),
+        CheckResult::Pending(why) => StepOutcome::wait_for_input(kind, name, why),
         CheckResult::InUse(why) => StepOutcome::wait_for_other_node(kind, name, why),
         CheckResult::Invalid(why) => StepOutcome::Fatal(why),
     }

@@ -76,6 +76,14 @@ impl StepOutcome {
         Self::Wait(Wait { what, name, message, late_message: None, is_polled: true, is_in_use: false })
     }
 
+    /// A wait for an input that people or other systems provide. Secrets are polled: the operator is not permitted to watch them.
+    fn wait_for_input(what: &'static str, name: impl Into<String>, message: impl Into<String>) -> Self {
+        match what {
+            "Secret" => Self::poll(what, name, Some(message.into())),
+            _ => Self::wait(what, name, message),
+        }
+    }
+
     /// A wait until no other node uses an object. It is polled: the pod of a deleted node is found by what it mounts.
     fn wait_for_other_node(what: &'static str, name: impl Into<String>, message: String) -> Self {
         let (name, message) = (name.into(), Some(message));

@@ -38,7 +38,7 @@ pub(super) fn wait_for_secret(context: NodeContext<'_>, status: &SeiNodeStatus, 
         // the plan is retried with backoff in case the issuer recovers.
         (_, Some(failure)) => StepOutcome::Failed(failure),
         (CertificateNotReady, _) => StepOutcome::wait("Certificate", name, found.message),
-        _ => StepOutcome::wait("Secret", name, found.message),
+        _ => StepOutcome::wait_for_input("Secret", name, found.message),
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn remove_certificate(context: NodeContext<'_>) -> StepOutcome {
                 return StepOutcome::wait("Certificate", name_of(live), "it is being deleted");
             }
             if let Some(obstacle) = issued_secret::obstacle(context) {
-                return StepOutcome::wait("Secret", name_of(live), obstacle);
+                return StepOutcome::wait_for_input("Secret", name_of(live), obstacle);
             }
             objects::delete(context, Deletion::Certificate(Box::new(live.clone())))
         }
