@@ -19,6 +19,8 @@
 //! | Private keys are never printed, and no copy is left that is not zeroized. | `keys::debug_output_hides_private_keys`, `keys::key_file_errors_do_not_reveal_content` |
 //! | A genesis file matches seid's output byte for byte, and its hash is deterministic. | `assembled_genesis_matches_collect_gentxs`, `new_genesis_matches_seid_init`, `assemble::genesis_hash_is_deterministic` |
 //! | Assembly rejects everything that makes seid panic, and names the node. | `validation::invalid_gentx_error_names_the_field`, `validation::shared_key_error_names_both_nodes`, `validation::overridden_chain_limits_are_enforced` |
+//! | A nested document does not overflow the stack. | `json::tests::deeply_nested_json_is_rejected` |
+//! | A peer has a node ID of 40 hexadecimal digits, wherever it is written. | `patch::invalid_peers_are_rejected`, `peers::peers_exclude_own_node` |
 //! | The validator list contains every validator, so that a chain with one validator starts. | `assemble::validators_are_listed_with_voting_power` |
 
 pub mod account;

@@ -38,6 +38,9 @@ use crate::args::{Args, Command};
 /// Parses the command line, runs the subcommand and returns the exit code: 0 success, 1 failure, 2 invalid usage.
 #[must_use]
 pub fn run() -> ExitCode {
+    if let Some(code) = ::sidecar::run_snapshot_metadata_pruner(std::env::args_os()) {
+        return code;
+    }
     let command_line = CommandLine::new(seictl::translate(std::env::args_os()).into_iter());
     let Args { command } = match Args::try_parse_from(&command_line.args) {
         Ok(args) => args,

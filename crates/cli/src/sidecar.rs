@@ -17,7 +17,7 @@ const BLOCKING_THREADS: usize = 8;
     after_help = "Examples:\n  \
         outrigger sidecar --home /sei --chain-id arctic-1 --genesis-bucket genesis --genesis-region us-east-2 \
         --snapshot-bucket snapshots --snapshot-region us-east-2\n  \
-        outrigger sidecar --authn-mode trusted-header --port 7777\n\n\
+        outrigger sidecar --listen unix:/run/sei-sidecar/api.sock --seid-control-dir /run/seid-control\n\n\
         All settings: docs/reference/sidecar-settings.md; the API: docs/reference/sidecar-openapi.json"
 )]
 pub(crate) struct Args {

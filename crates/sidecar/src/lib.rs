@@ -30,6 +30,11 @@
 //! | dry-runs neither wait long for tasks nor multiply without limit | `engine::tests::dry_run_does_not_wait_for_a_running_task`, `engine::tests::concurrent_dry_runs_are_limited` |
 //! | callers cannot multiply the queries of seid without limit | `sidecar::slow_rpc_is_queried_by_few_callers_at_a_time` |
 //! | unauthenticated endpoints expose no caller input | `sidecar::metrics_expose_no_caller_input` |
+//! | the API is authenticated and not reachable from other hosts unless asked for | `settings::tests::default_is_authenticated_on_loopback`, `sidecar::sidecar_listens_on_loopback_unless_asked` |
+//! | on a Unix socket, the TCP port serves healthz only, and a live socket is not taken over | `sidecar::unix_socket_serves_the_api_and_loopback_only_healthz`, `http::listener::tests::stale_socket_is_replaced_and_live_one_is_an_error` |
+//! | a task is of the type that the proxy authorized | `sidecar::task_kind_header_must_match_the_body` |
+//! | other processes of the same user cannot read environment and memory | `sidecar::process_is_unreadable_for_the_same_user` |
+//! | the control directory of seid is not trusted, and no request outlives its task | `sidecar::forged_state_is_never_trusted`, `sidecar::stop_and_restart_through_the_control_directory` |
 //! | all invalid settings are reported together | `settings::tests::all_invalid_settings_are_reported_together` |
 //! | path-style and virtual-host S3 addressing work | `bucket::tests::virtual_host_endpoint_contains_bucket_name_once` |
 //! | S3 works in an image without a CA bundle | `sidecar::s3_works_without_system_ca_bundle` |
@@ -45,6 +50,10 @@
 //! |---|---|---|
 //! | path traversal in `config-patch` | only three file names are accepted | `sidecar::config_patch_accepts_only_config_files` |
 //! | path traversal and decompression bombs in archives | entries are created relative to a directory handle, links are not followed; bytes and entries are limited | `sidecar::archives_with_path_traversal_are_rejected`, `sidecar::archive_bombs_and_corrupt_archives_are_rejected` |
+//! | documents that abort the process | nesting is limited; snapshot metadata is read by a child process with little memory and time; entries without content have none | `sidecar::nested_json_from_the_bucket_fails_only_the_task`, `sidecar::malformed_snapshot_metadata_fails_only_the_task`, `sidecar::directories_with_content_are_rejected` |
+//! | state sync that trusts one server | two must agree on the trusted block | `sidecar::state_sync_requires_two_agreeing_servers` |
+//! | data sent to a bucket chosen by the caller | `result-export` uses the sidecar's settings | `sidecar::result_export_goes_to_the_configured_bucket_only` |
+//! | a validator that loses the record of its last signature | `reset-data` needs a confirmation | `sidecar::reset_data_of_a_validator_requires_confirmation` |
 //! | private keys in a bucket | only the node ID is uploaded; a gentx is parsed before it is uploaded | `sidecar::ceremony_produces_genesis_without_leaking_keys`, `sidecar::four_seid_nodes_run_the_chain_of_four_sidecars` |
 //! | execution of a program chosen by the caller | the task type is rejected | `sidecar::unsupported_task_types_are_rejected` |
 //! | requests to hosts chosen by the caller (SSRF) | only http and https, no redirects, size and time limits, validated host names | `sidecar::configure_state_sync_uses_rpc_servers`, `sidecar::discover_peers_changes_only_persistent_peers` |
@@ -57,7 +66,7 @@
 //! | markers that ignore parameters | they record the parameters, and a difference is reported | `node::marker::tests::marker_records_params_and_reports_differences`, `sidecar::snapshot_is_restored_once` |
 //! | SIGKILL of a validator | only after a halt height was reached and SIGTERM timed out; never by stop-seid and restart-seid | `sidecar::stop_seid_sends_sigterm_only` |
 //! | leaked task parameters | they are never logged; messages contain no secrets | `sidecar::caller_is_stored_and_logged_but_not_params`, `sidecar::s3_errors_include_a_hint` |
-//! | signals to the wrong process | only `seid start` matches | `node::process::tests::find_matches_only_seid_start` |
+//! | signals to the wrong process | the start script signals its own child; without it, only `seid start` matches | `node::process::signals::tests::find_matches_only_seid_start` |
 //! | partial or wrong genesis file | renamed into place after the hash check, which also runs if the marker exists | `sidecar::configure_genesis_verifies_hash` |
 //! | race of a release and a hold | the later submission wins | `sidecar::concurrent_release_and_hold_are_consistent` |
 //! | times that do not sort | fixed-width text | `ledger::time::tests::parsed_times_sort_as_text_in_time_order` |
@@ -66,7 +75,7 @@
 //! | several spellings of one task ID | one canonical form | `ledger::schema::tests::every_uuid_spelling_has_one_canonical_id` |
 //! | one ID submitted with different parameters | kept for compatibility: clients rely on it | `sidecar::resubmission_restarts_only_failed_tasks` |
 //! | metrics without authentication | labels from a closed list | `sidecar::metrics_expose_no_caller_input` |
-//! | one permission for all tasks of a node | kept: the proxy authorizes; the caller is never exposed | `sidecar::tasks_can_be_listed_read_and_deleted` |
+//! | one permission for all tasks of a node | the proxy can authorize each type, by a header that must match | `sidecar::task_kind_header_must_match_the_body` |
 
 pub mod archive;
 pub mod bucket;
@@ -80,5 +89,6 @@ mod roots;
 mod run;
 pub mod settings;
 
+pub use self::kinds::run_snapshot_metadata_pruner;
 pub use self::run::{Error, run};
 pub use self::settings::{Args, Settings};

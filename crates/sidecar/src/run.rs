@@ -1,19 +1,21 @@
 //! The sidecar process, from startup to graceful shutdown.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::shutdown::ShutdownSignals;
-use runtime::telemetry;
+use runtime::{hardening, telemetry};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::engine::Engine;
-use crate::http;
+use crate::http::{self, Listener, Scope};
 use crate::ledger::{self, Ledger, OpenError};
 use crate::metrics::Metrics;
 use crate::node::{Node, home};
-use crate::settings::Settings;
+use crate::settings::{AuthnMode, Listen, Settings};
 
 /// Timeout of the graceful shutdown. The kubelet sends SIGKILL after 30 seconds at the earliest.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(25);
@@ -21,6 +23,9 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(25);
 /// Why the sidecar failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The process cannot be protected.
+    #[error("cannot make the process undumpable: {0}")]
+    Hardening(io::Error),
     /// The log settings are invalid.
     #[error("--log-level (OUTRIGGER_LOG_LEVEL): {0}")]
     Telemetry(String),
@@ -38,11 +43,21 @@ pub enum Error {
     /// Tasks of a previous process cannot be recovered.
     #[error("cannot recover tasks of the previous process: {0}")]
     Recover(ledger::Error),
-    /// The port cannot be bound.
-    #[error("--port (SEI_SIDECAR_PORT): cannot listen on {address}: {error}")]
+    /// The API cannot listen.
+    #[error("{flag}: cannot listen on {address}: {error}")]
     Listen {
+        /// The flag with the address.
+        flag: &'static str,
         /// The address.
-        address: std::net::SocketAddr,
+        address: String,
+        /// The cause.
+        error: io::Error,
+    },
+    /// The control directory of seid cannot be used.
+    #[error("--seid-control-dir (OUTRIGGER_SEID_CONTROL_DIR): cannot use {dir}: {error}")]
+    SeidControl {
+        /// The directory.
+        dir: String,
         /// The cause.
         error: io::Error,
     },
@@ -53,6 +68,8 @@ pub enum Error {
 
 /// Runs the sidecar until SIGTERM or SIGINT.
 pub async fn run(settings: Settings) -> Result<(), Error> {
+    // First: the environment has the S3 credentials.
+    hardening::set_undumpable().map_err(Error::Hardening)?;
     let settings = Arc::new(settings);
     let options = telemetry::Options {
         format: settings.log_format,
@@ -68,16 +85,26 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let _home_lock = home::lock(&settings.home).map_err(unusable)?;
     home::prepare(&settings.home).map_err(unusable)?;
     // Bound before any task runs: a sidecar that cannot serve must not work.
-    let address = settings.listen_address();
-    let listener = http::listen(address).await.map_err(|error| Error::Listen { address, error })?;
+    let listeners = bind(&settings).await?;
+    if settings.authn == AuthnMode::Unauthenticated {
+        tracing::warn!("requests are not authenticated; remove --authn-mode unauthenticated in production");
+    }
     let shutdown = CancellationToken::new();
     let (ledger, ledger_thread) = Ledger::open(&settings.home.join(ledger::FILE), shutdown.clone())?;
     let metrics = Metrics::new();
     let node = Arc::new(Node::new(settings, ledger, metrics.clone()));
+    node.seid().prepare().map_err(|error| Error::SeidControl {
+        dir: node.settings().seid_control_dir.as_deref().unwrap_or(Path::new("")).display().to_string(),
+        error,
+    })?;
     let engine = Engine::new(node, shutdown.clone());
     engine.recover().await.map_err(Error::Recover)?;
-    tracing::info!(%address, "serving");
-    let serving = tokio::spawn(http::serve(listener, engine.clone(), metrics, shutdown.clone()));
+    let serving = TaskTracker::new();
+    for (listener, scope, address) in listeners {
+        tracing::info!(address, ?scope, "serving");
+        serving.spawn(http::serve(listener, scope, engine.clone(), metrics.clone(), shutdown.clone()));
+    }
+    serving.close();
     let pruning = tokio::spawn({
         let engine = engine.clone();
         async move { engine.run_pruning().await }
@@ -85,7 +112,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     signals.recv().await;
     pruning.abort();
     let stopped = async {
-        let (_, tasks) = tokio::join!(serving, engine.shutdown(SHUTDOWN_TIMEOUT));
+        let (_, tasks) = tokio::join!(serving.wait(), engine.shutdown(SHUTDOWN_TIMEOUT));
         tasks
     };
     shutdown.cancel();
@@ -95,4 +122,27 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     ledger_thread.close().await;
     telemetry.shutdown().await;
     Ok(())
+}
+
+/// Binds the listeners, each with what it serves and its address.
+async fn bind(settings: &Settings) -> Result<Vec<(Listener, Scope, String)>, Error> {
+    const LISTEN: &str = "--listen (OUTRIGGER_SIDECAR_LISTEN)";
+    const PORT: &str = "--port (SEI_SIDECAR_PORT)";
+    let loopback = Listen::Tcp(Listen::loopback(settings.port));
+    let wanted = match &settings.listen {
+        Listen::Unix(_) => {
+            vec![(LISTEN, Scope::Full, &settings.listen), (PORT, Scope::Health, &loopback)]
+        }
+        Listen::Tcp(_) if settings.listen == loopback => vec![(PORT, Scope::Full, &loopback)],
+        Listen::Tcp(_) => vec![(LISTEN, Scope::Full, &settings.listen)],
+    };
+    let mut listeners = Vec::new();
+    for (flag, scope, listen) in wanted {
+        let address = listen.to_string();
+        match Listener::bind(listen).await {
+            Ok(listener) => listeners.push((listener, scope, address)),
+            Err(error) => return Err(Error::Listen { flag, address, error }),
+        }
+    }
+    Ok(listeners)
 }

@@ -33,6 +33,11 @@ pub(crate) const SPEC: &[Rule] = &[
         "chainId is immutable because the node's data belongs to the chain: create a new node instead",
     ),
     Rule::forbidden(
+        ".genesisHash",
+        "self.?genesisHash.orValue('') in [oldSelf.?genesisHash.orValue('')]",
+        "genesisHash is immutable because the genesis file is checked before the node starts: create a new node instead",
+    ),
+    Rule::forbidden(
         "",
         "has(self.fullNode) == has(oldSelf.fullNode) && has(self.archive) == has(oldSelf.archive) \
          && has(self.replayer) == has(oldSelf.replayer) && has(self.validator) == has(oldSelf.validator)",

@@ -89,6 +89,12 @@ pub struct SeiNodeSpec {
     #[schemars(length(max = 63), extend("x-kubernetes-validations" = validations(rules::CHAIN_ID)))]
     pub chain_id: String,
 
+    /// Expected SHA-256 of the genesis file in lower-case hexadecimal. A file with another hash is not used. If unset, the file in
+    /// the genesis bucket is trusted, unless the chain is a well-known one. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    pub genesis_hash: Option<String>,
+
     /// Image of seid.
     #[schemars(length(min = 1, max = 512))]
     pub image: String,

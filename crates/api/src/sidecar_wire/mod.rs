@@ -9,7 +9,7 @@ pub use chain::{APP_HASH_AT, AppHashAt, ChainStatus};
 pub use params::{
     AssembleGenesis, AwaitAction, AwaitCondition, AwaitedCondition, CeremonyAccount, CeremonyNode,
     CeremonyVesting, ConfigApply, ConfigMode, ConfigureGenesis, ConfigureStateSync, DiscoverPeers,
-    GenerateGentx, GenerateIdentity, PeerDiscovery, SnapshotRestore, UploadGenesisArtifacts,
+    GenerateGentx, GenerateIdentity, PeerDiscovery, ResetData, SnapshotRestore, UploadGenesisArtifacts,
 };
 pub use task::{
     DryRunResult, ErrorBody, NodeId, SidecarState, SidecarStatus, SubmittedTask, TaskRequest, TaskResult,

@@ -121,6 +121,16 @@ pub struct ConfigureStateSync {
     pub rpc_servers: Vec<String>,
 }
 
+/// `reset-data`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResetData {
+    /// Confirms the reset of a node that signs blocks. The record of its last signature is reset as well, so that it may sign the same
+    /// height twice.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub confirm_validator_reset: bool,
+}
+
 /// `await-condition`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -284,6 +294,8 @@ mod tests {
         assert_round_trip::<ConfigureStateSync>(
             &json!({"useLocalSnapshot": true, "trustPeriod": "168h", "backfillBlocks": 9}),
         );
+        assert_round_trip::<ResetData>(&json!({}));
+        assert_round_trip::<ResetData>(&json!({"confirmValidatorReset": true}));
         assert_round_trip::<AwaitCondition>(
             &json!({"condition": "height", "targetHeight": 9, "action": "SIGTERM_SEID"}),
         );

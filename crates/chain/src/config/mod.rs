@@ -26,7 +26,7 @@ pub use intent::{Intent, Resolved, ValidationReport, check_intent, edit, reload,
 pub use mode::{Mode, UnknownMode};
 pub use network_rules::is_peer_address;
 pub use patch::{PatchError, Patchable, patch, set_client_chain_id};
-pub use presets::{persistent_peers, set_persistent_peers, snapshot_generation};
+pub use presets::{persistent_peers, seid_mode, set_persistent_peers, snapshot_generation};
 pub use render::render;
 pub use rules::check;
 pub use settings::{CURRENT_VERSION, Files, Settings};

@@ -6,12 +6,15 @@ use crate::genesis::is_node_id;
 
 const PEERS: [&str; 3] =
     ["network.p2p.persistent_peers", "network.p2p.bootstrap_peers", "network.p2p.blocksync_peers"];
+/// The same settings in `config.toml`.
+pub(super) const PEERS_IN_CONFIG_TOML: [&str; 3] =
+    ["p2p.persistent-peers", "p2p.bootstrap-peers", "p2p.blocksync-peers"];
 const PEER_IDS: [&str; 2] = ["network.p2p.private_peer_ids", "network.p2p.unconditional_peer_ids"];
 const DATABASES: [&str; 3] = ["goleveldb", "goleveldb-bloom", "memdb"];
 
 pub(super) fn check(settings: &Settings, out: &mut Findings) {
     for key in PEERS {
-        if let Some(peer) = entries(settings, key).find(|peer| !is_peer_address(peer)) {
+        if let Some(peer) = invalid_peer(settings.text(key)) {
             out.error(
                 key,
                 format!("invalid peer {peer:?}, seid would not start; expected <node id>@<host>:<port>"),
@@ -19,7 +22,7 @@ pub(super) fn check(settings: &Settings, out: &mut Findings) {
         }
     }
     for key in PEER_IDS {
-        if let Some(id) = entries(settings, key).find(|id| !is_node_id(id)) {
+        if let Some(id) = split(settings.text(key)).find(|id| !is_node_id(id)) {
             out.error(
                 key,
                 format!("invalid node ID {id:?}, seid would not start; expected 40 hexadecimal digits"),
@@ -52,18 +55,25 @@ pub(super) fn check(settings: &Settings, out: &mut Findings) {
 }
 
 /// Splits a comma-separated setting like seid: trims spaces and drops empty entries.
-fn entries<'a>(settings: &'a Settings, key: &str) -> impl Iterator<Item = &'a str> {
-    settings.text(key).split(',').map(|entry| entry.trim_matches(' ')).filter(|entry| !entry.is_empty())
+fn split(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(|entry| entry.trim_matches(' ')).filter(|entry| !entry.is_empty())
 }
 
-/// Reports whether seid accepts a peer address: `<node id>@<host>:<port>`, where the port may be missing.
+/// Returns the first entry of a list of peers, as seid reads it, that is not a peer address.
+pub(super) fn invalid_peer(peers: &str) -> Option<&str> {
+    split(peers).find(|peer| !is_peer_address(peer))
+}
+
+/// Reports whether seid accepts a peer address: `<node id>@<host>:<port>`, where the port may be missing. The host is a name or an
+/// address, so that no entry can contain another one.
 #[must_use]
 pub fn is_peer_address(peer: &str) -> bool {
     let peer = peer.strip_prefix("mconn://").or_else(|| peer.strip_prefix("tcp://")).unwrap_or(peer);
     let Some((id, address)) = peer.split_once('@') else { return false };
     // seid falls back to the default port.
     let (host, port) = address.rsplit_once(':').unwrap_or((address, "0"));
-    is_node_id(&id.to_ascii_lowercase()) && !host.is_empty() && port.parse::<u16>().is_ok()
+    let is_host = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c));
+    is_node_id(&id.to_ascii_lowercase()) && is_host && port.parse::<u16>().is_ok()
 }
 
 fn has_port(address: &str) -> bool {

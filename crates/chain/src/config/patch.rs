@@ -4,6 +4,9 @@ use serde_json::{Map, Value as Json};
 use toml_edit::{Array, InlineTable, Item, Table, TableLike, Value as Toml};
 
 use super::document::{Document, FileError, find_key, put};
+use super::network_rules::{PEERS_IN_CONFIG_TOML, invalid_peer};
+use super::table::Kind;
+use super::value::Value;
 
 /// Files that may be patched. Other names are rejected, because they could traverse out of the config directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,9 @@ pub enum PatchError {
         /// Reason.
         why: &'static str,
     },
+    /// A peer that is not an address of a node.
+    #[error("{0}: invalid peer {1:?}: expected <node id>@<host>:<port>, with 40 hexadecimal digits")]
+    Peer(&'static str, String),
 }
 
 impl std::str::FromStr for Patchable {
@@ -63,8 +69,27 @@ impl std::str::FromStr for Patchable {
 /// Merges a tree of values into a file: null removes a key, objects are merged, other values replace.
 pub fn patch(file: Patchable, text: &str, tree: &Map<String, Json>) -> Result<String, PatchError> {
     let mut document = Document::parse_named(file.name(), text)?;
+    let read_peers = |document: &Document| PEERS_IN_CONFIG_TOML.map(|path| document.read(path, Kind::Text));
+    let before = read_peers(&document);
     merge(document.root(), tree, "", file.name())?;
+    if file == Patchable::Config {
+        for ((path, before), after) in PEERS_IN_CONFIG_TOML.into_iter().zip(before).zip(read_peers(&document))
+        {
+            // A patch of another key must not fail because of peers that were invalid before.
+            if before != after {
+                check_peers(path, after?)?;
+            }
+        }
+    }
     Ok(document.text())
+}
+
+fn check_peers(path: &'static str, peers: Option<Value>) -> Result<(), PatchError> {
+    let Some(Value::Text(peers)) = peers else { return Ok(()) };
+    match invalid_peer(&peers) {
+        Some(peer) => Err(PatchError::Peer(path, peer.into())),
+        None => Ok(()),
+    }
 }
 
 /// Settings besides the chain ID that seid's client commands need; without a keyring none of them runs.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::current::MODE_IN_CONFIG_TOML;
 use super::document::{Document, FileError};
 use super::patch::{PatchError, Patchable, patch};
 use super::table::{File, Kind};
@@ -40,4 +41,12 @@ pub fn persistent_peers(config_toml: &str) -> Result<String, FileError> {
         Some(Value::Text(peers)) => Ok(peers),
         _ => Ok(String::new()),
     }
+}
+
+/// Returns the mode that seid runs in, if `config.toml` sets it. Only a validator signs blocks.
+pub fn seid_mode(config_toml: &str) -> Result<Option<String>, FileError> {
+    Ok(match Document::parse(File::Config, config_toml)?.read(MODE_IN_CONFIG_TOML, Kind::Text)? {
+        Some(Value::Text(mode)) => Some(mode),
+        _ => None,
+    })
 }

@@ -1,5 +1,6 @@
 //! Peers of a new chain, known once every node has uploaded its identity.
 
+use crate::config::is_peer_address;
 use crate::json::Json;
 
 /// Error returned for invalid identity or peer documents.
@@ -37,9 +38,8 @@ pub fn peers_except(peers: &[u8], own_id: &str) -> Result<Vec<String>, PeersErro
     let mut others = Vec::new();
     for entry in entries {
         let entry = entry.as_text().ok_or(PeersError::Peers)?;
-        let (id, address) = entry.split_once('@').ok_or(PeersError::Peers)?;
-        // A comma would split the entry: the config file holds one comma-separated string.
-        if !is_node_id(id) || address.is_empty() || address.contains([',', '@', '"', '\n']) {
+        let (id, _) = entry.split_once('@').ok_or(PeersError::Peers)?;
+        if !is_node_id(id) || !is_peer_address(entry) {
             return Err(PeersError::Peers);
         }
         if id != own_id {

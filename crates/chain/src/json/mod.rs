@@ -9,6 +9,9 @@ use serde_json::value::RawValue;
 
 use self::write::write;
 
+/// The maximum nesting of arrays and objects. Reading, writing and dropping a value recurse, and a stack overflow aborts the process.
+const MAX_DEPTH: usize = 128;
+
 /// JSON value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Json {
@@ -36,10 +39,10 @@ pub struct Object(Vec<(String, Json)>);
 pub struct JsonError(String);
 
 impl Json {
-    /// Parses a document. Duplicate keys are rejected.
+    /// Parses a document. Duplicate keys and more than 128 levels are rejected.
     pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
         let raw: &RawValue = serde_json::from_slice(bytes).map_err(|error| JsonError(error.to_string()))?;
-        parse_value(raw)
+        parse_value(raw, MAX_DEPTH)
     }
 
     /// Creates a string.
@@ -163,11 +166,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
-fn parse_value(raw: &RawValue) -> Result<Json, JsonError> {
+/// Parses a value with at most `depth` levels.
+fn parse_value(raw: &RawValue, depth: usize) -> Result<Json, JsonError> {
     let text = raw.get();
     let to_error = |error: serde_json::Error| JsonError(error.to_string());
+    let inner =
+        || depth.checked_sub(1).ok_or_else(|| JsonError(format!("nested more than {MAX_DEPTH} levels deep")));
     Ok(match text.as_bytes().first() {
         Some(b'{') => {
+            let inner = inner()?;
             let Members(members) = serde_json::from_str(text).map_err(to_error)?;
             let mut object = Object::default();
             for (name, raw) in members {
@@ -175,13 +182,14 @@ fn parse_value(raw: &RawValue) -> Result<Json, JsonError> {
                 if object.get(&name).is_some() {
                     return Err(JsonError(format!("duplicate key {name:?}")));
                 }
-                object.0.push((name, parse_value(raw)?));
+                object.0.push((name, parse_value(raw, inner)?));
             }
             Json::Object(object)
         }
         Some(b'[') => {
+            let inner = inner()?;
             let values: Vec<&RawValue> = serde_json::from_str(text).map_err(to_error)?;
-            Json::Array(values.into_iter().map(parse_value).collect::<Result<_, _>>()?)
+            Json::Array(values.into_iter().map(|raw| parse_value(raw, inner)).collect::<Result<_, _>>()?)
         }
         Some(b'"') => Json::Text(serde_json::from_str(text).map_err(to_error)?),
         Some(b't') => Json::Bool(true),
@@ -214,7 +222,19 @@ mod tests {
         for text in ["", "{", "[1,]", "nul", "{\"a\":1,\"a\":2}", "{\"x\":{\"a\":1,\"a\":1}}", "1 2"] {
             assert!(Json::parse(text.as_bytes()).is_err(), "{text}");
         }
-        let deep = "[".repeat(100_000);
-        assert!(Json::parse(deep.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn deeply_nested_json_is_rejected() {
+        let nested = |open: &str, close: &str, depth| {
+            Json::parse((open.repeat(depth) + "1" + &close.repeat(depth)).as_bytes()).map(drop)
+        };
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            assert_eq!(nested(open, close, MAX_DEPTH), Ok(()));
+            for depth in [MAX_DEPTH + 1, 100_000] {
+                let error = nested(open, close, depth).unwrap_err().to_string();
+                assert!(error.contains("128 levels"), "{error}");
+            }
+        }
     }
 }

@@ -49,10 +49,11 @@ fn patch_error_names_file_and_key() {
 
 #[test]
 fn presets_set_peers_and_chain_id() {
-    let peers = ["a@b:1".to_owned(), "c@d:2".to_owned()];
+    let (a, b) = (format!("{}@b:1", "0a".repeat(20)), format!("{}@d:2", "0b".repeat(20)));
+    let peers = [a.clone(), b.clone()];
     let text =
         set_persistent_peers("[p2p]\n  # mine\n  persistent-peers = \"\"\n  pex = true\n", &peers).unwrap();
-    assert_eq!(text, "[p2p]\n  # mine\n  persistent-peers = \"a@b:1,c@d:2\"\n  pex = true\n");
+    assert_eq!(text, format!("[p2p]\n  # mine\n  persistent-peers = \"{a},{b}\"\n  pex = true\n"));
     let defaults = "output = \"text\"\nnode = \"tcp://localhost:26657\"\nbroadcast-mode = \"sync\"\n";
     assert_eq!(
         set_client_chain_id("", "arctic-1").unwrap(),
@@ -62,4 +63,30 @@ fn presets_set_peers_and_chain_id() {
         set_client_chain_id("keyring-backend = \"test\" # ours\nchain-id = \"\" # x\n", "a").unwrap(),
         format!("keyring-backend = \"test\" # ours\nchain-id = \"a\" # x\n{defaults}")
     );
+}
+
+#[test]
+fn invalid_peers_are_rejected() {
+    let id = "0a".repeat(20);
+    let file = "[p2p]\npersistent-peers = \"mine\"\n";
+    let with = |key: &str, peers: &str| {
+        patch(Patchable::Config, file, json!({ "p2p": { key: peers } }).as_object().unwrap())
+    };
+    for key in ["persistent-peers", "Persistent-Peers", "bootstrap-peers", "blocksync-peers"] {
+        with(key, &format!("{id}@host:26656, {id}@[::1]:1")).unwrap();
+        with(key, "").unwrap();
+        for bad in [
+            "host:26656",
+            "ab@host:26656",
+            &format!("{id}x@host:1"),
+            &format!("{id}@a b:1"),
+            &format!("{id}@:1"),
+        ] {
+            let error = with(key, bad).unwrap_err().to_string();
+            assert!(error.contains("invalid peer"), "{key}: {bad}: {error}");
+        }
+    }
+    // A list that does not change is not checked.
+    with("persistent-peers", "mine").unwrap();
+    with("laddr", "x").unwrap();
 }

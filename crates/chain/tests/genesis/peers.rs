@@ -20,9 +20,16 @@ fn peers_exclude_own_node() {
         [format!("{b}@val-1-0.val-1.chains.svc.cluster.local:26656")]
     );
     assert_eq!(peers_except(b"[]", &a).unwrap(), [""; 0]);
-    for invalid in
-        ["{}", "[1]", "[\"x\"]", "[\"x@y:1\"]", &format!("[\"{a}@\"]"), &format!("[\"{a}@b:1,{b}@c:1\"]")]
-    {
+    for invalid in [
+        "{}",
+        "[1]",
+        "[\"x\"]",
+        "[\"x@y:1\"]",
+        &format!("[\"{a}@\"]"),
+        &format!("[\"{a}@b:1,{b}@c:1\"]"),
+        &format!("[\"{a}@b c:1\"]"),
+        &format!("[\"{a}@b:x\"]"),
+    ] {
         assert_eq!(peers_except(invalid.as_bytes(), &a), Err(PeersError::Peers), "{invalid}");
     }
 }

@@ -6,8 +6,8 @@ use api::sei_node::{
     TaskPlan, TaskStatus,
 };
 use api::sidecar_wire::{
-    ConfigApply, ConfigureStateSync, DiscoverPeers, GenerateGentx, GenerateIdentity, PeerDiscovery,
-    SnapshotRestore, TaskType, UploadGenesisArtifacts,
+    ConfigApply, ConfigureGenesis, ConfigureStateSync, DiscoverPeers, GenerateGentx, GenerateIdentity,
+    PeerDiscovery, SnapshotRestore, TaskType, UploadGenesisArtifacts,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
@@ -137,7 +137,7 @@ impl NodeContext<'_> {
             tasks.push(sidecar(TaskType::GenerateGentx, Some(gentx)));
             tasks.push(sidecar(TaskType::UploadGenesisArtifacts, Some(upload)));
         }
-        tasks.push(sidecar(TaskType::ConfigureGenesis, None::<()>));
+        tasks.push(self.configure_genesis());
         tasks.push(self.config_apply(false));
         tasks.extend(self.peer_tasks());
         tasks.push(sidecar(TaskType::ConfigValidate, None::<()>));
@@ -159,7 +159,7 @@ impl NodeContext<'_> {
         tasks.push((Step::DeployBootstrapJob, Some(job.clone())));
         let restore = SnapshotRestore { target_height: height };
         tasks.push(sidecar(TaskType::SnapshotRestore, Some(restore)));
-        tasks.push(sidecar(TaskType::ConfigureGenesis, None::<()>));
+        tasks.push(self.configure_genesis());
         tasks.push(self.config_apply(false));
         tasks.extend(self.peer_tasks());
         tasks.extend(self.state_sync_task());
@@ -258,7 +258,7 @@ impl NodeContext<'_> {
             let restore = SnapshotRestore { target_height: s3.target_height };
             tasks.push(sidecar(TaskType::SnapshotRestore, Some(restore)));
         }
-        tasks.push(sidecar(TaskType::ConfigureGenesis, None::<()>));
+        tasks.push(self.configure_genesis());
         tasks.push(self.config_apply(false));
         tasks.extend(self.peer_tasks());
         if with_snapshot {
@@ -270,6 +270,16 @@ impl NodeContext<'_> {
         }
         tasks.push(sidecar(TaskType::MarkReady, None::<()>));
         tasks
+    }
+
+    fn configure_genesis(self) -> (Step, Option<Value>) {
+        let params = self
+            .node
+            .spec
+            .genesis_hash
+            .clone()
+            .map(|hash| ConfigureGenesis { expected_genesis_hash: Some(hash) });
+        sidecar(TaskType::ConfigureGenesis, params)
     }
 
     fn config_apply(self, incremental: bool) -> (Step, Option<Value>) {

@@ -21,11 +21,7 @@ pub(super) fn find(context: NodeContext<'_>, status: &SeiNodeStatus) -> Vec<Stri
     if let NodeKind::Replayer(replayer) = kind
         && replayer.result_export.is_some()
     {
-        found.push(
-            "spec.replayer.resultExport: not supported by this version; remove it, or submit the task result-export to \
-             the sidecar yourself"
-                .into(),
-        );
+        found.push("spec.replayer.resultExport: not supported by this version; remove it".into());
     }
     for name in render::SYSTEM_LABELS.iter().filter(|name| node.spec.pod_labels.contains_key(**name)) {
         found.push(format!("spec.podLabels[{name}]: reserved, the operator sets this label; remove it"));

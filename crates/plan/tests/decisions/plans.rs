@@ -8,7 +8,7 @@ use api::sei_node::{
 };
 
 use super::cluster::Cluster;
-use super::fixture::{node, platform, steps};
+use super::fixture::{node, platform, status, steps};
 use super::reconcile::{Fault, reconcile};
 
 /// Returns the task types of the first plan of a node.
@@ -63,6 +63,19 @@ fn full_node_from_snapshot_with_peers_and_uploads() {
              configure-state-sync config-validate snapshot-upload mark-ready"
         )
     );
+}
+
+#[test]
+fn genesis_hash_is_passed_to_the_sidecar() {
+    for (hash, params) in [(None, None), (Some("0a".repeat(32)), Some("0a".repeat(32)))] {
+        let mut node = node("a");
+        node.spec.genesis_hash = hash;
+        let mut cluster = Cluster::new(node);
+        reconcile(&mut cluster, &platform(), Fault::None);
+        let tasks = status(&cluster).plan.unwrap().tasks;
+        let genesis = tasks.into_iter().find(|task| task.task_type == "configure-genesis").unwrap();
+        assert_eq!(genesis.params, params.map(|hash| serde_json::json!({ "expectedGenesisHash": hash })));
+    }
 }
 
 #[test]

@@ -46,6 +46,7 @@ pub async fn start(contender: &Build, site: &Arc<Site>) -> Result<Running, Error
         .env("SEI_SNAPSHOT_BUCKET", "snapshots")
         .env("SEI_SNAPSHOT_REGION", "us-east-1")
         .env("SEI_SIDECAR_PORT", port.to_string())
+        .env("SEI_SIDECAR_AUTHN_MODE", "unauthenticated")
         .start(site)?;
     let running = Running { process, port, _site: site.clone() };
     let serves = async {

@@ -53,6 +53,9 @@ pub enum UnpackError {
     /// An entry is not a file, directory or symbolic link.
     #[error("archive rejected: {0:?} is not a file, directory or symbolic link")]
     UnsupportedEntry(String),
+    /// A directory or link has content.
+    #[error("archive rejected: {0:?} is a directory or link with a size")]
+    UnexpectedContent(String),
     /// A limit is exceeded.
     #[error("archive rejected: it contains more than {0}")]
     LimitExceeded(String),
@@ -130,6 +133,10 @@ impl Unpacker<'_> {
         let display = String::from_utf8_lossy(&bytes).into_owned();
         let components =
             name::components(&bytes).ok_or_else(|| UnpackError::EntryOutside(display.clone()))?;
+        // Such content would be skipped, and so not be counted.
+        if matches!(kind, EntryType::Directory | EntryType::Symlink) && entry.size() > 0 {
+            return Err(UnpackError::UnexpectedContent(display));
+        }
         let failed = |error| UnpackError::Io(display.clone(), error);
         let Some((last, dirs)) = components.split_last() else { return Ok(()) };
         let dir = self.open_dir(dirs).map_err(failed)?;

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::kinds::{Deadline, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
 use crate::ledger::LedgerThread;
-use crate::settings::{AuthnMode, Bucket, Settings};
+use crate::settings::{AuthnMode, Bucket, Listen, Settings};
 
 struct Fixture {
     engine: Engine,
@@ -25,6 +25,9 @@ fn fixture() -> Fixture {
         genesis: Bucket::default(),
         snapshots: Bucket::default(),
         node_rpc: "http://127.0.0.1:1".into(),
+        result_export: None,
+        seid_control_dir: None,
+        listen: Listen::Tcp(Listen::loopback(1)),
         port: 1,
         authn: AuthnMode::Unauthenticated,
         snapshot_upload_interval: Duration::from_secs(1),

@@ -1,28 +1,32 @@
-//! The HTTP API: HTTP/1.0 and HTTP/1.1 without TLS.
+//! The HTTP API: HTTP/1.0 and HTTP/1.1 without TLS, on a TCP port or a Unix socket.
 
 mod authn;
 mod chain_request;
+mod listener;
 pub mod openapi;
 mod path;
 mod response;
 mod router;
+mod task_kind;
 mod task_request;
 mod task_response;
 mod timeout_io;
 
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use self::listener::Listener;
+
+use self::listener::Connection;
 use self::router::Router;
 use self::timeout_io::{ConnectionPhase, TimeoutStream};
 use crate::engine::Engine;
@@ -37,17 +41,24 @@ const MAX_CONNECTIONS: usize = 256;
 /// Pause after a failed accept, for example with too many open files, to avoid a busy loop.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Binds the listener. Falls back to IPv4 if the host has no IPv6.
-pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    match TcpListener::bind(address).await {
-        Err(_) if address.is_ipv6() => TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await,
-        bound => bound,
-    }
+/// What a listener serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The whole API.
+    Full,
+    /// Only `GET /v0/healthz`: every container of a pod reaches its loopback ports.
+    Health,
 }
 
 /// Serves until `shutdown` is cancelled, then finishes the requests in progress and closes all connections.
-pub async fn serve(listener: TcpListener, engine: Engine, metrics: Metrics, shutdown: CancellationToken) {
-    let router = Router { engine, metrics };
+pub async fn serve(
+    listener: Listener,
+    scope: Scope,
+    engine: Engine,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+) {
+    let router = Router { engine, metrics, scope };
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let connections = TaskTracker::new();
     loop {
@@ -56,8 +67,16 @@ pub async fn serve(listener: TcpListener, engine: Engine, metrics: Metrics, shut
             accepted = accept(&listener, &slots) => accepted,
         };
         match accepted {
-            Ok((stream, slot)) => {
-                connections.spawn(serve_connection(stream, slot, router.clone(), shutdown.clone()));
+            Ok((connection, slot)) => {
+                let (router, shutdown) = (router.clone(), shutdown.clone());
+                match connection {
+                    Connection::Tcp(stream) => {
+                        connections.spawn(serve_connection(stream, slot, router, shutdown))
+                    }
+                    Connection::Unix(stream) => {
+                        connections.spawn(serve_connection(stream, slot, router, shutdown))
+                    }
+                };
             }
             Err(error) => {
                 tracing::warn!(%error, "accept failed");
@@ -71,23 +90,20 @@ pub async fn serve(listener: TcpListener, engine: Engine, metrics: Metrics, shut
 }
 
 async fn accept(
-    listener: &TcpListener,
+    listener: &Listener,
     slots: &Arc<Semaphore>,
-) -> std::io::Result<(TcpStream, Option<OwnedSemaphorePermit>)> {
+) -> std::io::Result<(Connection, Option<OwnedSemaphorePermit>)> {
     // Never closed.
     let slot = slots.clone().acquire_owned().await.ok();
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, slot))
+    Ok((listener.accept().await?, slot))
 }
 
-async fn serve_connection(
-    stream: TcpStream,
+async fn serve_connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    stream: S,
     slot: Option<OwnedSemaphorePermit>,
     router: Router,
     shutdown: CancellationToken,
 ) {
-    // An optimization only.
-    let _ = stream.set_nodelay(true);
     let phase = ConnectionPhase::default();
     let io = TokioIo::new(TimeoutStream::new(stream, phase.clone()));
     let service = service_fn(move |request| {

@@ -1,6 +1,6 @@
 //! The OpenAPI document. A test checks that the server behaves as documented.
 
-use api::sidecar_wire::{APP_HASH_AT, TaskType, path};
+use api::sidecar_wire::{APP_HASH_AT, TASK_KIND_HEADER, TaskType, path};
 use serde_json::{Value, json};
 
 /// Returns the OpenAPI 3.1 document.
@@ -11,7 +11,7 @@ pub fn document() -> Value {
         "info": {
             "title": "Sei node sidecar",
             "version": "0.8.0",
-            "description": "Runs tasks on a node and reports their results. Ledger failures return 503 with Retry-After.",
+            "description": "Runs tasks on a node and reports their results. Ledger failures return 503 with Retry-After. If the API listens on a Unix socket, the TCP port serves only GET /v0/healthz.",
         },
         "paths": {
             path::HEALTHZ: { "get": { "summary": "Report whether seid may start", "responses": { "200": empty("seid may start"), "503": empty("seid must not start yet") } } },
@@ -45,10 +45,11 @@ pub fn document() -> Value {
                 } },
                 "post": {
                     "summary": "Submit a task. Submitting an existing ID has no effect unless that task failed; then it runs again",
+                    "parameters": [task_kind()],
                     "requestBody": { "required": true, "content": { "application/json": { "schema": reference("TaskRequest") } } },
                     "responses": {
                         "201": response("The task is stored: it is new, exists already, or runs again", "SubmittedTask"),
-                        "400": response("Invalid request, or unsupported task type", "Error"),
+                        "400": response("Invalid request, unsupported task type, or a type other than in the header", "Error"),
                         "413": response("Request body too large", "Error"),
                         "503": response("Ledger unavailable, or too many tasks in progress", "Error"),
                     },
@@ -56,10 +57,11 @@ pub fn document() -> Value {
             },
             path::DRY_RUN: { "post": {
                 "summary": "Check what a task would check, without executing it: nothing is written, and no task is stored. An ID is ignored",
+                "parameters": [task_kind()],
                 "requestBody": { "required": true, "content": { "application/json": { "schema": reference("TaskRequest") } } },
                 "responses": {
                     "200": response("The task can be executed, as far as it can be checked", "DryRunResult"),
-                    "400": response("Invalid request, or unsupported task type", "Error"),
+                    "400": response("Invalid request, unsupported task type, or a type other than in the header", "Error"),
                     "413": response("Request body too large", "Error"),
                     "422": response("The task would fail with this error", "Error"),
                     "503": response("Too many concurrent requests, or a task is changing what is read", "Error"),
@@ -107,7 +109,7 @@ fn schemas() -> Value {
             "valid": { "const": true },
             "note": { "type": "string", "description": "What was not checked: only config-apply is checked beyond its request" },
         })),
-        "TaskRequest": object(&["type"], &json!({ "id": id, "type": { "enum": task_types }, "params": { "type": "object" } })),
+        "TaskRequest": object(&["type"], &json!({ "id": id, "type": { "enum": task_types }, "params": params() })),
         "TaskResult": object(&["id", "type", "status", "run", "submittedAt"], &json!({
             "id": id,
             "type": { "type": "string" },
@@ -119,6 +121,32 @@ fn schemas() -> Value {
             "submittedAt": time,
             "completedAt": time,
         })),
+    })
+}
+
+/// The header by which the proxy authorizes a task.
+fn task_kind() -> Value {
+    let task_types: Vec<&str> = TaskType::ALL.iter().map(|task_type| task_type.as_str()).collect();
+    json!({
+        "name": TASK_KIND_HEADER, "in": "header", "schema": { "enum": task_types },
+        "description": "The type in the body. The proxy then asks for the permission of this type only. Rejected if it differs, if it is repeated, and on all other paths",
+    })
+}
+
+/// Parameters that restrict what a caller can do. Each task has others.
+fn params() -> Value {
+    let setting = |text: &str| json!({ "type": "string", "description": format!("result-export: {text} of the sidecar's settings; any other is rejected. Can be omitted") });
+    json!({
+        "type": "object",
+        "properties": {
+            "confirmValidatorReset": { "type": "boolean", "default": false, "description": "reset-data: confirms the reset of a node that signs blocks, including the record of its last signature" },
+            "expectedGenesisHash": { "type": "string", "pattern": "^[0-9a-f]{64}$", "description": "configure-genesis: SHA-256 of the genesis file; a file with another one is not used" },
+            "rpcServers": { "type": "array", "items": { "type": "string" }, "description": "configure-state-sync: RPC servers as host:port. At least two must agree on the trusted block" },
+            "bucket": setting("the bucket"),
+            "region": setting("the region"),
+            "prefix": setting("the key prefix"),
+            "rpcEndpoint": setting("the node's RPC"),
+        },
     })
 }
 

@@ -13,7 +13,7 @@ use super::path::{clean, decode};
 use super::response::{self, HttpResponse};
 use super::task_request::TaskRequest;
 use super::task_response::TaskResponse;
-use super::{MAX_HEAD, authn};
+use super::{MAX_HEAD, Scope, authn, task_kind};
 use crate::engine::{DryRunError, Engine, SubmitError};
 use crate::metrics::Metrics;
 
@@ -31,6 +31,15 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Router {
     pub(super) engine: Engine,
     pub(super) metrics: Metrics,
+    pub(super) scope: Scope,
+}
+
+/// What the proxy reports about a request.
+struct Sender {
+    /// The authenticated user.
+    caller: Option<String>,
+    /// The task type that the user was authorized for; `None` if it is authorized for all.
+    kind: Option<String>,
 }
 
 impl Router {
@@ -45,6 +54,12 @@ impl Router {
                 "431 Request Header Fields Too Large",
             );
         }
+        if self.scope == Scope::Health {
+            return match head.uri.path() {
+                path::HEALTHZ if head.method == Method::GET => self.healthz(),
+                _ => not_found(),
+            };
+        }
         let path = decode(head.uri.path());
         // Before routing: unauthenticated clients learn nothing, not even which paths exist.
         let mode = self.engine.node().settings().authn;
@@ -52,26 +67,32 @@ impl Router {
             Ok(caller) => caller,
             Err(response) => return *response,
         };
+        let is_submission =
+            head.method == Method::POST && matches!(path.as_str(), path::TASKS | path::DRY_RUN);
+        let kind = match task_kind::read(&head.headers, is_submission) {
+            Ok(kind) => kind,
+            Err(message) => return response::error(StatusCode::BAD_REQUEST, message),
+        };
         if let Some(clean) = clean(&path) {
             return redirect(&head, &clean);
         }
-        self.route(&path, &head, body, caller).await
+        self.route(&path, &head, body, Sender { caller, kind }).await
     }
 
-    async fn route(&self, path: &str, head: &Parts, body: Incoming, caller: Option<String>) -> HttpResponse {
+    async fn route(&self, path: &str, head: &Parts, body: Incoming, sender: Sender) -> HttpResponse {
         let is_read = matches!(head.method, Method::GET | Method::HEAD);
         if let Some(id) = path.strip_prefix("/v0/tasks/").filter(|id| !id.is_empty() && !id.contains('/')) {
             return match head.method {
-                Method::DELETE => self.delete(id, caller).await,
+                Method::DELETE => self.delete(id, sender.caller).await,
                 _ if is_read => self.get(id).await,
                 _ => response::not_allowed("DELETE, GET, HEAD"),
             };
         }
         match path {
-            path::TASKS if head.method == Method::POST => self.submit(body, caller).await,
+            path::TASKS if head.method == Method::POST => self.submit(body, sender).await,
             path::TASKS if is_read => self.list().await,
             path::TASKS => response::not_allowed("GET, HEAD, POST"),
-            path::DRY_RUN if head.method == Method::POST => self.dry_run(body, caller).await,
+            path::DRY_RUN if head.method == Method::POST => self.dry_run(body, sender).await,
             path::DRY_RUN => response::not_allowed("POST"),
             path::HEALTHZ
             | path::STARTUPZ
@@ -84,10 +105,7 @@ impl Router {
             {
                 response::not_allowed("GET, HEAD")
             }
-            path::HEALTHZ | path::STARTUPZ => response::empty(match self.engine.node().is_ready() {
-                true => StatusCode::OK,
-                false => StatusCode::SERVICE_UNAVAILABLE,
-            }),
+            path::HEALTHZ | path::STARTUPZ => self.healthz(),
             path::LIVEZ => self.livez(head).await,
             path::METRICS => response::with_type(
                 StatusCode::OK,
@@ -104,8 +122,15 @@ impl Router {
                 Err(error) => response::error(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             },
             path::CHAIN => self.chain(head.uri.query()).await,
-            _ => response::text(StatusCode::NOT_FOUND, "404 page not found"),
+            _ => not_found(),
         }
+    }
+
+    fn healthz(&self) -> HttpResponse {
+        response::empty(match self.engine.node().is_ready() {
+            true => StatusCode::OK,
+            false => StatusCode::SERVICE_UNAVAILABLE,
+        })
     }
 
     async fn livez(&self, head: &Parts) -> HttpResponse {
@@ -132,8 +157,8 @@ impl Router {
         }
     }
 
-    async fn submit(&self, body: Incoming, caller: Option<String>) -> HttpResponse {
-        let request = match read_task_request(body).await {
+    async fn submit(&self, body: Incoming, Sender { caller, kind }: Sender) -> HttpResponse {
+        let request = match read_task_request(body, kind.as_deref()).await {
             Ok(request) => request,
             Err(response) => return *response,
         };
@@ -148,8 +173,8 @@ impl Router {
         }
     }
 
-    async fn dry_run(&self, body: Incoming, caller: Option<String>) -> HttpResponse {
-        let request = match read_task_request(body).await {
+    async fn dry_run(&self, body: Incoming, Sender { caller, kind }: Sender) -> HttpResponse {
+        let request = match read_task_request(body, kind.as_deref()).await {
             Ok(request) => request,
             Err(response) => return *response,
         };
@@ -197,15 +222,24 @@ impl Router {
     }
 }
 
+fn not_found() -> HttpResponse {
+    response::text(StatusCode::NOT_FOUND, "404 page not found")
+}
+
 fn task_not_found() -> HttpResponse {
     response::error(StatusCode::NOT_FOUND, "task not found")
 }
 
-async fn read_task_request(body: Incoming) -> Result<TaskRequest, Box<HttpResponse>> {
+/// Reads a task request. The proxy authorized the task type `kind`, if it is known: the body must not have another one.
+async fn read_task_request(body: Incoming, kind: Option<&str>) -> Result<TaskRequest, Box<HttpResponse>> {
     let invalid = |message: &str| Box::new(response::error(StatusCode::BAD_REQUEST, message));
     let body = read_body(body).await?;
     let request = TaskRequest::parse(&body).map_err(|_| invalid("invalid request body"))?;
-    if request.task_type.is_empty() { Err(invalid("type is required")) } else { Ok(request) }
+    if request.task_type.is_empty() {
+        return Err(invalid("type is required"));
+    }
+    task_kind::check(kind, &request.task_type).map_err(|message| invalid(&message))?;
+    Ok(request)
 }
 
 async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Box<HttpResponse>> {

@@ -1,4 +1,4 @@
-//! A TCP stream with read and write timeouts, so that idle or stalled clients do not hold connections.
+//! A stream with read and write timeouts, so that idle or stalled clients do not hold connections.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// Timeout of a request head, and of the first byte on a new connection.
@@ -39,8 +38,8 @@ impl ConnectionPhase {
 }
 
 /// A stream with timeouts.
-pub(super) struct TimeoutStream {
-    stream: TcpStream,
+pub(super) struct TimeoutStream<S> {
+    stream: S,
     phase: ConnectionPhase,
     /// The phase the read timer was started for.
     timer_phase: Option<u8>,
@@ -49,8 +48,8 @@ pub(super) struct TimeoutStream {
     is_writing: bool,
 }
 
-impl TimeoutStream {
-    pub(super) fn new(stream: TcpStream, phase: ConnectionPhase) -> Self {
+impl<S> TimeoutStream<S> {
+    pub(super) fn new(stream: S, phase: ConnectionPhase) -> Self {
         let now = || Box::pin(tokio::time::sleep_until(Instant::now()));
         Self { stream, phase, timer_phase: None, read_timer: now(), write_timer: now(), is_writing: false }
     }
@@ -72,7 +71,7 @@ fn timed_out() -> io::Error {
     io::ErrorKind::TimedOut.into()
 }
 
-impl AsyncRead for TimeoutStream {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -103,7 +102,7 @@ impl AsyncRead for TimeoutStream {
     }
 }
 
-impl AsyncWrite for TimeoutStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -6,7 +6,7 @@ use api::sidecar_wire::TaskType;
 use serde::Deserialize;
 
 use super::{Deadline, Kind, TaskContext, TaskError, TaskFuture, TaskOutcome};
-use crate::node::{process, rpc};
+use crate::node::{SeidControl, rpc};
 
 /// Time between two status requests.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -55,7 +55,7 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
     wait(&ctx, &condition).await;
     match params.action.as_str() {
         "" => Ok(None),
-        "SIGTERM_SEID" => stop().await.map(|()| None),
+        "SIGTERM_SEID" => stop(ctx.node.seid()).await.map(|()| None),
         other => Err(TaskError::new(format_args!("unknown action {other:?}: use SIGTERM_SEID"))),
     }
 }
@@ -87,14 +87,14 @@ async fn wait(ctx: &TaskContext, condition: &Condition) {
     }
 }
 
-async fn stop() -> Result<(), TaskError> {
-    let pid = process::find().map_err(TaskError::new)?;
-    let pid = pid.ok_or_else(|| TaskError::new("the condition was met but no seid process was found"))?;
-    if process::terminate(pid, STOP_TIMEOUT).await.map_err(TaskError::new)? {
+async fn stop(control: &SeidControl) -> Result<(), TaskError> {
+    let seid = control.find().map_err(TaskError::new)?;
+    let seid = seid.ok_or_else(|| TaskError::new("the condition was met but no seid process was found"))?;
+    if seid.terminate(STOP_TIMEOUT).await.map_err(TaskError::new)? {
         return Ok(());
     }
     tracing::warn!("seid did not stop after SIGTERM; sending SIGKILL");
-    match process::kill(pid, STOP_TIMEOUT).await.map_err(TaskError::new)? {
+    match seid.kill(STOP_TIMEOUT).await.map_err(TaskError::new)? {
         true => Ok(()),
         false => Err(TaskError::new("seid is still running after SIGKILL")),
     }

@@ -1,4 +1,5 @@
-//! `configure-state-sync`: selects the trusted block and the RPC servers for state sync.
+//! `configure-state-sync`: selects the trusted block and the RPC servers for state sync. One server could make the node trust a chain
+//! of its own, so two must agree on the block.
 
 use std::time::Duration;
 
@@ -11,8 +12,11 @@ use crate::node::{config, home, marker, rpc};
 /// How far the trusted block is behind the latest one: by then a snapshot of it exists.
 const TRUST_LAG: i64 = 2000;
 
-/// How many peers are used when no RPC servers are given.
-const DEFAULT_WITNESSES: usize = 2;
+/// How many servers must agree on the trusted block.
+const REQUIRED_WITNESSES: usize = 2;
+
+/// The maximum number of peers that are asked when no RPC servers are given. Some may not serve RPC to others.
+const MAX_PEERS: usize = 8;
 
 /// The maximum number of RPC servers.
 const MAX_WITNESSES: usize = 16;
@@ -35,19 +39,13 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
     if params.backfill_blocks < 0 {
         return Err(TaskError::new("backfillBlocks must not be negative"));
     }
-    let mut witnesses = probe_all(&candidates(&ctx, &params).await?).await?;
-    let (first, latest) = witnesses[0].clone();
+    let responding = probe_all(&candidates(&ctx, &params).await?).await?;
+    let (_, latest) = responding[0];
     let height = match params.use_local_snapshot {
         true => latest_snapshot_height(&ctx).await?,
         false => (latest - TRUST_LAG).max(1),
     };
-    let asking = |error| TaskError::new(format_args!("requesting block {height} from {first}: {error}"));
-    let hash = rpc::block_hash(&url(&first), height).await.map_err(asking)?;
-    if witnesses.len() == 1 {
-        // State sync requires two servers and accepts the same one twice.
-        witnesses.push(witnesses[0].clone());
-    }
-    let servers: Vec<String> = witnesses.into_iter().map(|(host, _)| host).collect();
+    let (servers, hash) = agree_on_block(&responding, height).await?;
     let values = statesync_table(&params, height, &hash, &servers);
     let dir = home.to_owned();
     let result = json!({ "trustHeight": height, "trustHash": hash, "rpcServers": servers });
@@ -57,6 +55,37 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
         Ok(Some(result))
     })
     .await
+}
+
+/// Returns the servers that have the block at a height, and its hash, on which they must agree.
+async fn agree_on_block(
+    responding: &[(String, i64)],
+    height: i64,
+) -> Result<(Vec<String>, String), TaskError> {
+    let mut confirmed: Vec<(String, String)> = Vec::new();
+    let mut last_error = String::new();
+    for (host, _) in responding {
+        match rpc::block_hash(&url(host), height).await {
+            Ok(hash) => confirmed.push((host.clone(), hash)),
+            Err(error) => last_error = format!("; last error: {host}: {error}"),
+        }
+    }
+    if confirmed.len() < REQUIRED_WITNESSES {
+        return Err(TaskError::new(format_args!(
+            "only {} of {} RPC servers confirmed block {height}, and one server could make the node trust a forged chain: set \
+             rpcServers to {REQUIRED_WITNESSES} or more servers, or add peers{last_error}",
+            confirmed.len(),
+            responding.len()
+        )));
+    }
+    let (first, hash) = confirmed[0].clone();
+    if let Some((other, _)) = confirmed.iter().find(|(_, other)| !other.eq_ignore_ascii_case(&hash)) {
+        return Err(TaskError::new(format_args!(
+            "{first} and {other} have different blocks at height {height}: one of them is on another chain or forges blocks; remove \
+             it from rpcServers or the peers"
+        )));
+    }
+    Ok((confirmed.into_iter().map(|(host, _)| host).collect(), hash))
 }
 
 /// Returns the keys of `[statesync]`.
@@ -82,19 +111,32 @@ fn statesync_table(
     values
 }
 
-/// Returns the candidate RPC servers, each as `host:port`.
+/// Returns the candidate RPC servers, each once as `host:port`.
 async fn candidates(ctx: &TaskContext, params: &ConfigureStateSync) -> Result<Vec<String>, TaskError> {
+    let mut found = Vec::new();
+    for server in params.rpc_servers.iter().take(MAX_WITNESSES) {
+        push_new(&mut found, parse_host(server)?);
+    }
     if !params.rpc_servers.is_empty() {
-        let servers = params.rpc_servers.iter().take(MAX_WITNESSES);
-        return servers.map(|server| parse_host(server)).collect();
+        return Ok(found);
     }
     let peers = config::persistent_peers(ctx.node.home()).map_err(TaskError::new)?;
     let hosts = peers.split(',').filter_map(|peer| peer.trim().split_once('@')?.1.rsplit_once(':'));
-    let found: Vec<String> = hosts.map(|(host, _)| format!("{host}:26657")).take(DEFAULT_WITNESSES).collect();
+    for (host, _) in hosts {
+        push_new(&mut found, format!("{host}:26657"));
+    }
+    found.truncate(MAX_PEERS);
     if found.is_empty() {
         return Err(TaskError::new("no RPC servers: set rpcServers, or run discover-peers first"));
     }
     Ok(found)
+}
+
+/// The same server twice is one witness.
+fn push_new(servers: &mut Vec<String>, server: String) {
+    if !servers.iter().any(|known| known.eq_ignore_ascii_case(&server)) {
+        servers.push(server);
+    }
 }
 
 fn parse_host(server: &str) -> Result<String, TaskError> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::sidecar_wire::{DiscoverPeers, PeerDiscovery, TaskType};
+use chain::config::is_peer_address;
 use serde_json::json;
 
 use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
@@ -61,10 +62,10 @@ async fn query_endpoints(hosts: &[String]) -> Result<Vec<String>, String> {
             return Err(format!("invalid endpoint {host:?}: expected a host name"));
         }
         match rpc::status(&format!("http://{host}:26657"), rpc::QUERY_TIMEOUT).await {
-            Ok(status) if !status.node_id.is_empty() => {
-                peers.push(format!("{}@{host}:26656", status.node_id))
-            }
-            Ok(_) => last_error = format!("{host}: no node ID in its status"),
+            Ok(status) => match parse_peer(&format!("{}@{host}:26656", status.node_id)) {
+                Ok(peer) => peers.push(peer),
+                Err(_) => last_error = format!("{host}: no valid node ID in its status"),
+            },
             Err(error) => last_error = format!("{host}: {error}"),
         }
     }
@@ -75,13 +76,12 @@ async fn query_endpoints(hosts: &[String]) -> Result<Vec<String>, String> {
     }
 }
 
-/// Rejects separators: the config holds all peers in one comma-separated string.
+/// Accepts what seid would accept, and nothing that contains another entry: the config holds all peers in one string.
 fn parse_peer(peer: &str) -> Result<String, String> {
-    let is_separator = |c: char| c == ',' || c.is_whitespace() || c.is_control();
-    if peer.is_empty() || peer.contains(is_separator) {
-        return Err(format!("invalid peer {peer:?}: expected nodeId@host:port"));
+    if is_peer_address(peer) {
+        return Ok(peer.to_owned());
     }
-    Ok(peer.to_owned())
+    Err(format!("invalid peer {peer:?}: expected <node id>@<host>:<port>, with 40 hexadecimal digits"))
 }
 
 /// Writes the persistent peers of the node.

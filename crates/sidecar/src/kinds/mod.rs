@@ -28,6 +28,7 @@ use serde_json::value::RawValue;
 
 use self::context::parse_params;
 pub use self::context::{TaskContext, TaskError, TaskOutcome};
+pub use self::snapshot::pruner::run_child as run_snapshot_metadata_pruner;
 pub use crate::node::Resource;
 
 /// The deadline of a task, counted from when it holds its locks.

@@ -5,12 +5,12 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use api::sidecar_wire::TaskType;
+use api::sidecar_wire::{ResetData, TaskType};
 use chain::identity::INITIAL_VALIDATOR_STATE;
 use serde_json::json;
 
 use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
-use crate::node::{files, home, marker, rpc};
+use crate::node::{files, home, marker, rpc, signing};
 
 pub(super) const KIND: Kind = Kind {
     task_type: TaskType::ResetData,
@@ -21,6 +21,18 @@ pub(super) const KIND: Kind = Kind {
 };
 
 async fn run(ctx: TaskContext) -> TaskOutcome {
+    let params: ResetData = ctx.params()?;
+    if !params.confirm_validator_reset
+        && let Some(evidence) = signing::find_evidence(ctx.node.home())
+    {
+        return Err(TaskError::new(format_args!(
+            "this node signs blocks ({evidence}), and a reset deletes the record of its last signature, so that it may sign twice: \
+             set confirmValidatorReset to true only if its key is not used anymore or the chain starts again from genesis"
+        )));
+    }
+    if ctx.node.seid().find().map_err(TaskError::new)?.is_some() {
+        return Err(TaskError::new("seid is running: stop it first"));
+    }
     if rpc::status(&ctx.node.settings().node_rpc, rpc::PROBE_TIMEOUT).await.is_ok() {
         return Err(TaskError::new("seid is running (its RPC responds): stop it first"));
     }

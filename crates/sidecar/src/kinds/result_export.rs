@@ -1,4 +1,5 @@
-//! `result-export`: uploads block results in pages of 1000 blocks.
+//! `result-export`: uploads block results in pages of 1000 blocks. Source and destination are settings of the sidecar: a request that
+//! chooses them could send data of the node anywhere.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -14,7 +15,7 @@ use serde_json::json;
 use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome, skipped};
 use crate::bucket::{self, BucketClient};
 use crate::node::{files, home, rpc};
-use crate::settings::Bucket;
+use crate::settings::{ResultExport, Settings};
 
 pub(super) const KIND: Kind = Kind {
     task_type: TaskType::ResultExport,
@@ -27,6 +28,7 @@ pub(super) const KIND: Kind = Kind {
 /// Blocks per object.
 const PAGE_BLOCKS: u64 = 1000;
 
+/// All parameters are optional, and must be equal to the settings: clients of upstream send them.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Params {
@@ -46,23 +48,13 @@ struct ExportState {
 
 async fn run(ctx: TaskContext) -> TaskOutcome {
     let params: Params = ctx.params()?;
-    for (name, value) in [("bucket", &params.bucket), ("region", &params.region)] {
-        if value.is_empty() {
-            return Err(TaskError::new(format_args!("{name} is required")));
-        }
-    }
-    if params.bucket.contains("://") {
-        // `file://` is reserved for settings: a caller must not write wherever the sidecar can.
-        return Err(TaskError::new("bucket must be a bucket name, not a URL"));
-    }
     if !params.canonical_rpc.is_empty() {
         return Err(TaskError::new(
             "canonicalRpc: comparison is not supported by this build; omit it to export only",
         ));
     }
-    let rpc =
-        if params.rpc_endpoint.is_empty() { &ctx.node.settings().node_rpc } else { &params.rpc_endpoint };
-    let rpc = rpc.trim_end_matches('/');
+    let destination = check_destination(&params, ctx.node.settings()).map_err(TaskError::new)?.clone();
+    let rpc = &ctx.node.settings().node_rpc;
     let Ok(status) = rpc::status(rpc, rpc::QUERY_TIMEOUT).await else {
         return skipped("node RPC did not respond");
     };
@@ -72,10 +64,9 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
     if pages == 0 {
         return skipped("less than one page of new blocks");
     }
-    let bucket = Bucket { name: params.bucket, region: params.region };
-    let store = BucketClient::open(&bucket)
+    let store = BucketClient::open(&destination.bucket)
         .map_err(|error| TaskError::new(format_args!("result-export: {error}")))?;
-    let prefix = match params.prefix.trim_matches('/') {
+    let prefix = match destination.prefix.as_str() {
         "" => String::new(),
         prefix => format!("{prefix}/"),
     };
@@ -87,6 +78,27 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
         ctx.execution.progress.set(&json!({ "pages": page + 1, "lastExportedHeight": to }));
     }
     Ok(Some(json!({ "pages": pages, "lastExportedHeight": first + pages * PAGE_BLOCKS - 1 })))
+}
+
+/// Returns the destination, or why it is not the one of the request.
+fn check_destination<'a>(params: &Params, settings: &'a Settings) -> Result<&'a ResultExport, String> {
+    let destination = settings.result_export.as_ref().ok_or(
+        "exporting is not configured: set --result-export-bucket (SEI_RESULT_EXPORT_BUCKET) and \
+         --result-export-region (SEI_RESULT_EXPORT_REGION) of the sidecar",
+    )?;
+    for (name, requested, allowed, flag) in [
+        ("bucket", params.bucket.as_str(), destination.bucket.name.as_str(), "--result-export-bucket"),
+        ("region", params.region.as_str(), destination.bucket.region.as_str(), "--result-export-region"),
+        ("prefix", params.prefix.trim_matches('/'), destination.prefix.as_str(), "--result-export-prefix"),
+        ("rpcEndpoint", params.rpc_endpoint.trim_end_matches('/'), settings.node_rpc.as_str(), "--node-rpc"),
+    ] {
+        if !requested.is_empty() && requested != allowed {
+            return Err(format!(
+                "{name} must be the one of the sidecar's settings: omit it, or change {flag} of the sidecar"
+            ));
+        }
+    }
+    Ok(destination)
 }
 
 /// Returns the last exported height, or the height of the restored snapshot: a restored node has no earlier blocks.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::sidecar_wire::TaskType;
 
 use super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
-use crate::node::{process, rpc};
+use crate::node::rpc;
 
 /// How long seid may take to flush its state and exit.
 const STOP_TIMEOUT: Duration = Duration::from_secs(90);
@@ -24,16 +24,15 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
 
 /// Stops seid; succeeds if it is not running.
 pub(super) async fn stop(ctx: &TaskContext) -> Result<(), TaskError> {
-    let Some(pid) = process::find().map_err(TaskError::new)? else {
+    let control = ctx.node.seid();
+    let Some(seid) = control.find().map_err(TaskError::new)? else {
         // A seid that is invisible but responds must not be reported as stopped.
         return match rpc::status(&ctx.node.settings().node_rpc, rpc::PROBE_TIMEOUT).await {
-            Ok(_) => Err(TaskError::new(
-                "no seid process found, but its RPC responds: set shareProcessNamespace on the pod",
-            )),
+            Ok(_) => Err(TaskError::new(control.invisible_seid_message())),
             Err(_) => Ok(()),
         };
     };
-    match process::terminate(pid, STOP_TIMEOUT).await.map_err(TaskError::new)? {
+    match seid.terminate(STOP_TIMEOUT).await.map_err(TaskError::new)? {
         true => Ok(()),
         false => Err(TaskError::new(format_args!(
             "seid did not stop within {} seconds and is still running",

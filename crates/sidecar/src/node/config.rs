@@ -95,6 +95,13 @@ pub fn persistent_peers(home: &Path) -> Result<String, ConfigError> {
     Ok(config::persistent_peers(&existing).map_err(PatchError::File)?)
 }
 
+/// Returns the mode that seid runs in, if `config.toml` sets it.
+pub fn seid_mode(home: &Path) -> Result<Option<String>, ConfigError> {
+    let file = Patchable::Config;
+    let existing = read_file(home, file)?.unwrap_or_default();
+    Ok(config::seid_mode(&existing).map_err(PatchError::File)?)
+}
+
 /// Returns the host the config is rendered for. CPU quotas are ignored, as in upstream.
 #[must_use]
 pub fn host() -> Host {
@@ -123,12 +130,15 @@ mod tests {
             "# ours\n[p2p]\nladdr = \"x\" # where\npersistent-peers = \"a\" # who\n[other]\nkept = 1\n",
         )
         .unwrap();
-        set(dir.path(), "p2p", tree(json!({"persistent-peers": "b,c", "new": 5}))).unwrap();
+        let peer = format!("{}@host:1", "0a".repeat(20));
+        set(dir.path(), "p2p", tree(json!({"persistent-peers": peer, "new": 5}))).unwrap();
         assert_eq!(
             std::fs::read_to_string(&file).unwrap(),
-            "# ours\n[p2p]\nladdr = \"x\" # where\npersistent-peers = \"b,c\" # who\nnew = 5\n[other]\nkept = 1\n"
+            format!(
+                "# ours\n[p2p]\nladdr = \"x\" # where\npersistent-peers = \"{peer}\" # who\nnew = 5\n[other]\nkept = 1\n"
+            )
         );
-        assert_eq!(persistent_peers(dir.path()).unwrap(), "b,c");
+        assert_eq!(persistent_peers(dir.path()).unwrap(), peer);
     }
 
     #[test]

@@ -7,9 +7,10 @@ pub mod files;
 pub mod home;
 mod identity;
 pub mod marker;
-pub mod process;
+mod process;
 mod resource;
 pub mod rpc;
+pub mod signing;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::chain::ChainError;
 pub use self::identity::IdentityError;
+pub use self::process::{ProcessError, RunningSeid, SeidControl};
 pub use self::resource::Resource;
 
 use api::sidecar_wire::ChainStatus;
@@ -38,12 +40,14 @@ pub struct Node {
     /// One lock per [`Resource`].
     locks: [Arc<Mutex<()>>; Resource::COUNT],
     chain: ChainReader,
+    seid: SeidControl,
 }
 
 impl Node {
     /// Creates a node that is not ready.
     #[must_use]
     pub fn new(settings: Arc<Settings>, ledger: Ledger, metrics: Metrics) -> Self {
+        let seid = SeidControl::new(settings.seid_control_dir.as_deref());
         Self {
             settings,
             ledger,
@@ -51,6 +55,7 @@ impl Node {
             metrics,
             locks: Default::default(),
             chain: ChainReader::default(),
+            seid,
         }
     }
 
@@ -92,6 +97,12 @@ impl Node {
     /// Allows or prevents the start of seid.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::SeqCst);
+    }
+
+    /// Returns how seid is stopped.
+    #[must_use]
+    pub fn seid(&self) -> &SeidControl {
+        &self.seid
     }
 
     /// Returns the node ID: forty hexadecimal digits.

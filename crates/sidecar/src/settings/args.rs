@@ -38,6 +38,19 @@ pub(super) struct NodeArgs {
     /// URL of the node's RPC
     #[arg(long, env = "OUTRIGGER_NODE_RPC", value_name = "URL", default_value = "http://localhost:26657")]
     pub(super) node_rpc: String,
+    /// Control directory of seid, through which its start script stops it. If unset, seid is stopped by signals, which requires
+    /// that its container shares the process namespace
+    #[arg(long, env = "OUTRIGGER_SEID_CONTROL_DIR", value_name = "DIR")]
+    pub(super) seid_control_dir: Option<String>,
+    /// S3 bucket for exported block results, or a local directory as file:///DIR. If unset, nothing can be exported
+    #[arg(long, env = "SEI_RESULT_EXPORT_BUCKET", value_name = "BUCKET")]
+    pub(super) result_export_bucket: Option<String>,
+    /// Region of the bucket for exported block results
+    #[arg(long, env = "SEI_RESULT_EXPORT_REGION", value_name = "REGION")]
+    pub(super) result_export_region: Option<String>,
+    /// Key prefix of exported block results
+    #[arg(long, env = "SEI_RESULT_EXPORT_PREFIX", value_name = "PREFIX")]
+    pub(super) result_export_prefix: Option<String>,
 }
 
 /// The HTTP API.
@@ -47,9 +60,13 @@ pub(super) struct ApiArgs {
     /// Port of the API
     #[arg(long, env = "SEI_SIDECAR_PORT", value_name = "PORT", default_value = "7777")]
     pub(super) port: String,
-    /// Authentication mode: unauthenticated accepts every client; trusted-header listens on localhost only and expects a proxy to
-    /// set the authenticated user in X-Remote-User
-    #[arg(long, env = "SEI_SIDECAR_AUTHN_MODE", value_name = "MODE", default_value = "unauthenticated")]
+    /// Where the API listens: unix:PATH, or tcp:ADDRESS:PORT. If unset, on the port on 127.0.0.1. With unix:PATH, the port on
+    /// 127.0.0.1 serves only GET /v0/healthz
+    #[arg(long, env = "OUTRIGGER_SIDECAR_LISTEN", value_name = "ADDRESS")]
+    pub(super) listen: Option<String>,
+    /// Authentication mode: trusted-header expects a proxy to set the authenticated user in X-Remote-User, and listens on a Unix
+    /// socket or loopback only; unauthenticated accepts every client
+    #[arg(long, env = "SEI_SIDECAR_AUTHN_MODE", value_name = "MODE", default_value = "trusted-header")]
     pub(super) authn_mode: String,
 }
 

@@ -1,8 +1,8 @@
 //! Settings. All of them are validated before the sidecar does anything.
 
 mod args;
+mod listen;
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,13 +11,15 @@ use runtime::settings::{InvalidSettings, Validator, parse};
 use runtime::telemetry::Format;
 
 pub use self::args::Args;
+use self::args::NodeArgs;
+pub use self::listen::Listen;
 
 /// How clients are authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthnMode {
     /// Every client is accepted.
     Unauthenticated,
-    /// Only a proxy on the same host is accepted; it names the user in a header.
+    /// Only a proxy on the same host is accepted; it names the user in a header. The default.
     TrustedHeader,
 }
 
@@ -25,9 +27,9 @@ impl AuthnMode {
     /// Parses a mode strictly: a misspelled mode must not disable authentication.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.trim().to_ascii_lowercase().as_str() {
-            "" | "unauthenticated" => Ok(Self::Unauthenticated),
-            "trusted-header" => Ok(Self::TrustedHeader),
-            _ => Err(format!("invalid mode {text:?}: use unauthenticated or trusted-header")),
+            "" | "trusted-header" => Ok(Self::TrustedHeader),
+            "unauthenticated" => Ok(Self::Unauthenticated),
+            _ => Err(format!("invalid mode {text:?}: use trusted-header or unauthenticated")),
         }
     }
 }
@@ -41,6 +43,15 @@ pub struct Bucket {
     pub region: String,
 }
 
+/// The destination of exported block results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultExport {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// The key prefix, without slashes at its ends.
+    pub prefix: String,
+}
+
 /// Validated settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -52,9 +63,15 @@ pub struct Settings {
     pub genesis: Bucket,
     /// Bucket for snapshots.
     pub snapshots: Bucket,
+    /// Where block results are exported to; `None` if exporting is not configured.
+    pub result_export: Option<ResultExport>,
     /// URL of the node's RPC.
     pub node_rpc: String,
-    /// Port of the API.
+    /// Control directory of seid; `None` if seid is stopped by signals.
+    pub seid_control_dir: Option<PathBuf>,
+    /// Where the API listens.
+    pub listen: Listen,
+    /// Port of the API, or of `/v0/healthz` if the API listens on a Unix socket.
     pub port: u16,
     /// How clients are authenticated.
     pub authn: AuthnMode,
@@ -79,17 +96,6 @@ pub struct Settings {
 /// Upstream's default, which it also uses for intervals that are zero or negative.
 const DEFAULT_UPLOAD_INTERVAL: Duration = Duration::from_secs(168 * 3600);
 
-impl Settings {
-    /// Returns the address to listen on: localhost only in trusted-header mode.
-    #[must_use]
-    pub fn listen_address(&self) -> SocketAddr {
-        match self.authn {
-            AuthnMode::TrustedHeader => (Ipv4Addr::LOCALHOST, self.port).into(),
-            AuthnMode::Unauthenticated => (Ipv6Addr::UNSPECIFIED, self.port).into(),
-        }
-    }
-}
-
 impl TryFrom<Args> for Settings {
     type Error = InvalidSettings;
 
@@ -97,6 +103,23 @@ impl TryFrom<Args> for Settings {
         let mut validator = Validator::new::<Args>("sidecar");
         let Args { node, api, tasks, process } = args;
         let any = |text: &str| Ok::<_, String>(text.to_owned());
+        let port = validator.read(setting!(api.port), parse_port).unwrap_or_default();
+        let authn = match AuthnMode::parse(&api.authn_mode) {
+            Ok(authn) => authn,
+            Err(message) => {
+                validator.add_problem("authn_mode", message);
+                AuthnMode::TrustedHeader
+            }
+        };
+        let listen = validator.optional(setting!(api.listen), Listen::parse);
+        let listen = listen.unwrap_or_else(|| Listen::Tcp(Listen::loopback(port)));
+        if authn == AuthnMode::TrustedHeader && listen.is_remote() {
+            validator.add_problem(
+                "listen",
+                "must be unix:PATH or a loopback address with --authn-mode trusted-header, because clients on other hosts could \
+                 set X-Remote-User themselves",
+            );
+        }
         let settings = Self {
             // As in upstream, an empty home means the default.
             home: Some(node.home.trim()).filter(|home| !home.is_empty()).unwrap_or("/sei").into(),
@@ -109,15 +132,12 @@ impl TryFrom<Args> for Settings {
                 name: validator.required(setting!(node.snapshot_bucket), any),
                 region: validator.required(setting!(node.snapshot_region), any),
             },
+            result_export: read_result_export(&mut validator, &node),
             node_rpc: validator.read(setting!(node.node_rpc), parse_rpc_url).unwrap_or_default(),
-            port: validator.read(setting!(api.port), parse_port).unwrap_or_default(),
-            authn: match AuthnMode::parse(&api.authn_mode) {
-                Ok(authn) => authn,
-                Err(message) => {
-                    validator.add_problem("authn_mode", message);
-                    AuthnMode::TrustedHeader
-                }
-            },
+            seid_control_dir: validator.optional(setting!(node.seid_control_dir), parse_absolute_path),
+            listen,
+            port,
+            authn,
             snapshot_upload_interval: validator
                 .read(setting!(tasks.snapshot_upload_interval), parse_interval)
                 .unwrap_or(DEFAULT_UPLOAD_INTERVAL),
@@ -143,6 +163,30 @@ impl TryFrom<Args> for Settings {
         });
         validator.finish().map(|()| settings)
     }
+}
+
+/// Reads the destination of exports: both bucket and region, or neither.
+fn read_result_export(validator: &mut Validator, node: &NodeArgs) -> Option<ResultExport> {
+    let any = |text: &str| Ok::<_, String>(text.to_owned());
+    let name = validator.optional(setting!(node.result_export_bucket), any);
+    let region = validator.optional(setting!(node.result_export_region), any);
+    let prefix = validator.optional(setting!(node.result_export_prefix), any).unwrap_or_default();
+    let prefix = prefix.trim_matches('/').to_owned();
+    match (name, region) {
+        (Some(name), Some(region)) => Some(ResultExport { bucket: Bucket { name, region }, prefix }),
+        (Some(_), None) => {
+            validator.add_problem("result_export_region", "required with --result-export-bucket");
+            None
+        }
+        (None, _) => None,
+    }
+}
+
+fn parse_absolute_path(text: &str) -> Result<PathBuf, String> {
+    if text.starts_with('/') {
+        return Ok(text.into());
+    }
+    Err(format!("invalid directory {text:?}: use an absolute path"))
 }
 
 /// The chain ID becomes part of object keys and metric labels.

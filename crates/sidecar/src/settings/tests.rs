@@ -44,15 +44,34 @@ fn all_invalid_settings_are_reported_together() {
 
 #[test]
 fn authn_mode_is_parsed_strictly() {
-    for text in ["", "  ", "unauthenticated", " Unauthenticated "] {
+    for text in ["unauthenticated", " Unauthenticated "] {
         assert_eq!(AuthnMode::parse(text), Ok(AuthnMode::Unauthenticated), "{text:?}");
     }
-    for text in ["trusted-header", " Trusted-Header\n"] {
+    for text in ["", "  ", "trusted-header", " Trusted-Header\n"] {
         assert_eq!(AuthnMode::parse(text), Ok(AuthnMode::TrustedHeader), "{text:?}");
     }
     for text in ["trusted_header", "trustedheader", "mtls", "trusted-header,unauthenticated"] {
         assert!(AuthnMode::parse(text).is_err(), "{text:?}");
     }
+}
+
+#[test]
+fn default_is_authenticated_on_loopback() {
+    let default = settings(&REQUIRED).unwrap();
+    assert_eq!(
+        (default.authn, &default.listen),
+        (AuthnMode::TrustedHeader, &Listen::Tcp(Listen::loopback(7777)))
+    );
+    let with = |flags: &[&str]| settings(&[&REQUIRED[..], flags].concat());
+    let open = with(&["--authn-mode=unauthenticated"]).unwrap();
+    assert!(!open.listen.is_remote(), "{:?}", open.listen);
+    assert!(with(&["--listen=tcp:0.0.0.0:7777"]).is_err(), "a client on another host could set the header");
+    assert!(with(&["--listen=tcp:0.0.0.0:7777", "--authn-mode=unauthenticated"]).is_ok());
+    assert!(with(&["--listen=unix:/run/api.sock"]).is_ok());
+    assert!(with(&["--seid-control-dir=control"]).is_err());
+    assert!(with(&["--result-export-bucket=b"]).is_err(), "the region is missing");
+    let export = with(&["--result-export-bucket=b", "--result-export-region=r"]).unwrap().result_export;
+    assert!(export.is_some_and(|export| export.prefix.is_empty()));
 }
 
 #[test]

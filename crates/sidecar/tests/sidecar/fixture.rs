@@ -12,8 +12,8 @@ use testbed::harness::binaries;
 use testbed::harness::wait;
 use testbed::process::{Process, Program};
 use testbed::{Context, Error};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 
 /// Timeout of operations that should finish at once, on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,6 +36,8 @@ pub struct Fixture {
     pub home: PathBuf,
     /// Root directory of the buckets.
     pub objects: PathBuf,
+    /// Control directory of seid: other seid processes of this machine are not stopped.
+    pub control: PathBuf,
     /// Port of the node's RPC.
     pub rpc: u16,
     envs: Vec<(String, String)>,
@@ -49,12 +51,20 @@ impl Fixture {
 
     pub fn with_program(cx: &Context, program: &Path) -> Result<Self, Error> {
         let site = cx.site()?;
-        let (home, objects) = (site.dir().join("home"), site.dir().join("objects"));
-        for dir in [&home, &objects] {
+        let [home, objects, control] = ["home", "objects", "control"].map(|dir| site.dir().join(dir));
+        for dir in [&home, &objects, &control] {
             std::fs::create_dir_all(dir)
                 .map_err(|source| Error::Io { what: "creating a directory".into(), source })?;
         }
-        Ok(Self { site, home, objects, rpc: free_port(), envs: Vec::new(), program: program.to_owned() })
+        Ok(Self {
+            site,
+            home,
+            objects,
+            control,
+            rpc: free_port(),
+            envs: Vec::new(),
+            program: program.to_owned(),
+        })
     }
 
     /// Creates a fixture that shares the buckets of another one.
@@ -69,7 +79,7 @@ impl Fixture {
     }
 
     /// Builds the command line with all required settings.
-    fn command(&self, port: u16) -> Program {
+    pub fn command(&self, port: u16) -> Program {
         let bucket = format!("file://{}", self.objects.display());
         let mut program = Program::new("sidecar", &self.program);
         program = match self.program.ends_with("outrigger") {
@@ -84,6 +94,8 @@ impl Fixture {
             ("SEI_SNAPSHOT_BUCKET", bucket),
             ("SEI_SNAPSHOT_REGION", "us-east-1".into()),
             ("SEI_SIDECAR_PORT", port.to_string()),
+            ("SEI_SIDECAR_AUTHN_MODE", "unauthenticated".into()),
+            ("OUTRIGGER_SEID_CONTROL_DIR", self.control.display().to_string()),
             ("OUTRIGGER_NODE_RPC", format!("http://127.0.0.1:{}", self.rpc)),
         ];
         let defaults = defaults.iter().map(|(name, value)| (*name, value.as_str()));
@@ -242,9 +254,21 @@ impl Sidecar {
 
 /// Sends raw bytes to an address and reads until the connection closes.
 pub async fn exchange(address: (&str, u16), request: &[u8]) -> Result<Response, Error> {
+    exchange_over(TcpStream::connect(address), request).await
+}
+
+/// Sends raw bytes to a Unix socket and reads until the connection closes.
+pub async fn exchange_unix(socket: &Path, request: &[u8]) -> Result<Response, Error> {
+    exchange_over(UnixStream::connect(socket), request).await
+}
+
+async fn exchange_over<S: AsyncRead + AsyncWrite + Unpin>(
+    connecting: impl Future<Output = std::io::Result<S>>,
+    request: &[u8],
+) -> Result<Response, Error> {
     let io = |source| Error::Io { what: "connecting to the sidecar".into(), source };
     let read = async {
-        let mut stream = TcpStream::connect(address).await.map_err(io)?;
+        let mut stream = connecting.await.map_err(io)?;
         // A server that responds early may close the connection: only the response matters.
         let _ = stream.write_all(request).await;
         let mut all = Vec::new();

@@ -11,17 +11,20 @@ mod authn;
 mod ceremony;
 mod chain;
 mod config;
+mod control;
 mod crash;
 mod disk;
 mod dry_run;
 mod engine;
 mod fake_rpc;
 mod fixture;
+mod hardening;
 mod hold;
 mod peer;
 mod seid;
 mod snapshot;
 mod tasks;
+mod untrusted;
 mod upgrade;
 mod volume;
 
@@ -39,7 +42,9 @@ testbed::suite![
     api::server_matches_openapi_document,
     authn::invalid_settings_exit_before_any_work,
     authn::exactly_one_user_header_is_required,
-    authn::trusted_header_mode_listens_on_localhost_only,
+    authn::sidecar_listens_on_loopback_unless_asked,
+    authn::unix_socket_serves_the_api_and_loopback_only_healthz,
+    authn::task_kind_header_must_match_the_body,
     authn::caller_is_stored_and_logged_but_not_params,
     ceremony::ceremony_produces_genesis_without_leaking_keys,
     ceremony::rerun_of_ceremony_keeps_keys_and_gentx,
@@ -52,6 +57,8 @@ testbed::suite![
     config::incremental_apply_preserves_other_keys,
     config::config_patch_accepts_only_config_files,
     config::config_validate_reports_invalid_files,
+    control::stop_and_restart_through_the_control_directory,
+    control::forged_state_is_never_trusted,
     crash::crash_during_config_task_leaves_config_consistent,
     crash::crash_during_ceremony_creates_one_identity,
     crash::crash_during_restore_or_reset_is_recovered,
@@ -76,6 +83,7 @@ testbed::suite![
     engine::corrupt_ledger_fails_startup_with_remedy,
     engine::torn_wal_keeps_committed_tasks,
     engine::tasks_in_progress_are_limited,
+    hardening::process_is_unreadable_for_the_same_user,
     hold::stranded_release_never_overrides_a_newer_hold,
     hold::concurrent_release_and_hold_are_consistent,
     hold::every_process_starts_with_a_hold,
@@ -96,8 +104,14 @@ testbed::suite![
     tasks::configure_genesis_verifies_hash,
     tasks::discover_peers_changes_only_persistent_peers,
     tasks::configure_state_sync_uses_rpc_servers,
+    tasks::state_sync_requires_two_agreeing_servers,
+    tasks::result_export_goes_to_the_configured_bucket_only,
+    tasks::reset_data_of_a_validator_requires_confirmation,
     tasks::unsupported_task_types_are_rejected,
     tasks::stop_seid_sends_sigterm_only,
+    untrusted::nested_json_from_the_bucket_fails_only_the_task,
+    untrusted::malformed_snapshot_metadata_fails_only_the_task,
+    untrusted::directories_with_content_are_rejected,
     upgrade::ledgers_of_schema_3_and_5_are_migrated,
     upgrade::rows_written_by_upstream_meanwhile_are_adopted,
     upgrade::newer_ledger_is_rejected_unchanged,

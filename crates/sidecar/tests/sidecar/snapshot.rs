@@ -19,10 +19,10 @@ use crate::fixture::{Fixture, TIMEOUT};
 use crate::volume::Volume;
 
 /// An entry of an archive: kind, name, link target, content.
-type Entry<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
+pub type Entry<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
 
 /// Builds an archive without any checks.
-fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
+pub fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
     let mut archive = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (kind, name, link, content) in entries {
         let mut header = Header::new_gnu();
@@ -39,7 +39,7 @@ fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
     archive.into_inner().and_then(GzEncoder::finish).expect("an archive")
 }
 
-fn put(fixture: &Fixture, height: u64, content: &[u8]) -> std::io::Result<()> {
+pub fn put(fixture: &Fixture, height: u64, content: &[u8]) -> std::io::Result<()> {
     let dir = fixture.objects.join("test-1/state-sync");
     fs::create_dir_all(&dir)?;
     fs::write(dir.join(format!("{height}.tar.gz")), content)

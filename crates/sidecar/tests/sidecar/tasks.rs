@@ -10,7 +10,7 @@ use testbed::process::Program;
 use testbed::{Context, TestResult};
 
 use crate::fake_rpc;
-use crate::fixture::{Fixture, TIMEOUT};
+use crate::fixture::{Fixture, TIMEOUT, free_port};
 
 pub async fn await_condition_waits_for_height_or_sync(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx)?;
@@ -116,14 +116,24 @@ pub async fn discover_peers_changes_only_persistent_peers(cx: Context) -> TestRe
         &config,
         "# custom\n[p2p]\nladdr = \"a\" # here\npersistent-peers = \"\"\n\n[other]\nkept = true\n",
     )?;
+    let (a, c) = (format!("{}@b:1", "0a".repeat(20)), format!("{}@d:2", "0c".repeat(20)));
     for (params, error_part) in [
         (json!({}), "at least one source"),
         (json!({"sources": [{"type": "static", "addresses": []}]}), "source 0: addresses"),
         (
-            json!({"sources": [{"type": "static", "addresses": ["a@b:1"]}, {"type": "ec2Tags", "region": "r", "tags": {"a": "b"}}]}),
+            json!({"sources": [{"type": "static", "addresses": [a]}, {"type": "ec2Tags", "region": "r", "tags": {"a": "b"}}]}),
             "source 1: ec2Tags is not supported by this build",
         ),
-        (json!({"sources": [{"type": "static", "addresses": ["a@b:1,c@d:2"]}]}), "invalid peer"),
+        (json!({"sources": [{"type": "static", "addresses": [format!("{a},{c}")]}]}), "invalid peer"),
+        (json!({"sources": [{"type": "static", "addresses": ["a@b:1"]}]}), "40 hexadecimal digits"),
+        (
+            json!({"sources": [{"type": "static", "addresses": [format!("{}@b:1", "0g".repeat(20))]}]}),
+            "invalid peer",
+        ),
+        (
+            json!({"sources": [{"type": "static", "addresses": [format!("{}@b c:1", "0a".repeat(20))]}]}),
+            "invalid peer",
+        ),
         (json!({"sources": [{"type": "dnsEndpoints", "endpoints": ["127.0.0.1/../x"]}]}), "invalid endpoint"),
         (
             json!({"sources": [{"type": "dnsEndpoints", "endpoints": ["127.9.9.9"]}]}),
@@ -136,12 +146,14 @@ pub async fn discover_peers_changes_only_persistent_peers(cx: Context) -> TestRe
             "{params}: {failed}"
         );
     }
-    let sources = json!({"sources": [{"type": "static", "addresses": ["a@b:1", "c@d:2", "a@b:1"]}]});
+    let sources = json!({"sources": [{"type": "static", "addresses": [a, c, a]}]});
     assert_eq!(sidecar.run_task("discover-peers", &sources).await?["result"], json!({"peers": 2}));
     let text = fs::read_to_string(&config)?;
     assert_eq!(
         text,
-        "# custom\n[p2p]\nladdr = \"a\" # here\npersistent-peers = \"a@b:1,c@d:2\"\n\n[other]\nkept = true\n"
+        format!(
+            "# custom\n[p2p]\nladdr = \"a\" # here\npersistent-peers = \"{a},{c}\"\n\n[other]\nkept = true\n"
+        )
     );
     Ok(())
 }
@@ -159,7 +171,10 @@ pub async fn configure_state_sync_uses_rpc_servers(cx: Context) -> TestResult {
         sidecar.run_task("configure-state-sync", &json!({"rpcServers": ["file:///etc/passwd"]})).await?;
     assert!(url["error"].as_str().is_some_and(|error| error.contains("expected host:port")), "{url}");
     let _rpc = fake_rpc::serve(fixture.rpc, fake_rpc::synced_node).await?;
-    let params = json!({"rpcServers": [server], "trustPeriod": "168h0m0s", "backfillBlocks": 9});
+    let other_port = free_port();
+    let _other = fake_rpc::serve(other_port, fake_rpc::synced_node).await?;
+    let other = format!("127.0.0.1:{other_port}");
+    let params = json!({"rpcServers": [server, other], "trustPeriod": "168h0m0s", "backfillBlocks": 9});
     let done = sidecar.run_task("configure-state-sync", &params).await?;
     assert_eq!(done["status"], "completed", "{done}");
     let text = fs::read_to_string(fixture.home.join("config/config.toml"))?;
@@ -167,7 +182,7 @@ pub async fn configure_state_sync_uses_rpc_servers(cx: Context) -> TestResult {
         "enable = true".to_owned(),
         "trust-height = 3000".into(),
         format!("trust-hash = \"{}\"", "CD".repeat(32)),
-        format!("rpc-servers = \"{server},{server}\""),
+        format!("rpc-servers = \"{server},{other}\""),
         "use-local-snapshot = false".into(),
         "trust-period = \"168h0m0s\"".into(),
         "backfill-blocks = 9".into(),
@@ -178,6 +193,128 @@ pub async fn configure_state_sync_uses_rpc_servers(cx: Context) -> TestResult {
     assert_eq!((&again["skipped"], &again["trustHeight"]), (&json!("already done"), &json!(3000)), "{again}");
     let other = sidecar.run_task("configure-state-sync", &json!({"useLocalSnapshot": true})).await?;
     assert!(other["result"]["doneWith"].is_object(), "{other}");
+    Ok(())
+}
+
+/// One server could make the node trust a chain of its own.
+pub async fn state_sync_requires_two_agreeing_servers(cx: Context) -> TestResult {
+    fn forged_block(path: &str) -> Value {
+        match path {
+            path if path.starts_with("/block?") => json!({"block_id": {"hash": "EF".repeat(32)}}),
+            path => fake_rpc::synced_node(path),
+        }
+    }
+    fn without_block(path: &str) -> Value {
+        match path {
+            path if path.starts_with("/block?") => json!({}),
+            path => fake_rpc::synced_node(path),
+        }
+    }
+    let fixture = Fixture::new(&cx)?;
+    let sidecar = fixture.start().await?;
+    let mut servers = Vec::new();
+    for respond in [fake_rpc::synced_node, forged_block, without_block, fake_rpc::synced_node] {
+        let port = free_port();
+        fake_rpc::serve(port, respond).await?;
+        servers.push(format!("127.0.0.1:{port}"));
+    }
+    let [honest, forging, pruned, second] = [0, 1, 2, 3].map(|index| servers[index].as_str());
+    let dead = "127.0.0.1:1";
+    let before = fs::read_to_string(fixture.home.join("config/config.toml"))?;
+    for (servers, error_part) in [
+        (vec![honest], "only 1 of 1 RPC servers confirmed block 3000"),
+        (vec![honest, honest, &format!("http://{honest}/")], "only 1 of 1 RPC servers"),
+        (vec![honest, dead], "only 1 of 1 RPC servers"),
+        (vec![honest, pruned], "only 1 of 2 RPC servers"),
+        (vec![honest, forging], "have different blocks at height 3000"),
+        (vec![honest, second, forging], "have different blocks at height 3000"),
+    ] {
+        let failed = sidecar.run_task("configure-state-sync", &json!({"rpcServers": servers})).await?;
+        assert!(
+            failed["error"].as_str().is_some_and(|error| error.contains(error_part)),
+            "{servers:?}: {failed}"
+        );
+    }
+    assert_eq!(fs::read_to_string(fixture.home.join("config/config.toml"))?, before);
+    let agreed = json!({"rpcServers": [honest, dead, pruned, second]});
+    let done = sidecar.run_task("configure-state-sync", &agreed).await?;
+    assert_eq!(done["result"]["rpcServers"], json!([honest, second]), "{done}");
+    Ok(())
+}
+
+/// A caller cannot choose where the node's data is sent.
+pub async fn result_export_goes_to_the_configured_bucket_only(cx: Context) -> TestResult {
+    let unset = Fixture::new(&cx)?.start().await?;
+    let failed = unset.run_task("result-export", &json!({"bucket": "b", "region": "r"})).await?;
+    assert!(
+        failed["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("--result-export-bucket (SEI_RESULT_EXPORT_BUCKET)")),
+        "{failed}"
+    );
+    let fixture = Fixture::new(&cx)?;
+    let bucket = format!("file://{}", fixture.objects.display());
+    let fixture = fixture
+        .env("SEI_RESULT_EXPORT_BUCKET", &bucket)
+        .env("SEI_RESULT_EXPORT_REGION", "r")
+        .env("SEI_RESULT_EXPORT_PREFIX", "/results/");
+    let sidecar = fixture.start().await?;
+    let _rpc = fake_rpc::serve(fixture.rpc, |path| match path {
+        "/status" => json!({"sync_info": {"latest_block_height": "1000", "catching_up": false}}),
+        _ => json!({}),
+    })
+    .await?;
+    for (params, name) in [
+        (json!({"bucket": "other", "region": "r"}), "bucket"),
+        (json!({"bucket": "file:///etc", "region": "r"}), "bucket"),
+        (json!({"bucket": bucket, "region": "other"}), "region"),
+        (json!({"prefix": "results/../../x"}), "prefix"),
+        (json!({"rpcEndpoint": "http://169.254.169.254"}), "rpcEndpoint"),
+    ] {
+        let failed = sidecar.run_task("result-export", &params).await?;
+        let expected = format!("{name} must be the one of the sidecar's settings: omit it");
+        assert!(
+            failed["error"].as_str().is_some_and(|error| error.starts_with(&expected)),
+            "{params}: {failed}"
+        );
+    }
+    // What an upstream client sends, if it is the same.
+    let node = format!("http://127.0.0.1:{}", fixture.rpc);
+    let same = json!({"bucket": bucket, "region": "r", "prefix": "results", "rpcEndpoint": node});
+    let done = sidecar.run_task("result-export", &same).await?;
+    assert_eq!(done["result"], json!({"pages": 1, "lastExportedHeight": 1000}), "{done}");
+    assert!(fixture.objects.join("results/1-1000.ndjson.gz").exists());
+    Ok(())
+}
+
+/// Without its signing state a validator may sign a height twice.
+pub async fn reset_data_of_a_validator_requires_confirmation(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx)?;
+    let sidecar = fixture.start().await?;
+    let (data, config) = (fixture.home.join("data"), fixture.home.join("config"));
+    fs::write(config.join("priv_validator_key.json"), "{}")?;
+    fs::create_dir_all(data.join("blockstore.db"))?;
+    // The key of a full node is generated and never used.
+    fs::write(config.join("config.toml"), "mode = \"full\"\n")?;
+    fs::write(data.join("priv_validator_state.json"), r#"{"height": "0", "round": 0, "step": 0}"#)?;
+    assert_eq!(sidecar.run_task("reset-data", &json!({})).await?["status"], "completed");
+    let signed = r#"{"height": "12", "round": 0, "step": 3}"#;
+    for (mode, state, reason) in [
+        ("validator", r#"{"height": "0", "round": 0, "step": 0}"#, "mode is validator"),
+        ("full", signed, "has signed at height 12"),
+        ("full", "{", "cannot be excluded"),
+    ] {
+        fs::write(config.join("config.toml"), format!("mode = \"{mode}\"\n"))?;
+        fs::write(data.join("priv_validator_state.json"), state)?;
+        for params in [json!({}), json!({"confirmValidatorReset": false})] {
+            let refused = sidecar.run_task("reset-data", &params).await?;
+            let error = refused["error"].as_str().unwrap_or_default();
+            assert!(error.contains(reason) && error.contains("confirmValidatorReset"), "{refused}");
+            assert_eq!(fs::read_to_string(data.join("priv_validator_state.json"))?, state);
+        }
+    }
+    let done = sidecar.run_task("reset-data", &json!({"confirmValidatorReset": true})).await?;
+    assert_eq!(done["status"], "completed", "{done}");
     Ok(())
 }
 
@@ -196,9 +333,6 @@ pub async fn unsupported_task_types_are_rejected(cx: Context) -> TestResult {
         failed["error"].as_str().is_some_and(|error| error.contains("not supported by this build")),
         "{failed}"
     );
-    let directory =
-        sidecar.run_task("result-export", &json!({"bucket": "file:///etc", "region": "r"})).await?;
-    assert!(directory["error"].as_str().is_some_and(|error| error.contains("a bucket name")), "{directory}");
     Ok(())
 }
 
@@ -219,7 +353,7 @@ pub async fn stop_seid_sends_sigterm_only(cx: Context) -> TestResult {
     let (port, home) = (crate::fixture::free_port(), &fixture.home);
     let binary = testbed::harness::binaries::path("outrigger")?;
     let launch = format!(
-        "seid start & exec {} sidecar --home {} --chain-id t --genesis-bucket file:///tmp --genesis-region r --snapshot-bucket file:///tmp --snapshot-region r --port {port} --node-rpc http://127.0.0.1:{}",
+        "seid start & exec {} sidecar --home {} --chain-id t --genesis-bucket file:///tmp --genesis-region r --snapshot-bucket file:///tmp --snapshot-region r --port {port} --authn-mode unauthenticated --node-rpc http://127.0.0.1:{}",
         binary.display(),
         home.display(),
         fixture.rpc,

@@ -10,20 +10,31 @@ use rusty_leveldb::{DB, LdbIterator, Options, Status};
 /// Key prefix of snapshot records; big-endian height and format follow.
 const SNAPSHOT_PREFIX: u8 = 1;
 
-/// Deletes the records of snapshots that are not in `snapshots`, and returns how many. A database that LevelDB cannot open belongs
-/// to a seid built with another backend and is left unchanged.
-pub(super) fn prune_missing(database: &Path, snapshots: &Path) -> io::Result<usize> {
-    if !database.join("CURRENT").is_file() {
-        return Ok(0);
+/// What was done.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Pruned {
+    /// The number of deleted records.
+    pub(super) records: usize,
+    /// Why the database could not be opened.
+    pub(super) unreadable: Option<String>,
+}
+
+/// Returns whether this is a LevelDB.
+pub(super) fn exists(database: &Path) -> bool {
+    database.join("CURRENT").is_file()
+}
+
+/// Deletes the records of snapshots that are not in `snapshots`. A database that LevelDB cannot open belongs to a seid built with
+/// another backend and is left unchanged.
+pub(super) fn prune_missing(database: &Path, snapshots: &Path) -> io::Result<Pruned> {
+    if !exists(database) {
+        return Ok(Pruned::default());
     }
     let failed = |error: Status| io::Error::other(format!("snapshot metadata: {error}"));
     let options = Options { create_if_missing: false, ..Options::default() };
     let mut database = match DB::open(database, options) {
         Ok(database) => database,
-        Err(error) => {
-            tracing::warn!(%error, "cannot open snapshot metadata; it may list missing snapshots");
-            return Ok(0);
-        }
+        Err(error) => return Ok(Pruned { records: 0, unreadable: Some(error.to_string()) }),
     };
     let mut missing = Vec::new();
     let mut records = database.new_iter().map_err(failed)?;
@@ -37,7 +48,7 @@ pub(super) fn prune_missing(database: &Path, snapshots: &Path) -> io::Result<usi
         database.delete(key).map_err(failed)?;
     }
     database.flush().and_then(|()| database.close()).map_err(failed)?;
-    Ok(missing.len())
+    Ok(Pruned { records: missing.len(), unreadable: None })
 }
 
 /// Returns the directory of the snapshot that a record describes, relative to the snapshot directory.
@@ -69,7 +80,7 @@ mod tests {
         all.close().unwrap();
         drop(all);
         fs::create_dir_all(dir.path().join("60/1")).unwrap();
-        assert_eq!(prune_missing(&database, dir.path()).unwrap(), 2);
+        assert_eq!(prune_missing(&database, dir.path()).unwrap(), Pruned { records: 2, unreadable: None });
         let mut left = DB::open(&database, Options::default()).unwrap();
         let mut records = left.new_iter().unwrap();
         let keys: Vec<_> = std::iter::from_fn(|| records.next()).map(|(key, _)| key).collect();
@@ -80,10 +91,11 @@ mod tests {
     fn unreadable_database_is_left_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("metadata.db");
-        assert_eq!(prune_missing(&database, dir.path()).unwrap(), 0);
+        assert_eq!(prune_missing(&database, dir.path()).unwrap(), Pruned::default());
         fs::create_dir(&database).unwrap();
         fs::write(database.join("CURRENT"), "other backend").unwrap();
-        assert_eq!(prune_missing(&database, dir.path()).unwrap(), 0);
+        let pruned = prune_missing(&database, dir.path()).unwrap();
+        assert!(pruned.records == 0 && pruned.unreadable.is_some(), "{pruned:?}");
         assert_eq!(fs::read_to_string(database.join("CURRENT")).unwrap(), "other backend");
     }
 }

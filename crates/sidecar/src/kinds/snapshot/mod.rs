@@ -2,6 +2,7 @@
 
 pub(super) mod archive_upload;
 mod index;
+pub(super) mod pruner;
 pub(super) mod restore;
 pub(super) mod upload;
 pub(super) mod upload_once;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
-use super::index;
+use super::pruner;
 use crate::archive::{self, Limits, UnpackError};
 use crate::bucket::{self, BucketClient, Download, ObjectVersion};
 use crate::node::{files, home, marker};
@@ -179,7 +179,13 @@ fn unpack(
             return Err(TaskError::new(format_args!("snapshot-restore: {}: {error}", progress.key)));
         }
     };
-    let pruned = index::prune_missing(&staging.join(METADATA_DB), &staging).map_err(io)?;
+    let pruned = match pruner::prune(&staging.join(METADATA_DB), &staging) {
+        Ok(pruned) => pruned,
+        Err(error) => {
+            files::remove_all(&staging).map_err(io)?;
+            return Err(TaskError::new(format_args!("snapshot-restore: {}: {error}", progress.key)));
+        }
+    };
     if pruned > 0 {
         tracing::info!(pruned, key = progress.key, "removed metadata of snapshots missing from the archive");
     }

@@ -1,4 +1,4 @@
-//! The seid process, found through `/proc`: the containers of the pod share a process namespace.
+//! Stops seid by signals. It is found through `/proc`: the containers of the pod share a process namespace.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,22 +6,10 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-/// Time between two checks whether a process has exited.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Why seid could not be stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum ProcessError {
-    /// `/proc` cannot be read.
-    #[error("reading /proc: {0}")]
-    ReadProc(std::io::Error),
-    /// Sending a signal failed.
-    #[error("sending a signal to seid (pid {0}): {1}; both containers must run as the same user")]
-    Signal(i32, Errno),
-}
+use super::{POLL_INTERVAL, ProcessError};
 
 /// Finds `seid start`, but not a wrapper script or another seid command such as an init container runs.
-pub fn find() -> Result<Option<Pid>, ProcessError> {
+pub(super) fn find() -> Result<Option<Pid>, ProcessError> {
     find_in(Path::new("/proc"))
 }
 
@@ -43,15 +31,9 @@ fn is_seid_start(cmdline: &[u8]) -> bool {
     (program == b"seid" || program.ends_with(b"/seid")) && args.next() == Some(b"start")
 }
 
-/// Sends SIGTERM and waits; returns whether the process exited in time.
-pub async fn terminate(pid: Pid, timeout: Duration) -> Result<bool, ProcessError> {
-    send_signal(pid, Signal::TERM)?;
-    Ok(wait_for_exit(pid, timeout).await)
-}
-
-/// Sends SIGKILL and waits; returns whether the process exited in time.
-pub async fn kill(pid: Pid, timeout: Duration) -> Result<bool, ProcessError> {
-    send_signal(pid, Signal::KILL)?;
+/// Sends a signal and waits; returns whether the process exited in time.
+pub(super) async fn stop(pid: Pid, signal: Signal, timeout: Duration) -> Result<bool, ProcessError> {
+    send_signal(pid, signal)?;
     Ok(wait_for_exit(pid, timeout).await)
 }
 
