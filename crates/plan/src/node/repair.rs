@@ -11,12 +11,12 @@ use super::adoption;
 use super::context::{NodeContext, is_controlled_by, is_terminating, kind_of, name_of};
 use crate::render::{self, RenderError};
 
-/// Returns the actions that restore objects, each with a sentence about what happened. The StatefulSet of a node that is not in
-/// sync is left to the plan that is held back: its template would be that of the plan.
+/// Returns the actions that restore objects, each with a sentence about what happened. The StatefulSet is left to a plan that is held
+/// back, if its template would be that of the plan.
 pub(super) fn repairs(
     context: NodeContext<'_>,
     status: &SeiNodeStatus,
-    is_in_sync: bool,
+    with_stateful_set: bool,
 ) -> Vec<(Action, String)> {
     let NodeContext { node, platform, observed, .. } = context;
     let mut repairs = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn repairs(
         repairs.extend(repair(context, observed.certificate.as_deref(), certificate, Object::Certificate));
     }
     // Last: its pod needs the other objects.
-    if is_in_sync {
+    if with_stateful_set {
         let set = || render::stateful_set(node, platform);
         repairs.extend(repair(context, observed.stateful_set.as_deref(), set, Object::StatefulSet));
     }
