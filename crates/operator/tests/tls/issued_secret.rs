@@ -12,7 +12,8 @@ use testbed::cluster::control_plane::AuditedRequest;
 use testbed::harness::wait;
 
 use crate::QUIET;
-use crate::fixture::{Fixture, TIMEOUT};
+use crate::expiration;
+use crate::fixture::{Fixture, Operator, TIMEOUT};
 
 /// A Secret of the user with a certificate for the node.
 const OWN: &str = "own";
@@ -70,6 +71,7 @@ pub async fn create_own(fixture: &Fixture<'_>) -> Result<Secret, Error> {
 /// Runs on a node whose issuer was just disabled.
 pub async fn issued_secret_is_deleted_and_own_secret_stays(
     fixture: &Fixture<'_>,
+    operator: &Operator,
     own: &Secret,
 ) -> Result<(), Error> {
     wait_deleted(fixture, "node-sidecar-tls").await?;
@@ -90,8 +92,10 @@ pub async fn issued_secret_is_deleted_and_own_secret_stays(
     };
     fixture.create_ready("issued", with_issuer).await?;
     wait_owned(fixture, "issued").await?;
+    expiration::wait_exported(fixture, operator, "issued").await?;
     for node in ["node", "issued"] {
         fixture.api::<SeiNode>().delete(node, &DeleteParams::default()).await?;
+        expiration::wait_value(fixture, operator, node, None).await?;
     }
     // The Certificate of a deleted node goes first, then its Secret.
     wait_deleted(fixture, "issued-sidecar-tls").await?;
