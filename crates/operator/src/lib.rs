@@ -29,10 +29,11 @@
 //! | no sidecar blocks a reconcile, and its late response triggers another one | `background::slow_response_does_not_block_and_wakes_node`, `background::hanging_sidecar_times_out` |
 //! | a sidecar without the state of the chain is known as such, and a response is returned although the height in question changes | `responses::chain_responses_are_mapped`, `background::slow_chain_response_is_kept_for_another_height` |
 //! | a standing node is compared only with nodes of its own chain that answer | `chain_progress::tests::standing_node_is_compared_with_the_others_of_its_chain`, `chain_progress::tests::others_are_asked_for_the_app_hash_of_a_standing_node` |
+//! | one health answer that is late or lost changes no status, and the first readiness is not delayed | `probe_failures::tests::single_failure_of_a_ready_sidecar_does_not_count`, `probe_failures::tests::failures_count_after_a_second`, `probe_failures::tests::sidecar_that_was_not_ready_is_reported_at_once`, `status::late_health_answer_changes_no_status` |
 //! | the number of concurrent sidecar calls is bounded, and no call is lost | `background::concurrent_calls_are_bounded` |
 //! | a process that may have lost the Lease submits no task | `background::submission_without_valid_claim_is_not_sent` |
 //! | a task is submitted once, however long the response takes | `background::slow_submission_is_sent_once` |
-//! | no state is kept for a deleted node | `background::deleted_node_leaves_no_calls`, `metrics::tests::deleted_node_has_no_series`, `metrics::tests::certificate_expiration_is_exported_while_a_node_has_tls` |
+//! | no state is kept for a deleted node | `background::deleted_node_leaves_no_calls`, `metrics::tests::deleted_node_has_no_series`, `metrics::tests::certificate_expiration_is_exported_while_a_node_has_tls`, `tls_lifecycle_on_a_running_node`, `probe_failures::tests::sidecar_that_was_not_ready_is_reported_at_once` |
 //! | the message of a sidecar error does not change from retry to retry | `responses::response_mapping_is_stable` |
 //! | Secrets are read by name and at a bounded rate, and a Secret that a node waits for is noticed within ten seconds | `secrets::copy_of_a_secret_is_used_until_it_is_outdated`, `keys::missing_keys_are_waited_for` |
 //! | a replaced certificate does not make a node unready | `tls_lifecycle_on_a_running_node` |
@@ -50,6 +51,7 @@ mod controller;
 mod crds;
 pub mod install;
 pub mod metrics;
+mod probe_failures;
 mod run;
 pub mod secrets;
 pub mod settings;

@@ -34,6 +34,7 @@ use self::update_slots::UpdateSlots;
 use self::volumes::VolumeReader;
 use crate::chain_progress::ChainHeights;
 use crate::metrics::NodeMetrics;
+use crate::probe_failures::ProbeFailures;
 use crate::secrets::SecretReader;
 use crate::sidecar::Sidecars;
 
@@ -95,6 +96,7 @@ pub(crate) struct Controller {
     render_caches: Mutex<HashMap<Key, Arc<RenderCache>>>,
     update_slots: Arc<UpdateSlots>,
     heights: Arc<ChainHeights>,
+    probe_failures: ProbeFailures,
     /// Since when this process has been leading.
     active_since: Mutex<Option<Time>>,
 }
@@ -112,6 +114,7 @@ impl Controller {
         self.stores.forget(key);
         self.sidecars.forget(key);
         self.heights.forget(key);
+        self.probe_failures.forget(key);
         lock(&self.render_caches).remove(key);
     }
 }

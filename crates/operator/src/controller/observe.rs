@@ -1,6 +1,9 @@
 //! The observe stage: reads what a decision depends on from the watches, the API server and the sidecar.
 
+use std::time::Instant;
+
 use api::SeiNode;
+use api::condition::{self, SidecarReady};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
@@ -63,8 +66,11 @@ pub(super) async fn observe_required(
     // A finished task may have changed the health of the sidecar: the last task of a plan lets seid start.
     let is_task_done = done.task.is_some() && required.task.is_none();
     if let Some(to) = required.health.as_ref().filter(|_| required.health != done.health || is_task_done) {
-        observed.sidecar.health = probe_health(controller, key, to, observed).await;
-        controller.metrics.record_probe(&key.namespace, &observed.sidecar.health);
+        let probed = probe_health(controller, key, to, observed).await;
+        controller.metrics.record_probe(&key.namespace, &probed);
+        let conditions = node.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let was_ready = condition::is_true::<SidecarReady>(conditions);
+        observed.sidecar.health = controller.probe_failures.record(key, was_ready, probed, Instant::now());
     }
     if let Some((to, id)) = &required.task
         && (required.task != done.task || observed.sidecar.task.0 != *id)

@@ -43,6 +43,7 @@ use super::watches::{
 };
 use crate::chain_progress::ChainHeights;
 use crate::metrics::{CONTROLLER, NodeMetrics};
+use crate::probe_failures::ProbeFailures;
 use crate::secrets::SecretReader;
 use crate::settings::Settings;
 use crate::sidecar::{Client as SidecarClient, Sidecars, TokenSource};
@@ -156,6 +157,7 @@ impl Builder<'_> {
             render_caches: Mutex::default(),
             update_slots,
             heights,
+            probe_failures: ProbeFailures::default(),
             active_since: Mutex::default(),
         })
     }

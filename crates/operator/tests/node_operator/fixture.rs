@@ -27,6 +27,8 @@ use testbed::harness::binaries;
 use testbed::harness::wait;
 use testbed::process::{Process, Program};
 use testbed::{Context, ControlPlane, Error, Site};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 
 #[path = "platform.rs"]
@@ -94,7 +96,7 @@ impl<'a> Fixture<'a> {
             .flag("sidecar-address-template", self.sidecars.address().to_string())
             .env("OUTRIGGER_TOKEN_SERVICE_ACCOUNT", format!("{}/{}", install::NAMESPACE, install::ACCOUNT))
             .env("OUTRIGGER_LEGACY_SIDECAR_TOKEN_FILE", &token)
-            .flag("metrics-bind-address", "0")
+            .flag("metrics-bind-address", "127.0.0.1:0")
             .flag("health-probe-bind-address", "0")
             .flag("log-level", "info,operator=debug");
         for (name, value) in PLATFORM {
@@ -337,6 +339,32 @@ impl Operator {
         let log = std::fs::read_to_string(self.process.log())
             .map_err(|source| Error::Io { what: "reading the log of the operator".into(), source })?;
         Ok((self.process.stop(Duration::ZERO)?.code(), log))
+    }
+
+    /// Scrapes a metric. Returns the value of the series with these labels, if there is one.
+    pub async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> Result<Option<f64>, Error> {
+        let failed = |source| Error::Io { what: "reading metrics".into(), source };
+        let mut stream = TcpStream::connect(self.admin_address().await?).await.map_err(failed)?;
+        let request = "GET /metrics HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.map_err(failed)?;
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.map_err(failed)?;
+        let labels: Vec<String> =
+            labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
+        let series = response.lines().find(|line| {
+            line.starts_with(&format!("{name}{{")) && labels.iter().all(|label| line.contains(label))
+        });
+        Ok(series.and_then(|line| line.rsplit(' ').next()?.parse().ok()))
+    }
+
+    async fn admin_address(&self) -> Result<String, Error> {
+        wait::until("the admin address", TIMEOUT, || async {
+            let log = std::fs::read_to_string(self.process.log()).unwrap_or_default();
+            let line = log.lines().rev().find(|line| line.contains("admin server listening"));
+            let line: Value = line.and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+            line["address"].as_str().map(str::to_owned).ok_or_else(|| format!("the log is\n{log}"))
+        })
+        .await
     }
 }
 

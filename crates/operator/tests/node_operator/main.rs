@@ -54,6 +54,7 @@ testbed::suite![
     status::deleted_pod_is_marked_ready_again,
     status::restarted_sidecar_is_marked_ready_with_one_event_each,
     status::mark_ready_plan_keeps_the_update_condition,
+    status::late_health_answer_changes_no_status,
     repair::deleted_objects_are_restored_without_a_new_pod,
     repair::modified_objects_are_restored_without_a_new_pod,
     repair::deleted_stateful_set_is_restored_with_a_new_pod,

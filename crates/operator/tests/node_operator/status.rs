@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use api::sei_node::{PlanKind, SeiNodeStatus};
-use api::sidecar_wire::TaskType;
+use api::sidecar_wire::{TaskType, path};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use testbed::fakes::kubelet::ContainerFailure;
+use testbed::fakes::sidecars::{Request, RequestFault, RequestFilter};
 use testbed::harness::wait;
 use testbed::{Context, TestResult};
 
@@ -211,6 +212,53 @@ pub async fn mark_ready_plan_keeps_the_update_condition(cx: Context) -> TestResu
     fixture.sidecar("full").restart();
     let now = fixture.wait_until("full", "it is ready again", was_marked_ready_again).await?;
     assert_eq!(update_condition(now), update_condition(before));
+    Ok(())
+}
+
+/// One late answer, as of a busy machine, was two status writes and an alert.
+pub async fn late_health_answer_changes_no_status(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let operator = fixture.start_operator()?;
+    fixture.create_ready("full", |_| {}).await?;
+    fixture.assert_no_writes(Duration::from_secs(1)).await?;
+    let sidecar = fixture.sidecar("full");
+    let probes = || RequestFilter::path(path::HEALTHZ);
+    let is_probe = |request: &Request| request.node == *sidecar.name() && request.path == path::HEALTHZ;
+    // Longer than the timeout of a probe.
+    let late = RequestFault::DelayResponse(Duration::from_secs(4));
+    for (round, fault) in [late, RequestFault::Reset].into_iter().enumerate() {
+        let before = fixture.sidecars.journal().count(is_probe);
+        let script = sidecar.on_request(probes().first(1), fault);
+        touch_pod(&fixture, &format!("{round}")).await?;
+        fixture.assert_no_writes(Duration::from_secs(6)).await?;
+        assert_eq!(script.fired(), 1);
+        // The next probe does not wait for the resync.
+        fixture.sidecars.journal().wait_for(before + 2, Duration::from_secs(5), is_probe).await?;
+        script.remove();
+    }
+    let node = fixture.nodes().get("full").await?;
+    assert!(is_ready(&node, &node.status.clone().unwrap_or_default()), "{:?}", node.status);
+    let failed = [("namespace", fixture.ns.as_str()), ("outcome", "unreachable")];
+    let failed = operator.metric("sei_controller_seinode_sidecar_health_probes_total", &failed).await?;
+    assert!(failed >= Some(2.0), "the metric counts every probe: {failed:?}");
+
+    let begin = Instant::now();
+    sidecar.on_request(probes(), RequestFault::Hang);
+    touch_pod(&fixture, "hanging").await?;
+    fixture
+        .wait_until("full", "the timeouts are reported", |_, status| {
+            reason(status, "Ready") == "SidecarUnreachable"
+        })
+        .await?;
+    println!("reported after {:?} without an answer", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(20), "it took {:?}", begin.elapsed());
+    Ok(())
+}
+
+/// Changes an annotation of the pod, which triggers a health probe.
+async fn touch_pod(fixture: &Fixture<'_>, value: &str) -> Result<(), testbed::Error> {
+    let touch = Patch::Merge(json!({ "metadata": { "annotations": { "example.com/touched": value } } }));
+    fixture.api::<Pod>().patch("full-0", &PatchParams::default(), &touch).await?;
     Ok(())
 }
 

@@ -15,7 +15,8 @@ use testbed::cluster::pki::{CertificateAuthority, ServerNames};
 use testbed::harness::wait;
 
 use crate::QUIET;
-use crate::fixture::{Fixture, TIMEOUT, is_ready, message};
+use crate::expiration;
+use crate::fixture::{Fixture, Operator, TIMEOUT, is_ready, message};
 
 /// A Secret of the user with a certificate for the node.
 const OWN: &str = "own";
@@ -111,6 +112,7 @@ async fn replaced_secret_keeps_the_node_ready(fixture: &Fixture<'_>, own: &Secre
 /// Runs on a node whose issuer was just disabled.
 pub async fn issued_secret_is_deleted_and_own_secret_stays(
     fixture: &Fixture<'_>,
+    operator: &Operator,
     own: &Secret,
 ) -> Result<(), Error> {
     wait_deleted(fixture, "node-sidecar-tls").await?;
@@ -132,8 +134,10 @@ pub async fn issued_secret_is_deleted_and_own_secret_stays(
     };
     fixture.create_ready("issued", with_issuer).await?;
     wait_owned(fixture, "issued").await?;
+    expiration::wait_exported(fixture, operator, "issued").await?;
     for node in ["node", "issued"] {
         fixture.api::<SeiNode>().delete(node, &DeleteParams::default()).await?;
+        expiration::wait_value(fixture, operator, node, None).await?;
     }
     // The Certificate of a deleted node goes first, then its Secret.
     wait_deleted(fixture, "issued-sidecar-tls").await?;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "tests may panic; clippy only recognizes #[test] functions")]
 
+mod expiration;
 #[path = "../node_operator/fixture.rs"]
 #[expect(dead_code, reason = "other suites use the rest")]
 mod fixture;
@@ -57,13 +58,18 @@ async fn tls_lifecycle_on_a_running_node(cx: Context) -> TestResult {
     let operator =
         fixture.spawn_operator(|program| program.flag("pod-namespace", operator::install::NAMESPACE))?;
     fixture.create_ready("node", |_| {}).await?;
+    expiration::wait_value(&fixture, &operator, "node", None).await?;
     image_and_tls_edit_is_one_pod_cycle(&fixture).await?;
+    let first = expiration::wait_exported(&fixture, &operator, "node").await?;
     renewed_certificate_keeps_the_pod(&fixture).await?;
+    let renewed = expiration::wait_exported(&fixture, &operator, "node").await?;
+    assert!(renewed > first, "{renewed} follows {first}");
     issuer_change_replaces_the_pod_once(&fixture).await?;
     failing_issuer_is_reported_and_next_edit_applies(&fixture).await?;
     let own = issued_secret::create_own(&fixture).await?;
     tls_is_disabled(&fixture).await?;
-    issued_secret::issued_secret_is_deleted_and_own_secret_stays(&fixture, &own).await?;
+    expiration::wait_value(&fixture, &operator, "node", None).await?;
+    issued_secret::issued_secret_is_deleted_and_own_secret_stays(&fixture, &operator, &own).await?;
     permissions::shipped_rbac_is_sufficient_and_minimal(&fixture).await?;
     cert_manager.check_alive()?;
     operator.check_alive()?;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use api::sei_node::{
-    FailedPlan, FailedTask, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus, TaskStatus, WaitingFor,
+    FailedPlan, FailedTask, PlanKind, PlanPhase, PlannedTask, SeiNodePhase, SeiNodeStatus, TaskStatus,
+    WaitingFor,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -71,17 +72,29 @@ pub(super) fn advance(context: NodeContext<'_>, status: &mut SeiNodeStatus, now:
             StepOutcome::Act(_) if step.deletes_task_evidence() && !is_stored(context, status, index) => {
                 return Progress::requeue(Duration::ZERO);
             }
+            // Whether seid may have run decides about a rollback: an operator that is killed after the submission must find it in the
+            // status.
+            StepOutcome::Act(Action::Submit(..))
+                if applied_spec::is_release_of_update(context, status, &task)
+                    && !is_submission_stored(context, status, index) =>
+            {
+                with_task(status, index, |task| task.submitted_at = Some(now.clone()));
+                self::wait(status, index, step::submitted(step), deadline, now);
+                return Progress::requeue(Duration::ZERO);
+            }
             StepOutcome::Act(action) => {
                 with_task(status, index, |task| {
                     task.status = TaskStatus::Running;
                     if matches!(action, Action::Submit(..)) {
-                        task.submitted_at = Some(now.clone());
+                        task.submitted_at.get_or_insert_with(|| now.clone());
                     }
                 });
                 return Progress::act(action);
             }
+            StepOutcome::Skipped(why) => skip_task(context, status, index, why),
             StepOutcome::Wait(_) if now.0 >= deadline.0 && step.is_skipped_at_deadline() => {
-                complete_task(context, status, index);
+                let why = format!("no result within {} s", step.limit().as_secs());
+                skip_task(context, status, index, why);
             }
             // An answer that is pending decides whether the task has finished in time.
             StepOutcome::Wait(wait) if now.0 >= deadline.0 && wait.message.is_some() => {
@@ -124,15 +137,32 @@ fn complete_task(context: NodeContext<'_>, status: &mut SeiNodeStatus, index: us
     status.waiting_for = None;
 }
 
+/// Marks a task as complete although it had no result. Its error says why.
+fn skip_task(context: NodeContext<'_>, status: &mut SeiNodeStatus, index: usize, why: String) {
+    complete_task(context, status, index);
+    with_task(status, index, |task| task.error = Some(why));
+}
+
 /// Returns whether the stored status has all tasks before this one as complete. An operator that is killed after
 /// deleting the evidence of their completion could not evaluate them again.
 fn is_stored(context: NodeContext<'_>, status: &SeiNodeStatus, index: usize) -> bool {
+    stored_tasks(context, status)
+        .and_then(|stored| stored.get(..index))
+        .is_some_and(|before| before.iter().all(|task| task.status == TaskStatus::Complete))
+}
+
+/// Returns whether the stored status has this task as submitted.
+fn is_submission_stored(context: NodeContext<'_>, status: &SeiNodeStatus, index: usize) -> bool {
+    stored_tasks(context, status)
+        .and_then(|stored| stored.get(index))
+        .is_some_and(|task| task.submitted_at.is_some())
+}
+
+/// Returns the tasks of the current plan as they are stored.
+fn stored_tasks<'a>(context: NodeContext<'a>, status: &SeiNodeStatus) -> Option<&'a [PlannedTask]> {
     let id = status.plan.as_ref().map(|plan| &plan.id);
     let stored = context.node.status.as_ref().and_then(|stored| stored.plan.as_ref());
-    stored
-        .filter(|stored| Some(&stored.id) == id)
-        .and_then(|stored| stored.tasks.get(..index))
-        .is_some_and(|before| before.iter().all(|task| task.status == TaskStatus::Complete))
+    stored.filter(|stored| Some(&stored.id) == id).map(|stored| stored.tasks.as_slice())
 }
 
 /// The `what` of a wait for a retry.
@@ -295,7 +325,7 @@ pub(super) fn set_phase(status: &mut SeiNodeStatus, phase: SeiNodePhase, now: &T
 fn with_task<T>(
     status: &mut SeiNodeStatus,
     index: usize,
-    change: impl FnOnce(&mut api::sei_node::PlannedTask) -> T,
+    change: impl FnOnce(&mut PlannedTask) -> T,
 ) -> Option<T> {
     status.plan.as_mut()?.tasks.get_mut(index).map(change)
 }

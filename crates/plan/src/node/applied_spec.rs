@@ -47,12 +47,26 @@ pub(super) fn is_rollback_required(
     plan: &TaskPlan,
     failed: usize,
 ) -> bool {
-    let NodeContext { node, observed, .. } = context;
     let replaced = plan.tasks.iter().position(|task| task.task_type == Step::ReplacePod.name());
-    plan.kind == Some(PlanKind::NodeUpdate)
+    is_undoable(context, status, plan)
         && replaced.is_some_and(|replaced| replaced < failed)
-        && !may_be_released(plan, observed)
-        && status.applied_spec.as_deref().is_some_and(|applied| !is_same(applied, &node.spec))
+        && !may_be_released(plan, context.observed)
+}
+
+/// Returns whether a plan is an update to another spec than the one that was last fully applied.
+fn is_undoable(context: NodeContext<'_>, status: &SeiNodeStatus, plan: &TaskPlan) -> bool {
+    plan.kind == Some(PlanKind::NodeUpdate)
+        && status.applied_spec.as_deref().is_some_and(|applied| !is_same(applied, &context.node.spec))
+}
+
+/// Returns whether a task of the active plan lets seid run with another spec than the one that was last fully applied.
+pub(super) fn is_release_of_update(
+    context: NodeContext<'_>,
+    status: &SeiNodeStatus,
+    task: &PlannedTask,
+) -> bool {
+    task.task_type == TaskType::MarkReady.as_str()
+        && status.plan.as_ref().is_some_and(|plan| is_undoable(context, status, plan))
 }
 
 /// Drops the applied spec if a plan that has ended, or is replaced, may have let seid run with another one. seid may have migrated the
@@ -80,14 +94,32 @@ fn may_have_run(task: &PlannedTask, observed: &Observed) -> bool {
     }
 }
 
-/// Returns a node with the spec that it was put back to, if its last update failed for good. Its objects are rendered from
-/// that spec, so the cache of the current one is not used.
+/// Returns a node with the spec that it was put back to, if its last update failed for good.
 pub(super) fn rolled_back(
     node: &SeiNode,
     status: &SeiNodeStatus,
     observed: &Observed,
 ) -> Option<(SeiNode, Observed)> {
     status.last_failed_plan.as_ref().filter(|failed| failed.rolled_back && is_spec_of(failed, node))?;
+    with_applied_spec(node, status, observed)
+}
+
+/// Returns a node with the spec that it runs with, if that is known and the current one is not applied yet.
+pub(super) fn previous(
+    node: &SeiNode,
+    status: &SeiNodeStatus,
+    observed: &Observed,
+) -> Option<(SeiNode, Observed)> {
+    is_edited(node, status).then(|| with_applied_spec(node, status, observed)).flatten()
+}
+
+/// Returns a node with the spec that was last fully applied. Its objects are rendered from that spec, so the cache of the current one
+/// is not used.
+fn with_applied_spec(
+    node: &SeiNode,
+    status: &SeiNodeStatus,
+    observed: &Observed,
+) -> Option<(SeiNode, Observed)> {
     let spec = SeiNodeSpec { paused: node.spec.paused, ..status.applied_spec.as_deref()?.clone() };
     let observed = Observed { render_cache: Arc::default(), ..observed.clone() };
     Some((SeiNode { spec, ..node.clone() }, observed))

@@ -18,7 +18,7 @@ use super::pace::Queued;
 use super::step::StepOutcome;
 use super::task::Step;
 use super::tls::desired_tls;
-use super::{adoption, applied_spec, chain, unapplied_fields, volume};
+use super::{adoption, applied_spec, chain, stored_plan, unapplied_fields, volume};
 
 /// What the decision found that is not in the status.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +95,7 @@ pub(super) fn report_input(
         StepOutcome::Wait(wait) if wait.is_in_use => (3, wait.message.as_deref().unwrap_or_default()),
         StepOutcome::Wait(wait) => (1, wait.message.as_deref().unwrap_or_default()),
         StepOutcome::Fatal(why) => (2, why.as_str()),
-        StepOutcome::Act(_) | StepOutcome::Failed(_) => return,
+        StepOutcome::Skipped(_) | StepOutcome::Act(_) | StepOutcome::Failed(_) => return,
     };
     let generation = context.node.metadata.generation.unwrap_or_default();
     let mut writer = Writer { status, generation, now };
@@ -180,6 +180,8 @@ impl Writer<'_> {
         };
         let id = plan.id.clone();
         let is_rollback = plan.kind == Some(PlanKind::Rollback);
+        let skipped = stored_plan::skipped_dry_run(plan)
+            .map(|why| format!("; the running sidecar did not check the configuration: {why}"));
         match plan.phase {
             PlanPhase::Active if is_rollback => {
                 let message =
@@ -201,9 +203,15 @@ impl Writer<'_> {
                 // Changes that are done are no longer drift; the message keeps naming everything that the plan is for.
                 let is_reported = condition::has_reason(&self.status.conditions, reason)
                     && self.message_of::<NodeUpdateInProgress>().starts_with(&format!("plan {id}"));
-                if !is_reported {
-                    self.set(reason, &format!("plan {id}: {}", phrases.join("; ")));
+                let mut message = if is_reported {
+                    self.message_of::<NodeUpdateInProgress>()
+                } else {
+                    format!("plan {id}: {}", phrases.join("; "))
+                };
+                if let Some(skipped) = skipped.filter(|skipped| !message.ends_with(skipped.as_str())) {
+                    message.push_str(&skipped);
                 }
+                self.set(reason, &message);
             }
             PlanPhase::Complete => {
                 self.set(NodeUpdateInProgress::UpdateComplete, &format!("plan {id} is complete"));

@@ -414,7 +414,7 @@ impl Decider<'_> {
             status.adopted = adoption::is_unchanged(self.context, status);
             self.record_applied(status);
         }
-        let repairs = repair::repairs(self.context, status, is_in_sync);
+        let repairs = self.repairs(status, is_in_sync, findings);
         (decision.actions, decision.repairs) = repairs.into_iter().unzip();
         if observed.sidecar.health != Health::Ready {
             // The pod is starting, or fails: mark-ready follows as soon as the sidecar answers.
@@ -425,6 +425,20 @@ impl Decider<'_> {
             next = next.min(self.poll_interval::<ChainSynced>(&decision.status));
         }
         decision.requeue_after = Some(next);
+    }
+
+    /// Returns the actions that restore objects. An edit that is held back is not applied by them: they restore what the node runs with.
+    fn repairs(self, status: &SeiNodeStatus, is_in_sync: bool, findings: &Findings) -> Vec<(Action, String)> {
+        let NodeContext { node, platform, observed, .. } = self.context;
+        let previous = if is_in_sync { None } else { applied_spec::previous(node, status, observed) };
+        let previous =
+            previous.as_ref().and_then(|(node, observed)| NodeContext::new(node, platform, observed));
+        let Some(previous) = previous else { return repair::repairs(self.context, status, is_in_sync) };
+        // The user may take days to correct the edit, and without a StatefulSet seid does not run. A change of the platform is left to
+        // an update, except that a new pod has it.
+        let with_stateful_set = !findings.spec_problems.is_empty()
+            && (observed.stateful_set.is_none() || drift::find(previous, status).changes.is_empty());
+        repair::repairs(previous, status, with_stateful_set)
     }
 
     /// Returns what an update waits for that no edit of the node asks for. One that has started is continued, and one of a node

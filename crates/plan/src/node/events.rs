@@ -7,6 +7,7 @@ use api::event::{EventRecord, EventType};
 use api::sei_node::{PlanPhase, Scheme, SeiNodePhase, SeiNodeStatus};
 use api::{SeiNode, condition::Reason};
 
+use super::stored_plan;
 use super::tls::desired_tls;
 
 /// Returns the events for the transition between two statuses.
@@ -40,6 +41,16 @@ pub fn transition_events(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNode
         let reason = if after.phase == Some(SeiNodePhase::Failed) { "NodeFailed" } else { "UpdateFailed" };
         let message = format!("step {} ({}): {}", failed.step, failed.task.task_type, failed.task.error);
         events.push(warning(reason, "Plan", message));
+    }
+    let skipped = |status: &SeiNodeStatus| {
+        let plan = status.plan.as_ref()?;
+        stored_plan::skipped_dry_run(plan).map(|why| (plan.id.clone(), why.to_owned()))
+    };
+    if let Some((id, why)) = skipped(after).filter(|after| skipped(before).as_ref() != Some(after)) {
+        let message = format!(
+            "plan {id} continues although the running sidecar did not check the configuration: {why}"
+        );
+        events.push(normal("DryRunSkipped", "Plan", message));
     }
     let plan = |status: &SeiNodeStatus| {
         status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active).map(|plan| plan.id.clone())

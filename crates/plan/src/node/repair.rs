@@ -13,12 +13,11 @@ use super::isolation::with_running_isolation;
 use crate::render::{self, RenderError};
 
 /// Returns the actions that restore objects, each with a sentence about what happened. They suit the isolation of the running pod,
-/// which may not be the desired one yet. The StatefulSet of a node that is not in
-/// sync is left to the plan that is held back: its template would be that of the plan.
+/// which may not be the desired one yet. The StatefulSet is left to a plan that is held back, if its template would be that of the plan.
 pub(super) fn repairs(
     context: NodeContext<'_>,
     status: &SeiNodeStatus,
-    is_in_sync: bool,
+    with_stateful_set: bool,
 ) -> Vec<(Action, String)> {
     let is_adopted = adoption::is_unchanged(context, status);
     let NodeContext { platform, observed, .. } = context;
@@ -41,7 +40,7 @@ pub(super) fn repairs(
         repairs.extend(repair(context, observed.certificate.as_deref(), certificate, Object::Certificate));
     }
     // Last: its pod needs the other objects.
-    if is_in_sync {
+    if with_stateful_set {
         let set = || render::stateful_set(node, platform);
         repairs.extend(repair(context, observed.stateful_set.as_deref(), set, Object::StatefulSet));
     }

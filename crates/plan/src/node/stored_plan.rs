@@ -87,6 +87,12 @@ pub(super) fn is_in_dry_run(plan: &TaskPlan) -> bool {
     })
 }
 
+/// Returns why a plan has skipped the dry-run of its configuration, if it did.
+pub(super) fn skipped_dry_run(plan: &TaskPlan) -> Option<&str> {
+    let first = plan.tasks.first().filter(|first| first.task_type == Step::DryRunConfig.name())?;
+    first.error.as_deref().filter(|_| first.status == TaskStatus::Complete)
+}
+
 /// Returns the hash of the objects that a plan applies, if it was stored.
 pub(super) fn template(plan: &TaskPlan) -> Option<&str> {
     let apply = plan.tasks.iter().find(|task| task.task_type == Step::ApplyStatefulSet.name())?;

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rcgen::{CertificateParams, KeyPair};
 
 /// The names of the nodes in the model.
-pub const NODES: [&str; 2] = ["a", "b"];
+pub const NODES: [&str; 3] = ["a", "b", "c"];
 
 /// The namespace of the nodes.
 pub const NAMESPACE: &str = "sei";

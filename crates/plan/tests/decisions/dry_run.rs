@@ -3,7 +3,7 @@
 use api::SeiNode;
 use api::sei_node::{PlanKind, PlanPhase, SidecarConfig};
 use plan::Platform;
-use plan::node::{DryRunObservation, PacedNode};
+use plan::node::{DryRunObservation, PacedNode, transition_events};
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
@@ -176,6 +176,42 @@ fn sidecar_without_an_answer_does_not_block_an_update() {
     cluster.edit(set_port("8546"));
     converge(&mut cluster, &platform());
     assert_eq!(reason(&cluster, "SpecApplied"), "AllApplied");
+}
+
+#[test]
+fn skipped_dry_run_is_reported_without_further_writes() {
+    let update = |answer: DryRunObservation| {
+        let mut cluster = running(node("a"), &platform());
+        let writes = cluster.writes;
+        cluster.dry_run = answer;
+        cluster.edit(set_port("8546"));
+        let (mut messages, mut events) = (Vec::new(), Vec::new());
+        for _ in 0..40 {
+            let before = status(&cluster);
+            run_once(&mut cluster, &platform());
+            events.extend(transition_events(&cluster.node, &before, &status(&cluster)));
+            if reason(&cluster, "NodeUpdateInProgress") == "UpdateStarted" {
+                messages.push(message(&cluster, "NodeUpdateInProgress"));
+            }
+        }
+        assert_applied(&cluster, "8546");
+        let skipped = events.into_iter().filter(|event| event.reason == "DryRunSkipped");
+        let events: Vec<String> = skipped.map(|event| event.message).collect();
+        (cluster.writes - writes, messages.pop().unwrap(), events)
+    };
+    let (writes, message, events) = update(DryRunObservation::Valid);
+    assert!(!message.contains("did not check"), "{message}");
+    assert_eq!(events, [""; 0]);
+    for (answer, why) in [
+        (DryRunObservation::NotSupported, "the running sidecar has no dry-run"),
+        (DryRunObservation::Unavailable("status 503".into()), "status 503"),
+    ] {
+        let (writes_if_skipped, message, events) = update(answer);
+        assert_eq!(writes_if_skipped, writes);
+        let expected = format!("; the running sidecar did not check the configuration: {why}");
+        assert!(message.contains("overrides") && message.ends_with(&expected), "{message}");
+        assert!(events.len() == 1 && events[0].ends_with(why), "{events:?}");
+    }
 }
 
 #[test]

@@ -463,6 +463,16 @@ fn paused_node_reports_pending_changes() {
 /// A running task cannot be undone. The edit waits for it, and says so.
 #[test]
 fn edit_during_a_sidecar_task_is_queued_and_then_applied() {
+    edit_during_a_task(false);
+}
+
+/// A sidecar that has not answered yet may be running the task.
+#[test]
+fn edit_is_queued_while_the_answer_of_the_sidecar_is_pending() {
+    edit_during_a_task(true);
+}
+
+fn edit_during_a_task(is_answer_pending: bool) {
     let mut cluster = running(node("a"), &platform());
     cluster.edit(|node| {
         node.spec.overrides.insert("evm.http_port".into(), "8545".into());
@@ -484,6 +494,7 @@ fn edit_during_a_sidecar_task_is_queued_and_then_applied() {
     }
     assert!(is_running(&cluster));
     let plan = status(&cluster).plan.unwrap().id;
+    cluster.is_answer_pending = is_answer_pending;
     cluster.edit(|node| node.spec.image = "sei:1".into());
     reconcile(&mut cluster, &platform(), Fault::None);
     assert_eq!(status(&cluster).plan.unwrap().id, plan);
@@ -493,6 +504,7 @@ fn edit_during_a_sidecar_task_is_queued_and_then_applied() {
         "{}",
         message(&cluster, "SpecApplied")
     );
+    cluster.is_answer_pending = false;
     converge(&mut cluster, &platform());
     assert_eq!(
         (reason(&cluster, "SpecApplied"), reason(&cluster, "Ready")),

@@ -7,12 +7,12 @@ use api::sei_node::{
     ConfigChange, PeerSource, PlanChanges, PlanPhase, SeiNodePhase, SidecarConfig, SidecarTls, StaticPeers,
     TaskStatus,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::certificate;
-use super::cluster::Cluster;
+use super::cluster::{Cluster, to_observed, to_stateful_set};
 use super::fixture::{
-    converge, message, node, platform, reason, run_once, run_until_failed, running, status,
+    converge, message, node, platform, pod_deletions, reason, run_once, run_until_failed, running, status,
 };
 use super::reconcile::{Fault, REFUSAL, reconcile};
 
@@ -440,6 +440,52 @@ fn bad_edit_leaves_a_running_node_alone() {
         assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{expected}");
         assert_eq!(cluster.pod_deletions.len(), 0, "{expected}");
     }
+}
+
+/// The node runs its previous configuration, so that is what lost objects are restored from.
+#[test]
+fn lost_objects_are_restored_while_an_edit_is_invalid() {
+    let mut cluster = running(node("a"), &platform());
+    let service = |cluster: &Cluster| json!(cluster.observed.service.as_ref().unwrap().spec);
+    let before = (template(&cluster), service(&cluster));
+    cluster.edit(|node| {
+        node.spec.image = "Sei:1".into();
+        node.spec.sidecar = Some(SidecarConfig { port: 7788, ..SidecarConfig::default() });
+    });
+    converge(&mut cluster, &platform());
+    cluster.delete_objects();
+    cluster.observed.stateful_set = None;
+    cluster.observed.pods.clear();
+    (cluster.sidecar.up, cluster.sidecar.ready) = (false, false);
+    cluster.minutes += 1;
+    converge(&mut cluster, &platform());
+    assert!(cluster.observed.stateful_set.is_some(), "{:#?}", status(&cluster));
+    assert_eq!((template(&cluster), service(&cluster)), before, "the previous configuration");
+    assert!(cluster.sidecar.ready, "seid runs");
+    assert_eq!((reason(&cluster, "SpecApplied"), pod_deletions(&cluster)), ("SpecInvalid".into(), 0));
+    assert_eq!(status(&cluster).reconciled_generation, Some(1), "the edit is not applied");
+    let writes = cluster.writes;
+    cluster.minutes += 60;
+    converge(&mut cluster, &platform());
+    assert_eq!(cluster.writes, writes, "nothing is left to restore");
+
+    // A template that someone has modified is restored as well.
+    let mut set = to_stateful_set(cluster.observed.stateful_set.as_deref().unwrap());
+    set.spec.as_mut().unwrap().replicas = Some(0);
+    cluster.observed.stateful_set = Some(to_observed(&set));
+    converge(&mut cluster, &platform());
+    let restored = to_stateful_set(cluster.observed.stateful_set.as_deref().unwrap());
+    assert_eq!(restored.spec.unwrap().replicas, Some(1));
+
+    cluster.edit(|node| node.spec.image = "sei:1".into());
+    converge(&mut cluster, &platform());
+    assert_eq!((reason(&cluster, "Ready"), pod_deletions(&cluster)), ("NodeReady".into(), 1));
+    assert_eq!(status(&cluster).current_sidecar_port, Some(7788));
+}
+
+/// Returns the pod template of the stored StatefulSet.
+fn template(cluster: &Cluster) -> Value {
+    json!(to_stateful_set(cluster.observed.stateful_set.as_deref().unwrap()).spec.unwrap().template)
 }
 
 #[test]

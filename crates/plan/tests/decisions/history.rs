@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use api::condition::{self, NodeUpdateInProgress};
+use api::condition::{self, NodeUpdateInProgress, Ready, Reason};
 use api::names::container;
 use api::sei_node::{PlanKind, PlanPhase, SeiNodeSpec, SeiNodeStatus, TaskPlan, TaskStatus};
 use api::sidecar_wire::TaskState;
+use plan::Platform;
 use plan::node::{Action, Deletion};
 use serde_json::json;
 
@@ -29,6 +30,8 @@ pub enum Violation {
     ConditionLost,
     /// seid ran with the configuration of an update that is undone.
     FailedUpdateRan,
+    /// A validator was updated for the platform before another node of its chain, or before others could notice the change.
+    ValidatorNotLast,
 }
 
 /// The image of seid, and whether the sidecar serves TLS.
@@ -51,12 +54,16 @@ pub struct History {
     pub previous: Option<Configuration>,
     /// No edit asks for the last update.
     pub is_platform_update: bool,
+    /// The sidecar image of the platform at the last reconcile.
+    pub known_sidecar_image: Option<String>,
     /// The node was queued for an update.
     pub was_queued: bool,
     /// The node was updated after it was queued.
     pub was_granted: bool,
     /// A plan has waited while the node was paused.
     pub has_paused_wait: bool,
+    /// The operator was killed after it submitted mark-ready.
+    pub has_unknown_release: bool,
     /// The data volume was lost.
     pub has_lost_volume: bool,
     /// What must never happen, and did.
@@ -105,6 +112,36 @@ impl Cluster {
     pub fn is_platform_update_unfinished(&self) -> bool {
         let plan = self.node.status.as_ref().and_then(|status| status.plan.as_ref());
         self.history.is_platform_update && plan.is_some_and(is_unfinished_update)
+    }
+
+    /// Returns whether changes of the platform must be applied to the other nodes of its chain first: a validator that works.
+    pub fn must_be_updated_last(&self) -> bool {
+        self.node.spec.validator.is_some() && self.has_condition::<Ready>()
+    }
+
+    /// Returns whether the operator knows of a change of the platform that must be applied to this node before that validator.
+    pub fn is_updated_before(&self, validator: &Self, platform: &Platform) -> bool {
+        let Platform { sidecar_image, .. } = platform;
+        let is_outdated = self.pod_image(container::SIDECAR).is_some_and(|image| image != *sidecar_image);
+        let is_known = self.history.known_sidecar_image.as_ref() == Some(sidecar_image);
+        let Self { node, .. } = self;
+        node.spec.validator.is_none()
+            && node.spec.chain_id == validator.node.spec.chain_id
+            && !node.spec.paused
+            && is_known
+            && is_outdated
+    }
+
+    /// Returns whether the node waits for its turn.
+    pub fn is_queued(&self) -> bool {
+        let status = self.node.status.as_ref();
+        status.is_some_and(|status| {
+            condition::has_reason(&status.conditions, NodeUpdateInProgress::UpdateQueued)
+        })
+    }
+
+    fn has_condition<R: Reason>(&self) -> bool {
+        self.node.status.as_ref().is_some_and(|status| condition::is_true::<R>(&status.conditions))
     }
 
     /// Returns whether the operator replaced the pod at most once for each change, and once more for its rollback.
@@ -194,8 +231,10 @@ impl Cluster {
         }
         self.history.previous = self.history.last_run.clone();
         self.history.failed_spec = Some(without_paused(&self.node.spec));
-        let task = self.sidecar.tasks.get(&failed.task.id);
-        if task.is_some_and(|(type_, state, _)| type_ == "mark-ready" && *state == TaskState::Completed) {
+        // The operator may not know that it has submitted mark-ready: an earlier task may be the failed one.
+        let tasks = status.plan.iter().flat_map(|plan| &plan.tasks);
+        let mut results = tasks.filter_map(|task| self.sidecar.tasks.get(&task.id));
+        if results.any(|(type_, state, _)| type_ == "mark-ready" && *state == TaskState::Completed) {
             self.history.violations.insert(Violation::FailedUpdateRan);
         }
     }

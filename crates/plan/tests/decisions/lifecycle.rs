@@ -1,12 +1,15 @@
 //! The life of a node apart from edits: deleted objects, killed operators, bootstraps and crashes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use api::SeiNode;
 use api::sei_node::{
     FullNodeSpec, PlanKind, PlanPhase, S3Snapshot, SeiNodePhase, SnapshotSource, TaskStatus, ValidatorSpec,
 };
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::SignedDuration;
 use plan::node::{Health, decide, transition_events};
 use serde_json::json;
 
@@ -205,13 +208,34 @@ fn ended_plan_is_stored_before_the_next_starts() {
         assert_eq!((plan.id.as_str(), plan.phase), (id.as_str(), PlanPhase::Complete));
         assert_eq!(
             decision.requeue_after,
-            Some(std::time::Duration::ZERO),
+            Some(Duration::ZERO),
             "the next plan follows in the next reconcile"
         );
     }
     node.status = Some(second.status.clone());
     let third = decide(&node, second.status, &platform(), &observed, &now, "third");
     assert_eq!(third.status.plan.unwrap().kind, Some(PlanKind::MarkReady));
+}
+
+/// A thousand nodes whose sidecars do not answer would cause a thousand requests per second.
+#[test]
+fn sidecar_without_an_answer_is_polled_with_backoff() {
+    let cluster = running(node("a"), &platform());
+    let mut observed = cluster.observed.clone();
+    observed.sidecar.health = Health::Unreachable("no answer".into());
+    let decide_after = |node: &SeiNode, seconds: i64| {
+        let now = Time(time(0).0.saturating_add(SignedDuration::from_secs(seconds)).unwrap());
+        decide(node, node.status.clone().unwrap(), &platform(), &observed, &now, "plan")
+    };
+    let lost = decide_after(&cluster.node, 0);
+    assert_eq!(lost.requeue_after, Some(Duration::from_secs(1)), "it may have been one late answer");
+    let node = SeiNode { status: Some(lost.status), ..cluster.node.clone() };
+    let intervals = [0, 4, 8, 60, 120, 3600].map(|seconds| {
+        let decision = decide_after(&node, seconds);
+        assert_eq!(decision.status, node.status.clone().unwrap(), "no write after {seconds} s");
+        decision.requeue_after.unwrap().as_secs()
+    });
+    assert_eq!(intervals, [1, 1, 2, 15, 30, 30]);
 }
 
 #[test]

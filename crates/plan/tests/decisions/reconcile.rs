@@ -80,6 +80,9 @@ pub fn reconcile(cluster: &mut Cluster, platform: &Platform, fault: Fault) -> us
                 cluster.execute(action, &mut observed);
             }
             if fault == Fault::KilledAfter(actions) {
+                let is_release =
+                    matches!(action, Action::Submit(_, request) if request.task_type == "mark-ready");
+                cluster.history.has_unknown_release |= is_release;
                 return actions;
             }
         }

@@ -79,6 +79,76 @@ fn update_that_ran_is_not_skipped_by_a_later_rollback() {
     }
 }
 
+/// Runs an update until the operator is killed between the submission of mark-ready and the next status write.
+fn killed_after_mark_ready(cluster: &mut Cluster) {
+    for _ in 0..60 {
+        cluster.run_components();
+        for actions in 1..8 {
+            let mut killed = cluster.clone();
+            reconcile(&mut killed, &platform(), Fault::KilledAfter(actions));
+            if killed.history.has_unknown_release {
+                *cluster = killed;
+                return;
+            }
+        }
+        reconcile(cluster, &platform(), Fault::None);
+    }
+    panic!("mark-ready was not submitted: {:#?}", status(cluster));
+}
+
+/// Nothing but the status says that mark-ready was submitted, if the sidecar cannot be asked.
+#[test]
+fn killed_operator_does_not_hide_that_seid_may_have_run() {
+    for is_replaced in [false, true] {
+        let mut cluster = running(node("a"), &platform());
+        cluster.edit(|node| node.spec.image = "sei:1".into());
+        killed_after_mark_ready(&mut cluster);
+        cluster.run_sidecar();
+        assert_eq!(cluster.history.last_run, Some(("sei:1".into(), false)), "seid has run");
+        cluster.sidecar.up = false;
+        if is_replaced {
+            cluster.edit(|node| {
+                node.spec.image = "sei:2".into();
+                node.spec.overrides = [("evm.http_port".into(), "8546".into())].into();
+            });
+            cluster.run_components();
+            run_until_failed(&mut cluster, "config-apply");
+        } else {
+            while status(&cluster).plan.unwrap().phase != PlanPhase::Failed {
+                reconcile(&mut cluster, &platform(), Fault::None);
+                cluster.minutes += 61;
+            }
+        }
+        assert!(!status(&cluster).last_failed_plan.unwrap().rolled_back, "replaced: {is_replaced}");
+        cluster.minutes += 10;
+        converge(&mut cluster, &platform());
+        assert_eq!(status(&cluster).current_image, Some(cluster.node.spec.image.clone()));
+        assert_eq!(reason(&cluster, "SpecApplied"), "AllApplied");
+    }
+}
+
+/// The record of the submission costs no status write: the one after it would say the same.
+#[test]
+fn submission_of_mark_ready_is_stored_before_it_is_sent() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.edit(|node| node.spec.image = "sei:1".into());
+    let submitted = |cluster: &Cluster| {
+        let plan = status(cluster).plan.unwrap();
+        let task = plan.tasks.into_iter().find(|task| task.task_type == "mark-ready").unwrap();
+        (task.submitted_at.is_some(), cluster.submissions.get(&task.id).copied())
+    };
+    for _ in 0..60 {
+        run_once(&mut cluster, &platform());
+        if submitted(&cluster).0 {
+            break;
+        }
+    }
+    assert_eq!(submitted(&cluster), (true, None));
+    let stored = status(&cluster);
+    reconcile(&mut cluster, &platform(), Fault::None);
+    assert_eq!((submitted(&cluster), status(&cluster)), ((true, Some(1)), stored));
+}
+
 #[test]
 fn pod_of_a_failed_update_is_not_marked_ready() {
     let mut cluster = failed();

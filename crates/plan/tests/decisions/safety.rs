@@ -1,7 +1,8 @@
 //! What keeps a running node running: adoption, rollback, pacing and deadlines.
 
-use api::sei_node::{PlanKind, PlanPhase, SeiNodePhase};
+use api::sei_node::{LabelPeers, PeerSource, PlanKind, PlanPhase, SeiNodePhase};
 use api::sidecar_wire::ChainStatus;
+use plan::Platform;
 use plan::node::{ChainObservation, ChainProgress, Queued, UpdateSlot};
 
 use super::cluster::Cluster;
@@ -220,6 +221,43 @@ fn platform_drift_waits_for_a_slot_and_edits_do_not() {
     assert_eq!(pod_deletions(&cluster), 1, "both changes in one pod replacement");
     assert_eq!(status(&cluster).current_sidecar_image.as_deref(), Some("sidecar:2"));
     assert_eq!(reason(&cluster, "NodeUpdateInProgress"), "UpdateComplete");
+}
+
+/// A node whose peers are selected by a label, and that has one.
+fn with_label_peer() -> Cluster {
+    let mut node = node("a");
+    let label = LabelPeers { selector: [("a".into(), "b".into())].into(), namespace: None };
+    node.spec.peers = vec![PeerSource { label: Some(label), ..PeerSource::default() }];
+    let mut cluster = running(node, &platform());
+    cluster.observed.label_peers = [(0, vec!["b-0.b".to_owned()])].into();
+    converge(&mut cluster, &platform());
+    cluster
+}
+
+#[test]
+fn changed_settings_and_objects_wait_for_a_slot() {
+    let changes: [fn(&mut Cluster, &mut Platform); 4] = [
+        |_, platform| platform.sidecar_image = "sidecar:2".into(),
+        |_, platform| platform.proxy_image = "proxy:2".into(),
+        |_, platform| platform.proxy_token_audience = Some("sidecars".into()),
+        |cluster, _| {
+            cluster.observed.label_peers = [(0, vec!["b-0.b".to_owned(), "c-0.c".to_owned()])].into();
+        },
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        let (mut cluster, mut platform) = (with_label_peer(), platform());
+        let pods = pod_deletions(&cluster);
+        change(&mut cluster, &mut platform);
+        cluster.update_slot = UpdateSlot::Queued(Queued { position: 1, reason: "wait".into() });
+        converge(&mut cluster, &platform);
+        assert_eq!(reason(&cluster, "NodeUpdateInProgress"), "UpdateQueued", "change {index}");
+        assert_eq!(pod_deletions(&cluster), pods, "change {index}");
+        cluster.update_slot = UpdateSlot::Granted;
+        cluster.minutes += 2;
+        converge(&mut cluster, &platform);
+        assert_eq!(reason(&cluster, "NodeUpdateInProgress"), "UpdateComplete", "change {index}");
+        assert_eq!(pod_deletions(&cluster), pods + 1, "change {index}");
+    }
 }
 
 #[test]

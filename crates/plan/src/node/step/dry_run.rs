@@ -12,11 +12,13 @@ use crate::node::stored_plan;
 /// Fails if the running sidecar rejects the configuration that the plan is about to apply. Every other answer, and none, lets the
 /// plan continue: the edit may be what repairs the sidecar.
 pub(super) fn check_config(context: NodeContext<'_>, status: &SeiNodeStatus) -> StepOutcome {
-    let Some((transport, request)) = config_dry_run(context, status) else { return StepOutcome::DONE };
+    let Some((transport, request)) = config_dry_run(context, status) else {
+        return StepOutcome::Skipped("the pod does not exist".into());
+    };
     match context.observed.sidecar.dry_run_of(&request) {
-        DryRunObservation::Valid | DryRunObservation::NotSupported | DryRunObservation::Unavailable(_) => {
-            StepOutcome::DONE
-        }
+        DryRunObservation::Valid => StepOutcome::DONE,
+        DryRunObservation::NotSupported => StepOutcome::Skipped("the running sidecar has no dry-run".into()),
+        DryRunObservation::Unavailable(why) => StepOutcome::Skipped(why.clone()),
         DryRunObservation::Rejected(why) => StepOutcome::Fatal(why.clone()),
         DryRunObservation::Unknown => {
             StepOutcome::poll("Sidecar", transport.host, Some("it checks the new configuration".into()))

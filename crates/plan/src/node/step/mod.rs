@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 pub(super) use bootstrap::job_result;
 pub(super) use dry_run::config_dry_run;
-pub(super) use sidecar::sidecar_transport;
+pub(super) use sidecar::{sidecar_transport, submitted};
 
 use super::action::{Action, Object};
 use super::context::NodeContext;
@@ -27,6 +27,8 @@ use crate::render;
 pub(super) enum StepOutcome {
     /// The step is complete. The change, if any, goes into the status.
     Done(Option<StatusChange>),
+    /// The plan continues without the effect of the step, for this reason.
+    Skipped(String),
     /// The operator must execute an action.
     Act(Action),
     /// Something else must happen first.

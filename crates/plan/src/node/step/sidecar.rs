@@ -4,7 +4,7 @@ use api::names::object;
 use api::sei_node::{PlannedTask, SeiNodeStatus};
 use api::sidecar_wire::{TaskRequest, TaskState};
 
-use super::{StepOutcome, bootstrap};
+use super::{StepOutcome, Wait, bootstrap};
 use crate::node::action::{Action, Transport};
 use crate::node::context::NodeContext;
 use crate::node::observed::{Submission, TaskObservation};
@@ -33,10 +33,8 @@ pub(super) fn run_task(
         return StepOutcome::wait("Pod", object::pod(context.name()), "it does not exist yet");
     };
     let sidecar = &context.observed.sidecar;
-    let poll =
-        |message: Option<&str>| StepOutcome::poll("SidecarTask", step.name(), message.map(str::to_owned));
     let result = match sidecar.task_state(&task.id) {
-        TaskObservation::Unknown => return poll(None),
+        TaskObservation::Unknown => return StepOutcome::poll(TASK, step.name(), None),
         TaskObservation::Unreachable(why) => return unreachable(context, &transport, why),
         TaskObservation::NotFound => None,
         TaskObservation::Found(result) => Some(result),
@@ -44,7 +42,7 @@ pub(super) fn run_task(
     let submit = || match sidecar.submission_of(&task.id) {
         None => StepOutcome::Act(Action::Submit(transport.clone(), request(task))),
         Some(Submission::Accepted) if step.runs_in_background() => StepOutcome::DONE,
-        Some(Submission::Accepted) => poll(Some(RUNNING)),
+        Some(Submission::Accepted) => StepOutcome::Wait(submitted(step)),
         Some(Submission::Rejected(why)) => StepOutcome::Fatal(why.clone()),
         Some(Submission::Unknown(why)) => unreachable(context, &transport, why),
     };
@@ -53,7 +51,7 @@ pub(super) fn run_task(
     match result.status {
         TaskState::Completed => StepOutcome::DONE,
         TaskState::Running if step.runs_in_background() => StepOutcome::DONE,
-        TaskState::Running => poll(Some(RUNNING)),
+        TaskState::Running => StepOutcome::Wait(submitted(step)),
         // The previous attempt, which was counted.
         TaskState::Failed if i64::from(result.run) <= i64::from(retries) => submit(),
         TaskState::Failed => StepOutcome::Failed(
@@ -62,9 +60,21 @@ pub(super) fn run_task(
     }
 }
 
-/// The message of a task that the sidecar has accepted. It is the same before and after the task starts, which saves a
-/// status write.
-const RUNNING: &str = "the sidecar is running the task";
+/// The `what` of a wait for a task of the sidecar.
+const TASK: &str = "SidecarTask";
+
+/// Returns the wait for a task that is submitted. It is the same before and after the sidecar accepts and starts it, which saves
+/// status writes.
+pub(in crate::node) fn submitted(step: Step) -> Wait {
+    Wait {
+        what: TASK,
+        name: step.name().to_owned(),
+        message: Some("the sidecar is running the task".into()),
+        late_message: None,
+        is_polled: true,
+        is_in_use: false,
+    }
+}
 
 /// Returns how to reach the sidecar that a task is for: that of the bootstrap pod until its teardown.
 pub(in crate::node) fn sidecar_transport(

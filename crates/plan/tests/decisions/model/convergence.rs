@@ -24,7 +24,7 @@ const WAITS: [i64; 5] = [1, 1, 2, 4, 8];
 ///
 /// # Errors
 /// What is wrong if the nodes do not converge.
-pub(super) fn check(clusters: &[Cluster], platform: &Platform) -> Result<(), String> {
+pub(super) fn check(clusters: &[Cluster], platform: &Platform, disruptions: usize) -> Result<(), String> {
     let mut clusters = clusters.to_vec();
     for cluster in &mut clusters {
         cluster.is_answer_pending = false;
@@ -44,7 +44,7 @@ pub(super) fn check(clusters: &[Cluster], platform: &Platform) -> Result<(), Str
         }
         path.push(current);
         // Time passes only when there is nothing to do.
-        if run_all(&mut clusters, platform) || is_idle {
+        if run_all(&mut clusters, platform, disruptions) || is_idle {
             idle = 0;
         } else {
             clusters.iter_mut().for_each(|cluster| cluster.pass_minutes(WAITS[idle]));
@@ -56,10 +56,10 @@ pub(super) fn check(clusters: &[Cluster], platform: &Platform) -> Result<(), Str
 }
 
 /// Runs every component of every node once. Returns whether anything has changed.
-fn run_all(clusters: &mut [Cluster], platform: &Platform) -> bool {
+fn run_all(clusters: &mut [Cluster], platform: &Platform, disruptions: usize) -> bool {
     let mut has_worked = false;
     for at in 0..clusters.len() {
-        clusters[at].update_slot = update_slot(clusters, at);
+        clusters[at].update_slot = update_slot(clusters, at, disruptions);
         has_worked |= run_once(&mut clusters[at], platform);
     }
     has_worked

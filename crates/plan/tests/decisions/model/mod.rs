@@ -10,6 +10,7 @@ mod scopes;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use api::SeiNode;
 use plan::Platform;
 use plan::node::{DisruptionLimit, PacedNode, UpdateSlot, grant};
 use stateright::{Checker, Model, Property};
@@ -19,6 +20,7 @@ use self::properties::Example;
 use super::certificate::NODES;
 use super::cluster::Cluster;
 use super::fixture::{node, platform, running, validator};
+use super::history::Violation;
 use super::reconcile::{Fault, reconcile};
 
 /// The bound on checked states of each model; stateright checks up to 1,500 more for each thread. `make model` checks more.
@@ -27,9 +29,9 @@ const STATES: usize = 300;
 /// What may happen, and how often.
 #[derive(Clone, Copy, Debug)]
 struct Scope {
-    nodes: usize,
-    /// The last node is a validator.
-    has_validator: bool,
+    nodes: &'static [Role],
+    /// How many nodes may be updated for the platform at a time.
+    disruptions: usize,
     /// The nodes are running at the start, and not new.
     is_running: bool,
     steps: Steps,
@@ -37,10 +39,32 @@ struct Scope {
     pauses: u8,
     platform_changes: u8,
     faults: (u8, &'static [Event]),
-    /// Reconciles are killed, their answers are lost and their writes are refused, too.
-    has_reconcile_faults: bool,
+    /// Faults of reconciles, which count like the others.
+    reconcile_faults: ReconcileFaults,
     /// States that must be reached. Otherwise the properties might hold because nothing happens.
     examples: &'static [Example],
+}
+
+/// The role of a node, and its chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    FullNode,
+    Validator,
+    ValidatorOfAnotherChain,
+}
+
+impl Role {
+    fn node(self, name: &str) -> SeiNode {
+        match self {
+            Self::FullNode => node(name),
+            Self::Validator => validator(name),
+            Self::ValidatorOfAnotherChain => {
+                let mut validator = validator(name);
+                validator.spec.chain_id = "pacific-1".into();
+                validator
+            }
+        }
+    }
 }
 
 /// What happens at once. The less happens at once, the more orders there are, and the fewer events of other kinds can be checked.
@@ -63,6 +87,16 @@ impl Steps {
             Self::All => &[Event::All],
         }
     }
+}
+
+/// What may go wrong in a reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReconcileFaults {
+    Never,
+    /// The operator is killed after an action.
+    Killed,
+    /// It is killed, an answer is lost, or the API server refuses all writes.
+    Any,
 }
 
 struct Nodes {
@@ -130,11 +164,11 @@ fn key(clusters: &[Cluster], context: impl Hash) -> u64 {
 }
 
 /// Decides whether a node may be updated for a change of the platform, from the stored nodes.
-fn update_slot(clusters: &[Cluster], at: usize) -> UpdateSlot {
+fn update_slot(clusters: &[Cluster], at: usize, limit: usize) -> UpdateSlot {
     let paced: Vec<PacedNode> = clusters.iter().map(|cluster| PacedNode::new(&cluster.node)).collect();
     let others = paced.iter().enumerate().filter(|(other, _)| *other != at);
     let ordered = others.map(|(other, node)| (node, other < at));
-    match grant(&paced[at], ordered, DisruptionLimit::Count(1)) {
+    match grant(&paced[at], ordered, DisruptionLimit::Count(limit)) {
         Ok(()) => UpdateSlot::Granted,
         Err(queued) => UpdateSlot::Queued(queued),
     }
@@ -157,21 +191,36 @@ impl Nodes {
     }
 
     fn converges(&self, state: &State) -> Result<(), String> {
-        self.groups(&state.clusters)
-            .try_for_each(|group| convergence::check(group, self.platform(state.budget)))
+        self.groups(&state.clusters).try_for_each(|group| {
+            convergence::check(group, self.platform(state.budget), self.scope.disruptions)
+        })
     }
 
     fn reconcile(&self, state: &mut State, at: usize, fault: Fault) -> usize {
-        state.clusters[at].update_slot = update_slot(&state.clusters, at);
-        reconcile(&mut state.clusters[at], self.platform(state.budget), fault)
+        let platform = self.platform(state.budget);
+        state.clusters[at].update_slot = update_slot(&state.clusters, at, self.scope.disruptions);
+        let before = state.clusters[at].clone();
+        let actions = reconcile(&mut state.clusters[at], platform, fault);
+        state.clusters[at].history.known_sidecar_image = Some(platform.sidecar_image.clone());
+        let is_started =
+            state.clusters[at].is_platform_update_unfinished() && !before.is_platform_update_unfinished();
+        if is_started && before.must_be_updated_last() {
+            let has_others = state.clusters.iter().any(|other| other.is_updated_before(&before, platform));
+            if has_others || !before.is_queued() {
+                state.clusters[at].history.violations.insert(Violation::ValidatorNotLast);
+            }
+        }
+        actions
     }
 
     /// Returns the reconciles of a node with each fault that makes a difference.
     fn failing_reconciles(&self, state: &State, at: usize) -> Vec<Event> {
         let actions = self.reconcile(&mut state.clone(), at, Fault::None);
         let mut faults: Vec<Fault> = (1..=actions).map(Fault::KilledAfter).collect();
-        faults.extend((1..=actions).map(Fault::AnswerLost));
-        faults.extend((actions > 0).then_some(Fault::Refused));
+        if self.scope.reconcile_faults == ReconcileFaults::Any {
+            faults.extend((1..=actions).map(Fault::AnswerLost));
+            faults.extend((actions > 0).then_some(Fault::Refused));
+        }
         faults.into_iter().map(Event::Reconcile).collect()
     }
 }
@@ -181,9 +230,9 @@ impl Model for Nodes {
     type Action = (usize, Event);
 
     fn init_states(&self) -> Vec<State> {
-        let Scope { nodes, has_validator, is_running, .. } = self.scope;
-        let create = |(at, name): (usize, &&str)| {
-            let node = if has_validator && at + 1 == nodes { validator(name) } else { node(name) };
+        let Scope { nodes, is_running, .. } = self.scope;
+        let create = |(role, name): (&Role, &&str)| {
+            let node = role.node(name);
             if is_running { running(node, &self.platforms[0]) } else { Cluster::new(node) }
         };
         let budget = Budget {
@@ -192,7 +241,7 @@ impl Model for Nodes {
             platform_changes: self.scope.platform_changes,
             faults: self.scope.faults.0,
         };
-        vec![State::new(NODES[..nodes].iter().enumerate().map(create).collect(), budget)]
+        vec![State::new(nodes.iter().zip(&NODES).map(create).collect(), budget)]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<(usize, Event)>) {
@@ -211,7 +260,7 @@ impl Model for Nodes {
             }
             if budget.faults > 0 {
                 events.extend(self.scope.faults.1.iter().filter(|event| at == 0 || !event.is_global()));
-                if self.scope.has_reconcile_faults {
+                if self.scope.reconcile_faults != ReconcileFaults::Never {
                     events.extend(self.failing_reconciles(state, at));
                 }
             }

@@ -7,16 +7,21 @@
 //! | at most one pod replacement for each change | tries an update again after its rollback, on the way to convergence |
 //! | a task is submitted once for each attempt | submits a task again while it runs |
 //! | nodes converge to their spec or the previous one | rolls back to the new spec, or counts paused time |
-//! | at most one node is updated for the platform | starts platform updates without a slot, or grants every slot |
+//! | few nodes are updated for the platform | starts platform updates without a slot, or grants every slot |
+//! | one node of a chain is updated for the platform | grants slots in a chain that does not work |
+//! | one validator is updated for the platform | grants slots to validators of different chains |
+//! | a validator is updated for the platform after the others | grants slots to validators like to other nodes, or before others have noticed the change |
 //! | a paused node is left alone | executes the plan of a paused node |
 //! | no plan of a paused node fails | executes the plan of a paused node |
 //! | deadlines do not run while a node is paused | does not extend deadlines when a node resumes |
 //! | a pending answer is awaited | fails a task at its deadline although nothing is known about it |
 //! | a pod is not deleted while its claim is being deleted | does not check whether the claim is being deleted |
-//! | seid never runs with an update that is undone | rolls back an update whose mark-ready was submitted, or to the new spec |
+//! | seid never runs with an update that is undone | rolls back an update whose mark-ready was submitted, or to the new spec, or records mark-ready after its submission |
 //! | conditions never disappear | removes a condition of a paused node |
 //!
 //! The example of a completed rollback fails if a failed update is never rolled back.
+
+use std::collections::HashSet;
 
 use api::condition::{self, Ready};
 use api::sei_node::{PlanKind, PlanPhase, SeiNodeStatus, TaskStatus};
@@ -54,9 +59,20 @@ fn always() -> Vec<Property<Nodes>> {
             "without faults, nodes converge to their spec or the previous one",
             |model, state| model.converges(state).is_ok(),
         ),
-        Property::always("at most one node is updated for the platform at a time", |_, state: &State| {
-            state.clusters.iter().filter(|cluster| cluster.is_platform_update_unfinished()).count() <= 1
+        Property::always("few nodes are updated for the platform at a time", |model, state: &State| {
+            updated(state).count() <= model.scope.disruptions
         }),
+        Property::always("one node of a chain is updated for the platform at a time", |_, state| {
+            let mut chains = HashSet::new();
+            updated(state).all(|cluster| chains.insert(&cluster.node.spec.chain_id))
+        }),
+        Property::always("one validator is updated for the platform at a time", |_, state| {
+            updated(state).filter(|cluster| cluster.node.spec.validator.is_some()).count() <= 1
+        }),
+        Property::always(
+            "a validator is updated for the platform after the others of its chain",
+            |_, state| never(state, Violation::ValidatorNotLast),
+        ),
         Property::always("a paused node is left alone", |_, state| never(state, Violation::ActedWhilePaused)),
         Property::always("no plan of a paused node fails", |_, state| {
             never(state, Violation::FailedWhilePaused)
@@ -75,6 +91,11 @@ fn always() -> Vec<Property<Nodes>> {
         }),
         Property::always("conditions never disappear", |_, state| never(state, Violation::ConditionLost)),
     ]
+}
+
+/// Returns the nodes that are being updated for a change of the platform.
+fn updated(state: &State) -> impl Iterator<Item = &Cluster> {
+    state.clusters.iter().filter(|cluster| cluster.is_platform_update_unfinished())
 }
 
 fn every(state: &State, holds: impl Fn(&Cluster) -> bool) -> bool {
@@ -106,12 +127,23 @@ pub(super) const ROLLBACK_COMPLETED: Example = ("a rollback completes", |_, stat
     })
 });
 
+pub(super) const FAILED_AFTER_UNKNOWN_RELEASE: Example =
+    ("an update fails whose mark-ready was submitted by a killed operator", |_, state| {
+        any(state, |cluster, status| {
+            let has_failed = status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Failed);
+            has_failed && cluster.history.has_unknown_release
+        })
+    });
+
 pub(super) const GRANTED_AFTER_QUEUED: Example = ("a queued node is updated later", |_, state| {
     any(state, |cluster, status| {
         let phase = status.plan.as_ref().map(|plan| plan.phase);
         cluster.history.was_granted && phase == Some(PlanPhase::Complete)
     })
 });
+
+pub(super) const TWO_UPDATED: Example =
+    ("two nodes of different chains are updated", |_, state| updated(state).count() == 2);
 
 pub(super) const PAUSED_WITH_EDIT: Example = ("a paused node has an edit", |_, state| {
     any(state, |_, status| condition::has_reason(&status.conditions, Ready::EditPaused))

@@ -1,11 +1,12 @@
 //! The models that are checked: what may happen in each, and which states it must reach.
 
+use super::Role::{FullNode, Validator, ValidatorOfAnotherChain};
 use super::event::{Edit, Event};
 use super::properties::{
-    ANSWER_PENDING_AT_DEADLINE, CLAIM_BLOCKS_UPDATE, GRANTED_AFTER_QUEUED, PAUSED_AT_DEADLINE,
-    PAUSED_WITH_EDIT, PLAN_EXECUTED, ROLLBACK_COMPLETED, VOLUME_REPLACED,
+    ANSWER_PENDING_AT_DEADLINE, CLAIM_BLOCKS_UPDATE, FAILED_AFTER_UNKNOWN_RELEASE, GRANTED_AFTER_QUEUED,
+    PAUSED_AT_DEADLINE, PAUSED_WITH_EDIT, PLAN_EXECUTED, ROLLBACK_COMPLETED, TWO_UPDATED, VOLUME_REPLACED,
 };
-use super::{Scope, Steps, check, check_in_depth};
+use super::{ReconcileFaults, Scope, Steps, check, check_in_depth};
 
 const EDITS: &[Edit] = &[Edit::Image(1), Edit::Image(2), Edit::Tls(true), Edit::Tls(false), Edit::Both];
 
@@ -14,22 +15,22 @@ const FAULTS: &[Event] =
 
 /// One node, two edits and two faults.
 const NEW: Scope = Scope {
-    nodes: 1,
-    has_validator: false,
+    nodes: &[FullNode],
+    disruptions: 1,
     is_running: false,
     steps: Steps::Single,
     edits: (2, EDITS),
     pauses: 0,
     platform_changes: 0,
     faults: (2, FAULTS),
-    has_reconcile_faults: true,
+    reconcile_faults: ReconcileFaults::Any,
     examples: &[PLAN_EXECUTED],
 };
 
 const RUNNING: Scope = Scope { is_running: true, ..NEW };
 
 /// A running node whose components work one after the other: more can happen to it.
-const DEEP: Scope = Scope { steps: Steps::Components, has_reconcile_faults: false, ..RUNNING };
+const DEEP: Scope = Scope { steps: Steps::Components, reconcile_faults: ReconcileFaults::Never, ..RUNNING };
 
 #[test]
 fn new_node_converges_whatever_happens() {
@@ -51,7 +52,7 @@ fn node_converges_whatever_happens_once() {
 
 #[test]
 fn two_running_nodes_converge_whatever_happens() {
-    check("two running nodes", Scope { nodes: 2, faults: (1, FAULTS), ..RUNNING });
+    check("two running nodes", Scope { nodes: &[FullNode, FullNode], faults: (1, FAULTS), ..RUNNING });
 }
 
 #[test]
@@ -69,6 +70,24 @@ fn failed_update_is_rolled_back_whatever_happens() {
         ..small
     };
     check_in_depth("failed updates", small, full);
+}
+
+/// An operator that is killed has submitted mark-ready, perhaps, and the sidecar cannot be asked afterwards.
+#[test]
+fn update_that_may_have_run_is_not_undone_whatever_happens() {
+    let small = Scope {
+        edits: (1, &[Edit::Image(1)]),
+        faults: (3, &[Event::SidecarHangs, Event::DeadlinePasses]),
+        reconcile_faults: ReconcileFaults::Killed,
+        examples: &[ROLLBACK_COMPLETED, FAILED_AFTER_UNKNOWN_RELEASE],
+        ..DEEP
+    };
+    let full = Scope {
+        edits: (2, &[Edit::Image(1), Edit::Both]),
+        faults: (3, &[Event::SidecarHangs, Event::DeadlinePasses, Event::TasksFail]),
+        ..small
+    };
+    check_in_depth("killed operators", small, full);
 }
 
 #[test]
@@ -113,7 +132,7 @@ fn pending_answer_is_awaited_whatever_happens() {
 #[test]
 fn platform_change_is_paced_whatever_happens() {
     let small = Scope {
-        nodes: 2,
+        nodes: &[FullNode, FullNode],
         edits: (0, &[]),
         platform_changes: 1,
         faults: (0, &[]),
@@ -128,8 +147,30 @@ fn platform_change_is_paced_whatever_happens() {
         ..small
     };
     check_in_depth("a changed platform", small, full);
-    let with_validator = |scope| Scope { has_validator: true, ..scope };
+    let with_validator = |scope| Scope { nodes: &[FullNode, Validator], ..scope };
     check_in_depth("a changed platform and a validator", with_validator(small), with_validator(full));
+}
+
+/// More than one node may be updated at a time, but no two validators, and no two nodes of a chain.
+#[test]
+fn validators_are_updated_last_and_one_at_a_time_whatever_happens() {
+    let small = Scope {
+        nodes: &[FullNode, Validator, ValidatorOfAnotherChain],
+        disruptions: 2,
+        steps: Steps::All,
+        edits: (0, &[]),
+        platform_changes: 1,
+        faults: (0, &[]),
+        examples: &[GRANTED_AFTER_QUEUED, TWO_UPDATED],
+        ..DEEP
+    };
+    let full = Scope {
+        pauses: 1,
+        platform_changes: 2,
+        faults: (1, &[Event::TasksFail, Event::PodDeleted]),
+        ..small
+    };
+    check_in_depth("a changed platform and two validators", small, full);
 }
 
 #[test]
