@@ -32,5 +32,5 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     }
     crds::check(&process.client).await?;
     controller::start(&settings, &mut process)?;
-    Ok(process.run(settings.admin).await?)
+    Ok(process.run(settings.metrics, settings.admin).await?)
 }

@@ -1,5 +1,6 @@
-//! Install manifests: the kustomize base in `deploy`, generated from this module.
+//! Install manifests: the kustomize bases in `deploy`, generated from this module.
 
+mod allowed_images;
 mod deployment;
 mod rbac;
 
@@ -19,6 +20,8 @@ pub fn files() -> Vec<(&'static str, Vec<Value>)> {
         ("crds/kustomization.yaml", vec![crds()]),
         ("operator/node-namespace/rbac.yaml", rbac::node_namespace()),
         ("operator/node-namespace/kustomization.yaml", vec![kustomization_with(&["rbac.yaml"])]),
+        ("policies/allowed-images/policy.yaml", allowed_images::documents()),
+        ("policies/allowed-images/kustomization.yaml", vec![kustomization_with(&["policy.yaml"])]),
     ]
 }
 

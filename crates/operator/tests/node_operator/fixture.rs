@@ -99,6 +99,7 @@ impl<'a> Fixture<'a> {
             .flag("sidecar-token-file", &token)
             .flag("metrics-bind-address", "0")
             .flag("health-probe-bind-address", "0")
+            .flag("admin-bind-address", "0")
             .flag("log-level", "info,operator=debug");
         for (name, value) in PLATFORM {
             program = program.env(name, value);
