@@ -1,6 +1,6 @@
 # Every target prints what it does and how long it usually takes. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-quick test check image e2e chaos partition model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot link-order clean
+.PHONY: help demo demo-quick test check image e2e chaos partition model crash-operator crash-sidecar judge-sidecar conformance-proxy fuzz-proxy bench-operator bench-kms bench-proxy bench-sidecar bench-snapshot link-order deny clean
 
 # make demo EXIT=1: exit at the end instead of waiting for Ctrl-C
 EXIT ?=
@@ -23,10 +23,10 @@ test: ## Run all suites on a real Kubernetes (30 min; first run 50)
 check: ## Format, clippy and unit tests; no root needed (20 s)
 	@scripts/prepare --rust-only
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- --deny warnings
-	cargo test --workspace --lib --bins --quiet
+	cargo clippy --locked --workspace --all-targets --quiet -- --deny warnings
+	cargo test --locked --workspace --lib --bins --quiet
 
-image: ## Write the release image as one file and print its size (15 s; first run 10 min)
+image: ## Write the release image as one file, with an SBOM beside it, and print its size (15 s; first run 10 min)
 	@scripts/prepare --rust-only
 	@scripts/image
 
@@ -89,5 +89,9 @@ link-order: ## Record which functions run, for the layout of the release binary 
 	@scripts/prepare
 	@scripts/link-order
 
+deny: ## Check licenses, advisories, duplicate versions and banned crates of dependencies (10 s; first run 5 min)
+	@scripts/prepare --rust-only
+	@scripts/deny
+
 clean: ## Remove the remains of killed runs on this machine (1 s)
-	@cargo run --quiet --package outrigger-testbed --bin testbed -- clean
+	@cargo run --locked --quiet --package outrigger-testbed --bin testbed -- clean

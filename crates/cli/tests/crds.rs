@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const REGENERATE: &str = "cargo run --package outrigger -- crds --output-dir deploy/crds";
+const REGENERATE: &str = "cargo run --locked --package outrigger -- crds --output-dir deploy/crds";
 
 fn crds(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_outrigger"))

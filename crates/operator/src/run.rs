@@ -45,5 +45,5 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let tokens = TokenSource::new(process.client.clone(), settings.token_service_account.clone());
     tokens.check().await?;
     controller::start(&settings, tokens, &mut process)?;
-    Ok(process.run(settings.admin).await?)
+    Ok(process.run(settings.metrics, settings.admin).await?)
 }

@@ -1,4 +1,4 @@
-//! The admin server: liveness, readiness, metrics, debug state and log level.
+//! The admin server: probes and metrics for the cluster, debug state and log level for loopback only.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::liveness::Liveness;
 use crate::metrics::Metrics;
+use crate::settings::LoopbackAddress;
 use crate::sync::lock;
 use crate::telemetry::LogLevel;
 
@@ -77,10 +78,24 @@ impl Admin {
         lock(&self.inner.state).insert(name.into(), Box::new(source));
     }
 
-    /// Binds the listener. Separate from serving, so that an address in use fails start-up.
+    /// Binds the listener of probes and metrics, which the whole cluster may connect to. Separate from serving, so that an
+    /// address in use fails start-up.
     pub async fn bind(self, address: SocketAddr) -> std::io::Result<BoundAdmin> {
-        let listener = TcpListener::bind(address).await?;
-        Ok(BoundAdmin { address: listener.local_addr()?, listener, admin: self })
+        let routes = Router::new()
+            .route("/livez", get(livez))
+            // The path that manifests of Go controllers probe.
+            .route("/healthz", get(livez))
+            .route("/readyz", get(readyz))
+            .route("/metrics", get(metrics));
+        BoundAdmin::new(address, routes.with_state(self)).await
+    }
+
+    /// Binds the listener of debug state and log level. They have no authentication, so other hosts and pods must not reach them.
+    pub async fn bind_admin(self, address: LoopbackAddress) -> std::io::Result<BoundAdmin> {
+        let routes = Router::new()
+            .route("/debug/state.json", get(state))
+            .route("/log-level", put(set_log_level).get(log_level));
+        BoundAdmin::new(address.into(), routes.with_state(self)).await
     }
 
     /// Returns the liveness checks that fail, with their reasons.
@@ -117,10 +132,15 @@ impl Admin {
 pub struct BoundAdmin {
     address: SocketAddr,
     listener: TcpListener,
-    admin: Admin,
+    routes: Router,
 }
 
 impl BoundAdmin {
+    async fn new(address: SocketAddr, routes: Router) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self { address: listener.local_addr()?, listener, routes })
+    }
+
     /// Returns the address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -129,17 +149,8 @@ impl BoundAdmin {
 
     /// Serves until `stop` is cancelled, then finishes open requests.
     pub async fn serve(self, stop: CancellationToken) {
-        let routes = Router::new()
-            .route("/livez", get(livez))
-            // The path that manifests of Go controllers probe.
-            .route("/healthz", get(livez))
-            .route("/readyz", get(readyz))
-            .route("/metrics", get(metrics))
-            .route("/debug/state.json", get(state))
-            .route("/log-level", put(set_log_level).get(log_level))
-            .with_state(self.admin);
-        let serving =
-            axum::serve(self.listener, routes).with_graceful_shutdown(async move { stop.cancelled().await });
+        let serving = axum::serve(self.listener, self.routes)
+            .with_graceful_shutdown(async move { stop.cancelled().await });
         if let Err(error) = serving.await {
             tracing::error!(%error, "admin server failed");
         }

@@ -25,6 +25,7 @@
 //! | other processes of the same user cannot read the memory of a process | `hardening::tests::process_is_undumpable` |
 //! | events never block, and none is sent twice | `events::tests::full_queue_drops_and_counts_events`, `events::tests::event_name_is_stable_and_unique_by_time` |
 //! | registered metrics are documented | `metrics::tests::registered_metrics_match_their_descriptions` |
+//! | debug state and log level are served on loopback only | `settings::parse::tests::address_outside_of_loopback_is_rejected`, `admin::admin_server_is_reachable_on_loopback_only` |
 //! | a poisoned lock does not fail its next user | `sync::tests::poisoned_mutex_can_still_be_locked`, `sync::tests::poisoned_rwlock_can_still_be_read_and_written` |
 
 pub mod admin;

@@ -11,11 +11,12 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::Admin;
+use crate::admin::{Admin, BoundAdmin};
 use crate::client::{self, ClientOptions};
 use crate::events::EventRecorder;
 use crate::lease::{self, Claim, LeaderElector, Leadership, run_while_leading};
 use crate::metrics::Metrics;
+use crate::settings::LoopbackAddress;
 use crate::tasks::{self, Phase, Tasks};
 use crate::telemetry::{self, Options, Telemetry};
 use crate::watch::{Cache, ClusterWideSecrets, Watch};
@@ -146,22 +147,45 @@ impl Process {
         self.tasks.spawn(Phase::Work, name, run_while_leading(leadership, stop, work));
     }
 
-    /// Starts the admin server on `address`. Returns the address it listens on.
-    pub async fn serve_admin(&mut self, address: SocketAddr) -> Result<SocketAddr, Error> {
+    /// Starts serving probes and metrics on `address`. Returns the address it listens on.
+    pub async fn serve_metrics(&mut self, address: SocketAddr) -> Result<SocketAddr, Error> {
         let bound = self.admin.clone().bind(address).await;
         let bound = bound.map_err(|source| Error::Listen { address, source })?;
-        let address = bound.address();
-        tracing::info!(%address, "admin server listening");
-        let stop = self.tasks.stop_token(Phase::Background);
-        self.tasks.spawn(Phase::Background, "admin", bound.serve(stop));
-        Ok(address)
+        Ok(self.spawn_server("metrics", bound))
     }
 
-    /// Starts admin servers on `addresses` and runs until SIGTERM, SIGINT or the exit of a task. Then stops all tasks and
-    /// flushes traces.
-    pub async fn run(mut self, addresses: impl IntoIterator<Item = SocketAddr>) -> Result<(), Error> {
-        for address in addresses {
-            self.serve_admin(address).await?;
+    /// Starts serving debug state and log level on `address`. Returns the address it listens on; `None` if it is in use.
+    pub async fn serve_admin(&mut self, address: LoopbackAddress) -> Option<SocketAddr> {
+        match self.admin.clone().bind_admin(address).await {
+            Ok(bound) => Some(self.spawn_server("admin", bound)),
+            // Processes that share a network namespace have the same default, and none needs them to work.
+            Err(error) => {
+                tracing::warn!(%address, %error, "failed to bind admin server, running without it");
+                None
+            }
+        }
+    }
+
+    fn spawn_server(&mut self, server: &'static str, bound: BoundAdmin) -> SocketAddr {
+        let address = bound.address();
+        tracing::info!(server, %address, "server listening");
+        let stop = self.tasks.stop_token(Phase::Background);
+        self.tasks.spawn(Phase::Background, server, bound.serve(stop));
+        address
+    }
+
+    /// Serves probes and metrics on `metrics`, debug state and log level on `admin`, and runs until SIGTERM, SIGINT or the exit of
+    /// a task. Then stops all tasks and flushes traces.
+    pub async fn run(
+        mut self,
+        metrics: impl IntoIterator<Item = SocketAddr>,
+        admin: Option<LoopbackAddress>,
+    ) -> Result<(), Error> {
+        for address in metrics {
+            self.serve_metrics(address).await?;
+        }
+        if let Some(address) = admin {
+            self.serve_admin(address).await;
         }
         let result = self.tasks.run_until_signal().await;
         self.telemetry.shutdown().await;
@@ -270,7 +294,18 @@ mod tests {
         let mut process = process();
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
-        let error = process.serve_admin(address).await.unwrap_err().to_string();
+        let error = process.serve_metrics(address).await.unwrap_err().to_string();
         assert!(error.starts_with(&format!("failed to listen on {address}: ")), "{error}");
+    }
+
+    #[tokio::test]
+    async fn admin_address_in_use_does_not_fail_start_up() {
+        let mut process = process();
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = LoopbackAddress::new(taken.local_addr().unwrap()).unwrap();
+        assert_eq!(process.serve_admin(address).await, None);
+        drop(taken);
+        assert_eq!(process.serve_admin(address).await, Some(address.into()));
+        process.tasks.run_until(async {}).await.unwrap();
     }
 }

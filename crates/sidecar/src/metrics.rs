@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn metrics_reference_is_up_to_date() -> testbed::Result<()> {
-        // Only the tables: the introduction of the runtime describes its admin server.
+        // Only the tables: the introduction of the runtime describes where they are served.
         let page = page(&[("Sidecar", ALL)]);
         let (_, tables) = page.split_once("\n## ").unwrap();
         let page = format!(

@@ -13,7 +13,9 @@ pub fn release_binary() -> Result<PathBuf> {
     let running = std::env::current_exe().context(|| "finding the path of this program".into())?;
     let found = running.ancestors().map(|dir| dir.join("release/outrigger")).find(|path| path.is_file());
     found.ok_or_else(|| {
-        Error::Other("release binary not found: run cargo build --release --package outrigger".into())
+        Error::Other(
+            "release binary not found: run cargo build --locked --release --package outrigger".into(),
+        )
     })
 }
 

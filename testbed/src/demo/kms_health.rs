@@ -65,6 +65,7 @@ pub fn start_aggregator(plane: &ControlPlane) -> Result<Process> {
         .flag("interval", INTERVAL)
         .flag("leader-elect", "false")
         .flag("metrics-bind-address", "0")
+        .flag("admin-bind-address", "0")
         .start(plane.site())
 }
 

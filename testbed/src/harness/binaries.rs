@@ -12,7 +12,7 @@ pub fn path(name: &str) -> Result<PathBuf> {
         current.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
     found.ok_or_else(|| {
         Error::Other(format!(
-            "{name} not found next to {}: run cargo build --workspace --bins",
+            "{name} not found next to {}: run cargo build --locked --workspace --bins",
             current.display()
         ))
     })

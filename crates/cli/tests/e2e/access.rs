@@ -27,10 +27,16 @@ pub async fn sidecar_is_reachable_through_proxy_only(cx: Context) -> TestResult 
     let nodes = fixture::with_publisher(&cx).await?;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "client", "namespace": NAMESPACE },
-        "spec": { "containers": [{
-            "name": "client", "image": "outrigger.dev/outrigger:dev",
-            "command": ["testbed-pod", "serve", "--port=8080"],
-        }] },
+        "spec": {
+            "securityContext": {
+                "runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": { "type": "RuntimeDefault" },
+            },
+            "containers": [{
+                "name": "client", "image": "outrigger.dev/outrigger:dev",
+                "command": ["testbed-pod", "serve", "--port=8080"],
+                "securityContext": { "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
+            }],
+        },
     });
     kubectl::apply(nodes.plane(), &pod.to_string())?;
     let wait = ["wait", "--for=condition=Ready", "--timeout=120s", "--namespace", NAMESPACE, "pod/client"];

@@ -25,5 +25,5 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     };
     let mut process = Process::start(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
     start::start(&settings, &mut process)?;
-    Ok(process.run(settings.admin).await?)
+    Ok(process.run(settings.metrics, settings.admin).await?)
 }

@@ -9,8 +9,8 @@ use api::names::lease::KMS_PREFLIGHT as LEASE;
 use plan::kms::preflight::PreflightPodConfig;
 use runtime::client::ClientOptions;
 use runtime::lease;
-use runtime::settings::parse::duration;
-use runtime::settings::{self, LeaseArgs, Validator};
+use runtime::settings::parse::{duration, loopback_address};
+use runtime::settings::{self, ADMIN_ADDRESS, LeaseArgs, LoopbackAddress, Validator};
 use runtime::telemetry::Format;
 
 use super::operator_resource::OperatorKind;
@@ -65,6 +65,9 @@ pub struct Args {
     /// Address of the metrics and health server; disabled if not set
     #[arg(long, value_name = "ADDRESS")]
     metrics_bind_address: Option<SocketAddr>,
+    /// Address of debug state and log level, which need no authentication: on loopback only; 0 disables it
+    #[arg(long, env = "OUTRIGGER_ADMIN_BIND_ADDRESS", value_name = "ADDRESS", default_value = ADMIN_ADDRESS)]
+    admin_bind_address: String,
     /// Path to a kubeconfig; defaults to KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -88,7 +91,8 @@ pub struct Settings {
     pub(super) retry_after: Vec<Duration>,
     pub(super) resync: Duration,
     pub(super) lease: Option<lease::Config>,
-    pub(super) admin: Option<SocketAddr>,
+    pub(super) metrics: Option<SocketAddr>,
+    pub(super) admin: Option<LoopbackAddress>,
     pub(super) access: ClientOptions,
     pub(super) log_level: String,
     pub(super) log_format: Format,
@@ -99,6 +103,8 @@ impl TryFrom<Args> for Settings {
 
     fn try_from(args: Args) -> Result<Self, String> {
         duration(&args.kms_call_timeout).map_err(|error| format!("--kms-call-timeout: {error}"))?;
+        let admin = loopback_address(&args.admin_bind_address)
+            .map_err(|error| format!("--admin-bind-address: {error}"))?;
         for (flag, value) in
             [("--namespace", &args.namespace), ("--image", &args.image), ("--pod-name", &args.pod_name)]
         {
@@ -126,7 +132,8 @@ impl TryFrom<Args> for Settings {
             retry_after: args.retry_after,
             resync: args.resync,
             lease,
-            admin: args.metrics_bind_address,
+            metrics: args.metrics_bind_address,
+            admin,
             access: ClientOptions { kubeconfig: args.kubeconfig, context: None },
             log_level: args.log_level,
             log_format: args.log_format,

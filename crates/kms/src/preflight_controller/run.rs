@@ -49,7 +49,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let trigger = Arc::new(Notify::new());
     Watches { process: &mut process, trigger: &trigger }.start(&settings)?;
     lead(&settings, &mut process, trigger);
-    Ok(process.run(settings.admin).await?)
+    Ok(process.run(settings.metrics, settings.admin).await?)
 }
 
 /// Watches of the resources and pods of a check. Events only trigger a reconcile, which reads the objects again.

@@ -80,6 +80,10 @@ pub(super) struct ProcessArgs {
     /// Address of the metrics and health server; 0 disables it. On the host network, use 127.0.0.1
     #[arg(long, env = "OUTRIGGER_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = "0")]
     pub(super) metrics_bind_address: String,
+    /// Address of debug state and log level, which need no authentication: on loopback only; 0 disables it. On the host network,
+    /// every process of the host can connect to it
+    #[arg(long, env = "OUTRIGGER_ADMIN_BIND_ADDRESS", value_name = "ADDRESS", default_value = "0")]
+    pub(super) admin_bind_address: String,
     /// Log filter: a level, or levels by module like info,kube=debug. The default silences kube_client, which would log every round
     #[arg(long, env = "OUTRIGGER_LOG_LEVEL", value_name = "LEVEL", default_value = "info,kube_client=off")]
     pub(super) log_level: String,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use plan::kms::cadence;
 use plan::kms::pace::{CompletedWrite, WritePacer};
 use plan::kms::publication::ChangeDetector;
-use runtime::admin::Admin;
+use runtime::admin::{Admin, BoundAdmin};
 use runtime::metrics::Metrics;
 use runtime::shutdown::ShutdownSignals;
 use runtime::tasks::{Phase, Tasks};
@@ -19,7 +19,7 @@ use super::probes::Plugins;
 use super::publish::{Outcome, PublishOptions, Published, Publisher};
 use super::settings::Settings;
 
-/// Delay before binding the admin address again.
+/// Delay before binding an address again.
 const BIND_RETRY: Duration = Duration::from_secs(10);
 
 /// Why the reporter failed.
@@ -51,10 +51,16 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let metrics = Metrics::new();
     let reporter_metrics = ReporterMetrics::new(&metrics);
     let mut tasks = Tasks::new();
+    let admin = Admin::new(&metrics, Some(telemetry.log_level()));
+    if let Some(address) = settings.metrics {
+        let (admin, stop) = (admin.clone(), tasks.stop_token(Phase::Background));
+        let bind = move || admin.clone().bind(address);
+        tasks.spawn(Phase::Background, "metrics", serve("metrics", address, bind, stop));
+    }
     if let Some(address) = settings.admin {
-        let admin = Admin::new(&metrics, Some(telemetry.log_level()));
         let stop = tasks.stop_token(Phase::Background);
-        tasks.spawn(Phase::Background, "admin", serve_admin(admin, address, stop));
+        let bind = move || admin.clone().bind_admin(address);
+        tasks.spawn(Phase::Background, "admin", serve("admin", address.into(), bind, stop));
     }
     let publisher = Publisher::new(&settings, &metrics);
     let plugins = Plugins::new(&settings, &reporter_metrics);
@@ -91,7 +97,8 @@ fn log_settings(settings: &Settings) {
         name = publication.name,
         manager,
         ?servers,
-        admin = ?settings.admin,
+        metrics = ?settings.metrics,
+        admin = ?settings.admin.map(|address| address.to_string()),
         "starting KMS reporter"
     );
     for warning in &settings.warnings {
@@ -105,18 +112,25 @@ async fn first_signal(mut signals: ShutdownSignals) {
     signals.exit_on_next(1);
 }
 
-/// Serves metrics and health. An address in use is retried: it must not end the reporter.
-async fn serve_admin(admin: Admin, address: SocketAddr, stop: CancellationToken) {
+/// Binds and serves. An address in use is retried: it must not end the reporter.
+async fn serve<Fut>(
+    server: &'static str,
+    address: SocketAddr,
+    bind: impl Fn() -> Fut,
+    stop: CancellationToken,
+) where
+    Fut: Future<Output = std::io::Result<BoundAdmin>>,
+{
     let mut logged = false;
     loop {
-        match admin.clone().bind(address).await {
+        match bind().await {
             Ok(bound) => {
-                tracing::info!(address = %bound.address(), "admin server listening");
+                tracing::info!(server, address = %bound.address(), "server listening");
                 return bound.serve(stop).await;
             }
             Err(error) if !logged => {
                 logged = true;
-                tracing::warn!(%address, %error, "failed to bind admin server, retrying");
+                tracing::warn!(server, %address, %error, "failed to bind server, retrying");
             }
             Err(_) => {}
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use api::kms::KmsTarget;
 use plan::kms::publication::{Publication, PublishFormat, field_manager};
-use runtime::settings::parse::{listen_address, optional_duration};
+use runtime::settings::LoopbackAddress;
+use runtime::settings::parse::{listen_address, loopback_address, optional_duration};
 use runtime::telemetry::Format;
 
 use super::args::{Args, ProcessArgs, PublishArgs, UpstreamArgs};
@@ -30,7 +31,9 @@ pub struct Settings {
     /// API servers, in the order in which they are tried.
     pub servers: Vec<Server>,
     /// Address of the metrics and health server.
-    pub admin: Option<SocketAddr>,
+    pub metrics: Option<SocketAddr>,
+    /// Address of the admin server.
+    pub admin: Option<LoopbackAddress>,
     /// Initial log filter.
     pub log_level: String,
     /// Log format.
@@ -83,7 +86,7 @@ fn validate(args: Args) -> Result<Settings, String> {
         socket_dir,
         deep_probe_interval,
     } = upstream;
-    let ProcessArgs { metrics_bind_address, log_level, log_format } = process;
+    let ProcessArgs { metrics_bind_address, admin_bind_address, log_level, log_format } = process;
 
     let sockets = parse_sockets(&kms_sockets, Path::new(&socket_dir))?;
     let interval = parse_positive("--interval", &interval)?;
@@ -124,7 +127,8 @@ fn validate(args: Args) -> Result<Settings, String> {
         manager: field_manager(&node, instance.as_deref().filter(|instance| !instance.is_empty())),
         publication: Publication { target, name: target_name, format, node, interval },
         servers,
-        admin: parse_admin_address(&metrics_bind_address)?,
+        metrics: optional_address("--metrics-bind-address", &metrics_bind_address, listen_address)?,
+        admin: optional_address("--admin-bind-address", &admin_bind_address, loopback_address)?,
         log_level,
         log_format: log_format.parse().map_err(|error| format!("--log-format: {error}"))?,
         warnings,
@@ -223,9 +227,13 @@ fn parse_server(text: &str) -> Result<Server, String> {
     }
 }
 
-fn parse_admin_address(text: &str) -> Result<Option<SocketAddr>, String> {
+fn optional_address<T>(
+    flag: &str,
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<Option<T>, String>,
+) -> Result<Option<T>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    listen_address(text).map_err(|error| format!("--metrics-bind-address: {error}"))
+    parse(text).map_err(|error| format!("{flag}: {error}"))
 }

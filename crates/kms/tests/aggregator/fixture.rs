@@ -289,6 +289,7 @@ impl Fixture {
             .flag("targets", targets)
             .flag("interval", format!("{}s", INTERVAL.as_secs()))
             .flag("metrics-bind-address", "0")
+            .flag("admin-bind-address", "0")
             .flag("log-level", "info,kms=debug");
         change(program).start(&self.site)
     }

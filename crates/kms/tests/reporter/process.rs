@@ -63,7 +63,7 @@ pub async fn second_signal_exits_immediately(cx: Context) -> TestResult {
     let reporter = fixture.reporter("master-0").start()?;
     reporter.rounds().await?;
     let log = reporter.log();
-    let line = log.lines().find(|line| line.contains("admin server listening")).ok_or("no address")?;
+    let line = log.lines().find(|line| line.contains("\"server\":\"metrics\"")).ok_or("no address")?;
     let line: serde_json::Value = serde_json::from_str(line)?;
     // An unfinished request delays the graceful shutdown.
     let mut open = std::net::TcpStream::connect(line["address"].as_str().unwrap_or_default())?;
@@ -120,6 +120,10 @@ pub async fn invalid_flag_exits_with_one_line(_: Context) -> TestResult {
             "invalid --fallback-servers \"http://x\": expected an https:// URL",
         ),
         (&[socket, node, "--metrics-bind-address=here"], "--metrics-bind-address: invalid address \"here\""),
+        (
+            &[socket, node, "--admin-bind-address=:8082"],
+            "--admin-bind-address: \":8082\" can be reached from other hosts without authentication",
+        ),
         (&[socket, node, "--log-format=xml"], "--log-format: invalid log format \"xml\""),
         (&[socket, node, "--log-level=loud=very"], "--log-level: invalid log level \"loud=very\""),
     ] {

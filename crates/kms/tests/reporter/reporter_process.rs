@@ -159,7 +159,8 @@ impl Reporter {
     /// Returns a metric: the sum over all series whose labels contain `labels`.
     pub async fn metric(&self, name: &str, labels: &str) -> Result<f64, Error> {
         let failed = |source| Error::Io { what: "reading metrics".into(), source };
-        let mut stream = tokio::net::TcpStream::connect(self.admin_address().await?).await.map_err(failed)?;
+        let mut stream =
+            tokio::net::TcpStream::connect(self.metrics_address().await?).await.map_err(failed)?;
         let request = "GET /metrics HTTP/1.1\r\nHost: reporter\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).await.map_err(failed)?;
         let mut response = String::new();
@@ -182,10 +183,10 @@ impl Reporter {
         self.metric("outrigger_kms_round_duration_seconds_count", "").await
     }
 
-    async fn admin_address(&self) -> Result<String, Error> {
-        wait::until("the admin address", TIMEOUT, || async {
+    async fn metrics_address(&self) -> Result<String, Error> {
+        wait::until("the address of metrics", TIMEOUT, || async {
             let log = self.log();
-            let line = log.lines().rev().find(|line| line.contains("admin server listening"));
+            let line = log.lines().rev().find(|line| line.contains("\"server\":\"metrics\""));
             let line: Value = line.and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
             line["address"].as_str().map(str::to_owned).ok_or_else(|| format!("the log is\n{log}"))
         })

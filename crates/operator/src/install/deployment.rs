@@ -1,5 +1,6 @@
 //! The namespace, Deployment and NetworkPolicy of the operator.
 
+use api::names::label;
 use serde_json::{Value, json};
 
 use super::{ACCOUNT, NAMESPACE};
@@ -92,7 +93,8 @@ pub(super) fn deployment() -> Vec<Value> {
     })]
 }
 
-/// Allows ingress only to the metrics and probe ports.
+/// Allows ingress only to the metrics port, from namespaces with a label. Probes need no rule: policies do not apply to the kubelet of
+/// the pod's machine.
 pub(super) fn network_policy() -> Vec<Value> {
     vec![json!({
         "apiVersion": "networking.k8s.io/v1",
@@ -101,7 +103,10 @@ pub(super) fn network_policy() -> Vec<Value> {
         "spec": {
             "podSelector": { "matchLabels": labels() },
             "policyTypes": ["Ingress"],
-            "ingress": [{ "ports": [{ "port": METRICS_PORT }, { "port": PROBES_PORT }] }],
+            "ingress": [{
+                "from": [{ "namespaceSelector": { "matchLabels": { (label::SCRAPE): "true" } } }],
+                "ports": [{ "port": METRICS_PORT }],
+            }],
         },
     })]
 }

@@ -1,5 +1,6 @@
-//! Install manifests: the kustomize base in `deploy`, generated from this module.
+//! Install manifests: the kustomize bases in `deploy`, generated from this module.
 
+mod allowed_images;
 mod deployment;
 mod rbac;
 
@@ -25,6 +26,8 @@ pub fn files() -> Vec<(&'static str, Vec<Value>)> {
             "operator/namespaced/node-namespace/kustomization.yaml",
             vec![kustomization_with(&["../../node-namespace", "rbac.yaml"])],
         ),
+        ("policies/allowed-images/policy.yaml", allowed_images::documents()),
+        ("policies/allowed-images/kustomization.yaml", vec![kustomization_with(&["policy.yaml"])]),
     ]
 }
 

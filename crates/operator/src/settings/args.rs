@@ -2,7 +2,7 @@
 //! invalid settings.
 
 use api::names::env::operator as env;
-use runtime::settings::LeaseArgs;
+use runtime::settings::{ADMIN_ADDRESS, LeaseArgs};
 
 /// Settings of the operator. Each is a flag or an environment variable.
 #[derive(Clone, Debug, clap::Args)]
@@ -164,6 +164,9 @@ pub(super) struct ProcessArgs {
         default_value = ":8081"
     )]
     pub(super) health_probe_bind_address: String,
+    /// Address of debug state and log level, which need no authentication: on loopback only; 0 disables it
+    #[arg(long, env = "OUTRIGGER_ADMIN_BIND_ADDRESS", value_name = "ADDRESS", default_value = ADMIN_ADDRESS)]
+    pub(super) admin_bind_address: String,
     /// Maximum number of concurrent reconciles
     #[arg(long, env = "OUTRIGGER_MAX_CONCURRENT_RECONCILES", value_name = "NUMBER", default_value = "64")]
     pub(super) max_concurrent_reconciles: String,

@@ -13,8 +13,8 @@ use plan::node::DisruptionLimit;
 use plan::platform::{Bucket, Endpoint, ObjectStore, Platform, Resources, SidecarClient, Storage};
 use runtime::Key;
 use runtime::client::ClientOptions;
-use runtime::settings::parse::{boolean, count, duration, listen_address, name, namespace};
-use runtime::settings::{self, InvalidSettings, Validator, non_empty};
+use runtime::settings::parse::{boolean, count, duration, listen_address, loopback_address, name, namespace};
+use runtime::settings::{self, InvalidSettings, LoopbackAddress, Validator, non_empty};
 use runtime::telemetry::Format;
 use runtime::{lease, setting};
 
@@ -35,8 +35,10 @@ pub struct Settings {
     pub watch_namespaces: Vec<String>,
     /// The identity of this process in the Lease: the pod name and a random suffix.
     pub identity: String,
-    /// Addresses of the admin server.
-    pub admin: Vec<SocketAddr>,
+    /// Addresses of metrics and probes.
+    pub metrics: Vec<SocketAddr>,
+    /// Address of the admin server.
+    pub admin: Option<LoopbackAddress>,
     /// The Lease, unless leader election is off.
     pub lease: Option<lease::Config>,
     /// Maximum number of concurrent reconciles.
@@ -113,7 +115,8 @@ impl TryFrom<Args> for Settings {
             },
             watch_namespaces: validator.list(setting!(process.watch_namespaces), namespace),
             identity,
-            admin: admin(&mut validator, &process),
+            metrics: metrics(&mut validator, &process),
+            admin: validator.read(setting!(process.admin_bind_address), loopback_address).flatten(),
             lease,
             max_platform_disruptions: validator
                 .read(setting!(process.max_platform_disruptions), parse::disruption_limit)
@@ -260,8 +263,8 @@ fn reject_removed(validator: &mut Validator, args: &RemovedArgs) {
     }
 }
 
-/// Returns the addresses of the admin server. Equal addresses are bound once.
-fn admin(validator: &mut Validator, process: &ProcessArgs) -> Vec<SocketAddr> {
+/// Returns the addresses of metrics and probes. Equal addresses are bound once.
+fn metrics(validator: &mut Validator, process: &ProcessArgs) -> Vec<SocketAddr> {
     let metrics = validator.read(setting!(process.metrics_bind_address), listen_address).flatten();
     let probes = validator.read(setting!(process.health_probe_bind_address), listen_address).flatten();
     let mut addresses: Vec<SocketAddr> = metrics.into_iter().chain(probes).collect();

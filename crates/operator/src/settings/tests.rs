@@ -56,9 +56,10 @@ fn required_settings_are_sufficient() {
     let own = SidecarClient { namespace: "sei-system".into(), labels: [].into() };
     assert_eq!(settings.platform.sidecar_clients, [own], "the operator's pod is allowed");
     assert_eq!(
-        settings.admin.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        settings.metrics.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["0.0.0.0:8080", "0.0.0.0:8081"]
     );
+    assert_eq!(settings.admin.map(|address| address.to_string()).as_deref(), Some("127.0.0.1:8082"));
     let lease = settings.lease.unwrap();
     assert_eq!((lease.namespace.as_str(), lease.name.as_str()), ("sei-system", "bc1f5b0a.sei.io"));
     assert_eq!((lease.duration, lease.retry_period), (Duration::from_secs(60), Duration::from_secs(5)));
@@ -200,13 +201,27 @@ fn every_process_has_a_unique_identity() {
 #[test]
 fn equal_bind_addresses_are_bound_once() {
     let both = ["--metrics-bind-address=:9000", "--health-probe-bind-address=:9000"];
-    assert_eq!(settings(&[], &both).unwrap().admin.len(), 1);
+    assert_eq!(settings(&[], &both).unwrap().metrics.len(), 1);
     assert!(
         settings(&[], &["--metrics-bind-address=0", "--health-probe-bind-address=0"])
             .unwrap()
-            .admin
+            .metrics
             .is_empty()
     );
+}
+
+#[test]
+fn admin_server_listens_on_loopback_only() {
+    assert_eq!(settings(&[], &["--admin-bind-address=0"]).unwrap().admin, None);
+    for open in [":8082", "0.0.0.0:8082", "[::]:8082"] {
+        let problems = problems(&[], &[&format!("--admin-bind-address={open}")]);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(
+            problems[0].starts_with("--admin-bind-address (OUTRIGGER_ADMIN_BIND_ADDRESS): ")
+                && problems[0].ends_with("use a loopback address like 127.0.0.1:8082, or 0 to disable"),
+            "{problems:?}"
+        );
+    }
 }
 
 #[test]

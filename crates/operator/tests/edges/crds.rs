@@ -20,7 +20,7 @@ fn run_operator(plane: &ControlPlane, cx: &Context) -> testbed::Result<(Option<i
         .arg("operator")
         .arg(format!("--kubeconfig={}", user.write_kubeconfig(cx.logs())?.display()))
         .args(["--pod-namespace=default", "--leader-elect=false", "--token-service-account=default/operator"])
-        .args(["--metrics-bind-address=0", "--health-probe-bind-address=0"])
+        .args(["--metrics-bind-address=0", "--health-probe-bind-address=0", "--admin-bind-address=0"])
         .env_clear()
         .envs(platform())
         .output()

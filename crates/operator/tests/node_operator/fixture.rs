@@ -98,6 +98,7 @@ impl<'a> Fixture<'a> {
             .env("OUTRIGGER_LEGACY_SIDECAR_TOKEN_FILE", &token)
             .flag("metrics-bind-address", "127.0.0.1:0")
             .flag("health-probe-bind-address", "0")
+            .flag("admin-bind-address", "0")
             .flag("log-level", "info,operator=debug");
         for (name, value) in PLATFORM {
             program = program.env(name, value);

@@ -5,6 +5,7 @@
 mod cases;
 mod desired_hash;
 mod golden;
+mod images;
 mod policy;
 mod scheduling;
 mod scripts;

@@ -112,7 +112,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         });
     }
     if let Some(address) = &settings.metrics_address {
-        serve_admin(&mut tasks, address, Admin::new(&metrics, Some(telemetry_guard.log_level()))).await?;
+        serve_metrics(&mut tasks, address, Admin::new(&metrics, None)).await?;
     }
     tasks.spawn_until_stopped(Phase::Background, "files", reload_files(files, settings.tls.reload_interval));
     if let TokenAuthenticator::Oidc(oidc) = &config.access.tokens {
@@ -154,7 +154,7 @@ fn worker_count(requested: usize) -> usize {
     }
 }
 
-async fn serve_admin(tasks: &mut Tasks, address: &str, admin: Admin) -> Result<(), Error> {
+async fn serve_metrics(tasks: &mut Tasks, address: &str, admin: Admin) -> Result<(), Error> {
     let failed =
         |source| Error::Listen { flag: "metrics-listen-address", address: address.to_owned(), source };
     let parsed = address.parse().map_err(|error| failed(std::io::Error::other(error)))?;

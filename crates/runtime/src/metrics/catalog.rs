@@ -77,7 +77,7 @@ catalog! {
 #[must_use]
 pub fn page(tables: &[(&str, &[Description])]) -> String {
     let mut page = String::from(
-        "# Metrics\n\nGenerated from the code; do not edit. Each process serves its metrics at `/metrics` of its admin server.\n",
+        "# Metrics\n\nGenerated from the code; do not edit. Each process serves its metrics at `/metrics`.\n",
     );
     for (heading, metrics) in tables {
         page.push_str(&format!("\n## {heading}\n\n{}", table(metrics)));

@@ -3,11 +3,13 @@
 
 mod identity;
 mod lease;
+mod loopback;
 pub mod parse;
 mod validator;
 
 pub use self::identity::{identity, own_namespace};
 pub use self::lease::LeaseArgs;
+pub use self::loopback::{ADMIN_ADDRESS, LoopbackAddress};
 pub use self::validator::{InvalidSettings, Validator};
 
 /// Names a setting and borrows its value: `setting!(args.log_level)`.

@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use super::LoopbackAddress;
+
 /// Parses a positive Go duration: `90s`, `1m30s`, `500ms`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     optional_duration(text)?.ok_or_else(|| invalid_duration(text))
@@ -41,6 +43,14 @@ pub fn listen_address(text: &str) -> Result<Option<SocketAddr>, String> {
         format!("invalid address {text:?}: use one like :8080, 127.0.0.1:8080 or [::]:8080, or 0 to disable")
     };
     address.map(Some).ok_or_else(invalid)
+}
+
+/// Parses a listen address that only processes of the same network namespace can connect to; `0` is `None`.
+pub fn loopback_address(text: &str) -> Result<Option<LoopbackAddress>, String> {
+    let Some(address) = listen_address(text)? else { return Ok(None) };
+    LoopbackAddress::new(address).map(Some).ok_or_else(|| {
+        format!("{text:?} can be reached from other hosts without authentication: use a loopback address like 127.0.0.1:8082, or 0 to disable")
+    })
 }
 
 /// Parses the name of a namespace (RFC 1123 label).
@@ -106,6 +116,21 @@ mod tests {
         for bad in ["", "8080", "localhost:80", ":99999", "127.0.0.1"] {
             assert!(listen_address(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn address_outside_of_loopback_is_rejected() {
+        let parse = |text| loopback_address(text).unwrap().map(|address| address.to_string());
+        assert_eq!(parse("127.0.0.1:8082").as_deref(), Some("127.0.0.1:8082"));
+        assert_eq!(parse("[::1]:0").as_deref(), Some("[::1]:0"));
+        assert_eq!(parse("0"), None);
+        for open in [":8082", "0.0.0.0:8082", "[::]:8082", "10.0.0.1:8082", "[::ffff:10.0.0.1]:8082"] {
+            assert!(
+                loopback_address(open).is_err_and(|error| error.contains("use a loopback address")),
+                "{open}"
+            );
+        }
+        assert!(loopback_address("here").is_err());
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! The admin server of a running process.
+//! Metrics, probes and the admin server of a running process.
 
 use runtime::metrics::catalog::ALL;
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
-use crate::fixture::{Fixture, LONG_LEASE, Process, SOON};
+use crate::fixture::{Fixture, LONG_LEASE, Process, SOON, request};
 
 pub async fn admin_server_exposes_probes_metrics_and_state(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
@@ -52,12 +52,35 @@ pub async fn admin_server_exposes_probes_metrics_and_state(cx: Context) -> TestR
     assert_eq!(state["leading"], true, "{state}");
     assert!(state["progress"]["watch toys"]["trouble"].is_null(), "{state}");
 
-    assert_eq!(process.request("GET", "/log-level", "").await?, (200, "info\n".to_owned()));
-    assert_eq!(process.request("PUT", "/log-level", "info,runtime=debug").await?.0, 200);
-    assert_eq!(process.request("GET", "/log-level", "").await?.1, "runtime=debug,info\n");
-    let (code, error) = process.request("PUT", "/log-level", "loud=very").await?;
+    assert_eq!(process.request_admin("GET", "/log-level", "").await?, (200, "info\n".to_owned()));
+    assert_eq!(process.request_admin("PUT", "/log-level", "info,runtime=debug").await?.0, 200);
+    assert_eq!(process.request_admin("GET", "/log-level", "").await?.1, "runtime=debug,info\n");
+    let (code, error) = process.request_admin("PUT", "/log-level", "loud=very").await?;
     assert_eq!(code, 400);
     assert!(error.contains("use one like info"), "{error}");
     assert_eq!(process.request("GET", "/nowhere", "").await?.0, 404);
+    Ok(())
+}
+
+/// Anyone in the cluster can connect to the port of metrics and probes.
+pub async fn admin_server_is_reachable_on_loopback_only(cx: Context) -> TestResult {
+    let plane = cx.control_plane().await?;
+    let fixture = Fixture::new(&cx, plane).await?;
+    let process = Process::start(&cx, plane.admin(), &fixture.namespace, "loopback-test", LONG_LEASE)?;
+    process.wait_leading().await?;
+    let host = plane.site().addresses().host();
+    assert!(!host.is_loopback());
+    for path in ["/livez", "/healthz", "/readyz", "/metrics"] {
+        assert_eq!(request((host, process.metrics_port), "GET", path, "").await?.0, 200, "{path}");
+        assert_eq!(process.request_admin("GET", path, "").await?.0, 404, "{path}");
+    }
+    for (method, path) in [("GET", "/debug/state.json"), ("GET", "/log-level"), ("PUT", "/log-level")] {
+        let (code, _) = request((host, process.metrics_port), method, path, "trace").await?;
+        assert_eq!(code, 404, "{method} {path}");
+        let refused = request((host, process.admin_port), method, path, "trace").await;
+        let kind = refused.map_err(|error| error.kind());
+        assert_eq!(kind, Err(std::io::ErrorKind::ConnectionRefused), "{method} {path}");
+        assert_eq!(process.request_admin(method, path, "info").await?.0, 200, "{method} {path}");
+    }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The toy controller as a process, and its objects.
 
 use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -32,12 +33,15 @@ pub const SHORT_LEASE: [u64; 3] = [6_000, 4_000, 500];
 /// A running toy controller; killed when dropped.
 pub struct Process {
     child: Child,
-    admin: String,
+    /// Port of metrics and probes, on all addresses.
+    pub metrics_port: u16,
+    /// Port of the admin server, on loopback.
+    pub admin_port: u16,
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts a toy controller and waits until its admin server listens.
+    /// Starts a toy controller and waits until its servers listen.
     pub fn start(
         cx: &Context,
         user: &User,
@@ -91,9 +95,11 @@ impl Process {
             let _ = BufReader::new(stdout).read_line(&mut line);
             let _ = sender.send(line.trim().to_owned());
         });
-        let admin = receiver.recv_timeout(SOON).unwrap_or_default();
-        let started = Self { child, admin, log };
-        if started.admin.is_empty() {
+        let ports = receiver.recv_timeout(SOON).unwrap_or_default();
+        let mut ports = ports.split(' ').map(|port| port.parse().unwrap_or_default());
+        let mut port = || ports.next().unwrap_or_default();
+        let started = Self { child, metrics_port: port(), admin_port: port(), log };
+        if started.admin_port == 0 {
             return Err(Error::Other(format!(
                 "{identity} did not start: {}",
                 testbed::harness::logs::tail(&started.log, 5)
@@ -123,24 +129,24 @@ impl Process {
         Ok((status, start.elapsed()))
     }
 
-    /// Sends a request to the admin server. Returns status code and body.
+    /// Sends a request to the server of metrics and probes. Returns status code and body.
     pub async fn request(&self, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
-        let mut stream = tokio::net::TcpStream::connect(&self.admin).await?;
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: toy\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).await?;
-        let mut response = String::new();
-        stream.read_to_string(&mut response).await?;
-        let code = response.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-        let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        Ok((code, body.to_owned()))
+        request((Ipv4Addr::LOCALHOST, self.metrics_port), method, path, body).await
+    }
+
+    /// Sends a request to the admin server. Returns status code and body.
+    pub async fn request_admin(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> std::io::Result<(u16, String)> {
+        request((Ipv4Addr::LOCALHOST, self.admin_port), method, path, body).await
     }
 
     /// Returns `/debug/state.json`.
     pub async fn state(&self) -> Result<Value, Error> {
-        let response = self.request("GET", "/debug/state.json", "").await;
+        let response = self.request_admin("GET", "/debug/state.json", "").await;
         let (_, body) =
             response.map_err(|source| Error::Io { what: "reading the debug state".into(), source })?;
         Ok(serde_json::from_str(&body)?)
@@ -176,6 +182,26 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a request. Returns status code and body.
+pub async fn request(
+    address: (Ipv4Addr, u16),
+    method: &str,
+    path: &str,
+    body: &str,
+) -> std::io::Result<(u16, String)> {
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: toy\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    let code = response.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    Ok((code, body.to_owned()))
 }
 
 /// The objects of a test.

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         leadership::unrenewable_lease_is_lost_and_reacquired,
         shutdown::sigterm_finishes_writes_and_releases_the_lease,
         admin::admin_server_exposes_probes_metrics_and_state,
+        admin::admin_server_is_reachable_on_loopback_only,
         traces::each_reconcile_is_traced,
         scale::five_thousand_idle_objects,
     ]

@@ -19,6 +19,7 @@ use runtime::metrics::Metrics;
 use runtime::own_writes::{Freshness, OwnWrites};
 use runtime::process::Process;
 use runtime::queue::{Backoff, Priority, Queue};
+use runtime::settings::LoopbackAddress;
 use runtime::telemetry::{self, Format, Options};
 use runtime::watch::{Cache, Change, SyncGroup, Watch};
 use runtime::write::{WriteOutcome, Writer};
@@ -115,9 +116,11 @@ async fn run(config: ToyConfig) -> Result<(), String> {
     let client = access.connect(&config.identity, &metrics).await.map_err(|error| error.to_string())?;
     let mut process = Process::new(telemetry, client, metrics);
     start(&config, &mut process).map_err(|error| error.to_string())?;
-    let address = process.serve_admin(SocketAddr::from(([127, 0, 0, 1], 0))).await;
-    println!("{}", address.map_err(|error| error.to_string())?);
-    process.run([]).await.map_err(|error| error.to_string())
+    let metrics = process.serve_metrics(SocketAddr::from(([0, 0, 0, 0], 0))).await;
+    let loopback = LoopbackAddress::new(SocketAddr::from(([127, 0, 0, 1], 0))).expect("it is on loopback");
+    let admin = process.serve_admin(loopback).await.ok_or("a free port can be bound")?;
+    println!("{} {}", metrics.map_err(|error| error.to_string())?.port(), admin.port());
+    process.run([], None).await.map_err(|error| error.to_string())
 }
 
 fn start(config: &ToyConfig, process: &mut Process) -> Result<(), String> {

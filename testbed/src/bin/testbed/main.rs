@@ -2,6 +2,7 @@
 
 mod demo;
 mod image;
+mod sbom;
 mod suites;
 
 use std::path::PathBuf;
@@ -40,6 +41,11 @@ enum Command {
         /// Output file.
         file: PathBuf,
     },
+    /// Write the CycloneDX SBOM of the release binary, and the list of its dependencies for scanners.
+    Sbom {
+        /// Output directory.
+        dir: PathBuf,
+    },
     /// Run the product on a real local cluster and narrate it with kubectl commands.
     Demo {
         /// Stop after the operator is installed.
@@ -74,6 +80,7 @@ fn run(command: Command) -> Result<()> {
             }
         }
         Command::Image { file } => image::write(&file)?,
+        Command::Sbom { dir } => sbom::write(&dir)?,
         Command::Demo { quick, exit } => demo::run_demo(demo::Options { quick, exit })?,
         Command::Suites { concurrency } => suites::run_suites(concurrency.max(1))?,
         Command::Clean => {

@@ -1,7 +1,7 @@
 //! The aggregator's command line. Values are parsed after clap, so that all invalid settings are reported together.
 
 use api::names::env::operator as env;
-use runtime::settings::LeaseArgs;
+use runtime::settings::{ADMIN_ADDRESS, LeaseArgs};
 
 /// Settings of the aggregator. Each is a flag or an environment variable.
 #[derive(Clone, Debug, clap::Args)]
@@ -107,9 +107,12 @@ pub(super) struct ProcessArgs {
     /// Namespace of this pod and of its Lease; defaults to that of its service account
     #[arg(long, env = env::POD_NAMESPACE, value_name = "NAMESPACE")]
     pub(super) pod_namespace: Option<String>,
-    /// Address of the metrics, health and debug server; 0 disables it
+    /// Address of the metrics and health server; 0 disables it
     #[arg(long, env = "OUTRIGGER_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080")]
     pub(super) metrics_bind_address: String,
+    /// Address of debug state and log level, which need no authentication: on loopback only; 0 disables it
+    #[arg(long, env = "OUTRIGGER_ADMIN_BIND_ADDRESS", value_name = "ADDRESS", default_value = ADMIN_ADDRESS)]
+    pub(super) admin_bind_address: String,
     /// Log filter: a level, or levels by module like info,kube=debug
     #[arg(long, env = "OUTRIGGER_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
     pub(super) log_level: String,

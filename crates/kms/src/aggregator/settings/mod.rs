@@ -13,8 +13,8 @@ use std::time::Duration;
 use api::kms::KmsTarget;
 use api::names::lease::KMS_AGGREGATOR as LEASE;
 use runtime::client::ClientOptions;
-use runtime::settings::parse::{duration, listen_address, name};
-use runtime::settings::{self, InvalidSettings, Validator, non_empty};
+use runtime::settings::parse::{duration, listen_address, loopback_address, name};
+use runtime::settings::{self, InvalidSettings, LoopbackAddress, Validator, non_empty};
 use runtime::telemetry::Format;
 use runtime::{lease, setting};
 
@@ -47,8 +47,10 @@ pub struct Settings {
     pub access: ClientOptions,
     /// Identity of this process, unique also among processes of the same pod.
     pub identity: String,
+    /// Address of metrics and probes.
+    pub metrics: Option<SocketAddr>,
     /// Address of the admin server.
-    pub admin: Option<SocketAddr>,
+    pub admin: Option<LoopbackAddress>,
     /// Lease for leader election; `None` without leader election.
     pub lease: Option<lease::Config>,
     /// Initial log filter.
@@ -91,7 +93,8 @@ impl TryFrom<Args> for Settings {
                 context: non_empty(process.context.as_deref()).map(str::to_owned),
             },
             identity,
-            admin: validator.read(setting!(process.metrics_bind_address), listen_address).flatten(),
+            metrics: validator.read(setting!(process.metrics_bind_address), listen_address).flatten(),
+            admin: validator.read(setting!(process.admin_bind_address), loopback_address).flatten(),
             lease,
             log_level: validator
                 .read(setting!(process.log_level), |level| Ok(level.to_owned()))

@@ -30,7 +30,7 @@ impl Binary {
 /// Compiles the tests and lists their binaries.
 pub fn compile_and_list() -> Result<Vec<Binary>> {
     let listed = Command::new("cargo")
-        .args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"])
+        .args(["test", "--locked", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output();
     let listed = listed.map_err(|source| Error::Io { what: "running cargo".into(), source })?;
