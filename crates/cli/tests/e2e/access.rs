@@ -7,6 +7,7 @@ use api::sidecar_wire::path;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use testbed::cluster::kubectl;
+use testbed::cluster::node::kill_container;
 use testbed::demo::platform::{NAMESPACE, PUBLISHER, VALIDATOR};
 use testbed::demo::sei_nodes::{TIMEOUT, is_ready};
 use testbed::demo::sidecar_client::SidecarClient;
@@ -14,13 +15,6 @@ use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
 use crate::fixture::{self, since};
-
-/// Kills the sidecar from the seid container of its pod. The image has bash but few other tools.
-const KILL: &str = r#"
-for p in /proc/[0-9]*; do
-  mapfile -d '' -t line <"$p/cmdline"
-  if [ "${line[*]}" = 'seictl serve' ]; then kill -KILL "${p#/proc/}"; fi
-done 2>/dev/null"#;
 
 /// From another pod, the sidecar port refuses connections because it listens on loopback; the proxy port responds.
 pub async fn sidecar_is_reachable_through_proxy_only(cx: Context) -> TestResult {
@@ -79,12 +73,14 @@ pub async fn task_access_is_limited_to_one_node(cx: Context) -> TestResult {
 pub async fn dead_sidecar_returns_502_and_recovers(cx: Context) -> TestResult {
     let nodes = fixture::with_validator(&cx).await?;
     let before = nodes.pod(VALIDATOR).await?;
-    let pod = format!("{VALIDATOR}-0");
-    let exec = ["exec", "--namespace", NAMESPACE, &pod, "-c", container::SEID, "--", "bash", "-c", KILL];
     let begin = Instant::now();
     let address = nodes.address(VALIDATOR).await?;
     wait::until("502", TIMEOUT, || async {
-        kubectl::run(nodes.plane(), &exec, None)?;
+        let pod = nodes.pod(VALIDATOR).await?;
+        let sidecar =
+            container_id(&pod, container::SIDECAR).ok_or_else(|| Error::Other("no sidecar".into()))?;
+        // It may be dead already.
+        let _ = kill_container(sidecar);
         match SidecarClient::ANONYMOUS.request(address, path::HEALTHZ, None).await? {
             (502, _) => Ok(()),
             (code, body) => Err(Error::Other(format!("{code} {body}"))),
@@ -97,6 +93,11 @@ pub async fn dead_sidecar_returns_502_and_recovers(cx: Context) -> TestResult {
     assert_eq!(seid_start(&before), seid_start(&after), "seid kept running");
     nodes.wait_for_new_blocks(VALIDATOR).await?;
     Ok(())
+}
+
+fn container_id<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
+    let statuses = pod.status.as_ref()?.init_container_statuses.as_ref()?;
+    statuses.iter().find(|status| status.name == name)?.container_id.as_deref()
 }
 
 fn seid_start(pod: &Pod) -> Option<String> {

@@ -12,7 +12,7 @@ use kube::api::{Api, ListParams};
 use serde_json::json;
 use testbed::cluster::kubectl;
 use testbed::cluster::node::policy_engine;
-use testbed::demo::platform::{NAMESPACE, OPERATOR, Platform, VALIDATOR};
+use testbed::demo::platform::{OPERATOR, Platform, VALIDATOR};
 use testbed::demo::sei_nodes::{SeiNodes, TIMEOUT, is_ready};
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};

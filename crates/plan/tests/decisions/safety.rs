@@ -4,6 +4,7 @@ use api::sei_node::{LabelPeers, PeerSource, PlanKind, PlanPhase, SeiNodePhase};
 use api::sidecar_wire::ChainStatus;
 use plan::Platform;
 use plan::node::{ChainObservation, ChainProgress, Queued, UpdateSlot};
+use plan::platform::SidecarIsolation;
 
 use super::cluster::Cluster;
 use super::fixture::{
@@ -239,7 +240,7 @@ fn changed_settings_and_objects_wait_for_a_slot() {
     let changes: [fn(&mut Cluster, &mut Platform); 4] = [
         |_, platform| platform.sidecar_image = "sidecar:2".into(),
         |_, platform| platform.proxy_image = "proxy:2".into(),
-        |_, platform| platform.proxy_token_audience = Some("sidecars".into()),
+        |_, platform| platform.sidecar_isolation = SidecarIsolation::Shared,
         |cluster, _| {
             cluster.observed.label_peers = [(0, vec!["b-0.b".to_owned(), "c-0.c".to_owned()])].into();
         },

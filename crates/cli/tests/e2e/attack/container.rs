@@ -60,7 +60,7 @@ pub async fn seid_sees_no_process_or_secret_of_its_neighbors(cx: Context) -> Tes
         file::SIDECAR_SOCKET.into(),
         file::TLS.into(),
         file::PROXY_CONFIG.into(),
-        file::OPERATOR_KEYRING.into(),
+        "/.sei/keyring-file".into(),
     ] {
         let found = run(&nodes, &format!("[ -e '{path}' ] && echo found; true"))?;
         assert_eq!(found, "", "{path} is mounted");
