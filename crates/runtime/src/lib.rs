@@ -22,6 +22,7 @@
 //! | a signal is not lost while nothing waits for it | `shutdown::tests::signal_sent_before_recv_is_not_lost` |
 //! | all invalid settings are reported together, by flag name | `settings::validator::tests::all_invalid_settings_are_reported_together` |
 //! | no process takes another's Lease for its own | `settings::identity::tests::processes_of_one_pod_have_different_identities` |
+//! | other processes of the same user cannot read the memory of a process | `hardening::tests::process_is_undumpable` |
 //! | events never block, and none is sent twice | `events::tests::full_queue_drops_and_counts_events`, `events::tests::event_name_is_stable_and_unique_by_time` |
 //! | registered metrics are documented | `metrics::tests::registered_metrics_match_their_descriptions` |
 //! | a poisoned lock does not fail its next user | `sync::tests::poisoned_mutex_can_still_be_locked`, `sync::tests::poisoned_rwlock_can_still_be_read_and_written` |
@@ -30,6 +31,7 @@ pub mod admin;
 pub mod client;
 pub mod controller;
 pub mod events;
+pub mod hardening;
 pub mod key;
 pub mod lease;
 pub mod liveness;

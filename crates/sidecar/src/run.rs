@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::shutdown::ShutdownSignals;
-use runtime::telemetry;
+use runtime::{hardening, telemetry};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
@@ -21,6 +21,9 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(25);
 /// Why the sidecar failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The process cannot be protected.
+    #[error("cannot make the process undumpable: {0}")]
+    Hardening(io::Error),
     /// The log settings are invalid.
     #[error("--log-level (OUTRIGGER_LOG_LEVEL): {0}")]
     Telemetry(String),
@@ -53,6 +56,8 @@ pub enum Error {
 
 /// Runs the sidecar until SIGTERM or SIGINT.
 pub async fn run(settings: Settings) -> Result<(), Error> {
+    // First: the environment has the S3 credentials.
+    hardening::set_undumpable().map_err(Error::Hardening)?;
     let settings = Arc::new(settings);
     let options = telemetry::Options {
         format: settings.log_format,
