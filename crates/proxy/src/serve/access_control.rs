@@ -25,6 +25,8 @@ use crate::settings::PathPatterns;
 pub(crate) struct AccessControl {
     pub(crate) paths: PathPatterns,
     pub(crate) protected: Arc<ProtectedHeaders>,
+    /// Headers that decide about a request, and are therefore removed from trailers.
+    pub(crate) not_in_trailers: Arc<ProtectedHeaders>,
     pub(crate) tokens: TokenAuthenticator,
     pub(crate) authorizer: Authorizer,
     pub(crate) client_ca: Option<Arc<crate::tls::reload::Reloadable<RootCertStore>>>,
@@ -93,6 +95,7 @@ impl AccessControl {
             .map_err(|error| match error {
                 AttributesError::MissingValue => Outcome::NoRewriteValue,
                 AttributesError::AmbiguousQuery => Outcome::AmbiguousQuery,
+                AttributesError::BadSubresourceHeader => Outcome::BadSubresourceHeader,
             })?;
         for check in checks.iter() {
             self.authorize(&identity, check, now).await?;

@@ -172,7 +172,7 @@ async fn forward(
         parts.headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         parts.headers.insert(header::UPGRADE, token.clone());
     }
-    let (body, ended) = RequestBody::new(body, &worker.config.access.protected, &peer.activity);
+    let (body, ended) = RequestBody::new(body, &worker.config.access.not_in_trailers, &peer.activity);
     // Explicit, because for GET and other methods hyper would omit a body of unknown length.
     if !body.is_end_stream() && body.size_hint().exact().is_none() {
         parts.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
