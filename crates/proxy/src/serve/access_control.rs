@@ -87,6 +87,10 @@ impl AccessControl {
         if matches(&self.paths.ignored) {
             return Ok(Admitted { identity: None, credential: Credential::None });
         }
+        // Only ignored paths are served above the limit of connections.
+        if !peer.slot.is_regular() {
+            Box::pin(peer.slot.promote()).await;
+        }
         let (identity, credential) = self.authenticate(peer, head.headers, now).await?;
         let checks = self
             .authorizer
