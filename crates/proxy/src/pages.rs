@@ -175,7 +175,8 @@ authorization:
 ```
 
 a POST request with `X-Sei-Task-Kind: restart` needs `create seinodetasks/restart`, and one without the header `create seinodetasks`.
-In RBAC the second permission does not include the first one; `seinodetasks/*` includes all kinds.
+In RBAC the second permission does not include the first one, and there is no pattern for all kinds of one resource: a role lists each
+subresource.
 
 - The value is a DNS label: lower-case letters, digits and hyphens, at most 63. A malformed, empty or repeated header, one that is
   spelled with underscores, and one that `Connection` names are answered with 400 and `bad_subresource_header`. A trailer of that name is

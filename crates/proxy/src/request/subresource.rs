@@ -58,7 +58,7 @@ mod tests {
 
     fn requested_by(values: &[(&'static str, &[u8])]) -> Result<Option<String>, BadHeader> {
         let mut headers = HeaderMap::new();
-        for (name, value) in values {
+        for &(name, value) in values {
             headers.append(HeaderName::from_static(name), http::HeaderValue::from_bytes(value).unwrap());
         }
         requested(&headers, &NAME).map(|value| value.map(str::to_owned))
