@@ -24,6 +24,10 @@
 //! | an invalid certificate file keeps the previous certificate in use | `tls::reload::tests::invalid_content_keeps_previous_value` |
 //! | many requests share connections to a fast upstream, and a slow one delays no other request | `upstream::concurrency::tests::waiting_request_gets_next_free_permit`, `smoke::stalled_responses_do_not_block_other_requests` |
 //! | SIGTERM drains requests in flight, within a bound | `smoke::sigterm_drains_requests_in_flight` |
+//! | probes are answered while others take all connections, and a connection above the limit waits | `serve::slots::tests::newest_connections_above_the_limit_stay_open`, `serve::slots::tests::waiting_connection_gets_the_next_free_slot`, `smoke::probes::probes_are_answered_while_connections_flood_in` |
+//! | a decision about one subresource is not used for another, and the upstream receives the header that was authorized | `authorization::tests::digest_covers_the_subresource`, `smoke::subresource::task_kind_is_authorized_as_subresource`, `request::subresource::tests::connection_cannot_remove_the_header` |
+//! | a Unix socket is used like a TCP upstream | `smoke::unix::unix_upstream_is_used_like_a_tcp_upstream`, `upstream::dial::tests::full_backlog_of_a_unix_socket_is_waited_for` |
+//! | other processes of the same user cannot read the proxy's memory | `smoke::hardening::other_process_of_same_user_cannot_read_the_proxy` |
 //! | docs/reference/proxy.md matches the code | `pages::documentation_matches_the_code` |
 //! | the metrics match their catalog | `metrics::tests::registered_metrics_match_the_catalog` |
 

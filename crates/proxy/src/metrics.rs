@@ -19,6 +19,7 @@ runtime::catalog! {
     REQUESTS: Counter "outrigger_proxy_requests_total" ["decision", "reason"] "Requests by decision and reason";
     IN_FLIGHT: Gauge "outrigger_proxy_requests_in_flight" [] "Requests in flight";
     CONNECTIONS: Gauge "outrigger_proxy_connections" [] "Open client connections";
+    OVERFLOW: Counter "outrigger_proxy_overflow_connections_total" ["result"] "Connections above --max-connections by result: opened, or closed to make room for a newer one";
     STRIPPED: Counter "outrigger_proxy_identity_headers_stripped_total" [] "Requests whose client-supplied identity headers were removed";
     UPSTREAM_TIME: Histogram "outrigger_proxy_upstream_duration_seconds" [] "Time until the upstream's response headers arrived";
     UPSTREAM_CONNECTIONS: Counter "outrigger_proxy_upstream_connections_total" ["result"] "Upstream connections by result: opened, failed, or dead (closed by the upstream when reused)";
@@ -116,6 +117,7 @@ struct Inner {
     requests: Vec<Counter>,
     in_flight: Gauge,
     connections: Gauge,
+    overflow: Family<ByResult, Counter>,
     stripped: Counter,
     upstream_time: Histogram,
     upstream_connections: Family<ByResult, Counter>,
@@ -151,6 +153,7 @@ impl ProxyMetrics {
             requests: Outcome::ALL.iter().map(outcome).collect(),
             in_flight: Gauge::default(),
             connections: Gauge::default(),
+            overflow: Family::default(),
             stripped: Counter::default(),
             upstream_time: Histogram::new(BUCKETS),
             upstream_connections: Family::default(),
@@ -169,6 +172,7 @@ impl ProxyMetrics {
         metrics.register(&REQUESTS, requests);
         metrics.register(&IN_FLIGHT, inner.in_flight.clone());
         metrics.register(&CONNECTIONS, inner.connections.clone());
+        metrics.register(&OVERFLOW, inner.overflow.clone());
         metrics.register(&STRIPPED, inner.stripped.clone());
         metrics.register(&UPSTREAM_TIME, inner.upstream_time.clone());
         metrics.register(&UPSTREAM_CONNECTIONS, inner.upstream_connections.clone());
@@ -199,6 +203,11 @@ impl ProxyMetrics {
     /// Open client connections.
     pub(crate) fn connections(&self) -> &Gauge {
         &self.inner.connections
+    }
+
+    /// Counts a connection above the limit, or its eviction.
+    pub(crate) fn record_overflow(&self, result: &'static str) {
+        self.inner.overflow.get_or_create(&ByResult { result }).inc();
     }
 
     /// Counts a request whose identity headers were removed.
@@ -282,6 +291,7 @@ mod tests {
         proxy.record_outcome(Outcome::Allowed);
         proxy.observe_upstream(Duration::from_millis(1));
         proxy.record_upstream_connection("opened");
+        proxy.record_overflow("opened");
         proxy.record_review(ReviewKind::Token, "answered");
         proxy.observe_review(ReviewKind::Access, Duration::from_millis(1));
         proxy.record_lookup(CacheName::Tokens, true);

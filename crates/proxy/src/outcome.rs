@@ -31,6 +31,8 @@ pub(crate) enum Outcome {
     AmbiguousPath,
     /// `Connection` names an identity header, which would drop it.
     DropsIdentity,
+    /// The header that names the subresource is repeated, malformed, or named by `Connection`.
+    BadSubresourceHeader,
     /// More than one `Authorization` header.
     DuplicateAuthorization,
     /// No host, several hosts, or a host that differs from the one in the request target.
@@ -57,7 +59,7 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// Every outcome, in declaration order.
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::Allowed,
         Self::Ignored,
         Self::Answered,
@@ -71,6 +73,7 @@ impl Outcome {
         Self::AmbiguousQuery,
         Self::AmbiguousPath,
         Self::DropsIdentity,
+        Self::BadSubresourceHeader,
         Self::DuplicateAuthorization,
         Self::AmbiguousHost,
         Self::AmbiguousFraming,
@@ -97,6 +100,7 @@ impl Outcome {
             | Self::AmbiguousQuery
             | Self::AmbiguousPath
             | Self::DropsIdentity
+            | Self::BadSubresourceHeader
             | Self::DuplicateAuthorization
             | Self::AmbiguousHost
             | Self::AmbiguousFraming
@@ -148,6 +152,7 @@ impl Outcome {
             Self::AmbiguousQuery => "ambiguous_query",
             Self::AmbiguousPath => "ambiguous_path",
             Self::DropsIdentity => "drops_identity",
+            Self::BadSubresourceHeader => "bad_subresource_header",
             Self::DuplicateAuthorization => "two_authorizations",
             Self::AmbiguousHost => "ambiguous_host",
             Self::AmbiguousFraming => "ambiguous_framing",

@@ -102,6 +102,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         &[
             "An unknown key in `--config-file` causes a warning that suggests the likely key; kube-rbac-proxy ignores it, so that a \
              misspelled key changes the authorization unnoticed.",
+            "`authorization.subresourceFromHeader` is an extension; kube-rbac-proxy ignores the key.",
             "A configuration without `authorization` authorizes every request by its path; kube-rbac-proxy crashes.",
             "YAML scalars keep their source text, because names like `on` or `1e3` are valid in Kubernetes; kube-rbac-proxy converts them \
              by the rules of YAML 1.1.",
@@ -114,6 +115,8 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     (
         "Connections",
         &[
+            "Connections above `--max-connections` get no response until another one is closed, except on ignored paths; kube-rbac-proxy \
+             has no limit, so that clients can exhaust its memory. See [Probes during overload](#probes-during-overload).",
             "Clients have limits for headers, idle time, stalls, handshakes and connections (`--header-timeout`, `--idle-timeout`, \
              `--stall-timeout`, `--max-header-bytes`, `--max-connections`); kube-rbac-proxy has no timeouts for these, so that slow \
              clients can exhaust it.",
@@ -126,6 +129,9 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
              client that did not ask for it.",
             "`HTTP_PROXY` is ignored for the upstream; kube-rbac-proxy honors it, so that the environment can redirect requests.",
             "`--upstream-host-header` pins the `Host` sent to the upstream; by default it is the client's, as in kube-rbac-proxy.",
+            "`--upstream=unix:///PATH` forwards to a Unix socket; kube-rbac-proxy accepts the URL and answers every request with 502.",
+            "The process is not dumpable, so that others of the same user cannot read its memory in `/proc`; kube-rbac-proxy leaves its keys \
+             and tokens readable.",
             "Ignored paths have no data race, which safe Rust excludes; kube-rbac-proxy has one.",
         ],
     ),
@@ -133,6 +139,69 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
 
 const UNCHANGED: &str = "
 Cookies and CORS headers of the upstream are forwarded unchanged, as in kube-rbac-proxy.
+";
+
+/// An upstream behind a Unix socket.
+const UNIX_SOCKET: &str = "
+## A Unix socket as upstream
+
+```
+outrigger proxy --upstream=unix:///run/sei-sidecar/api.sock ...
+```
+
+- The proxy speaks HTTP/1.1 over the socket, with the same connection pool, timeouts, tunnels, error pages and metrics as over TCP. A
+  missing socket, or one without a listener, is answered with 502; the next request connects again.
+- Everything after `unix://` is the path of the socket: absolute, at most 107 bytes, without `?`, `#` and `%`. Request paths have no prefix.
+- `Host` is the client's, as over TCP, or `--upstream-host-header`. A request without a host gets `localhost`.
+- The user of the proxy needs the permission to write to the socket, and to search its directories. Who else can reach the socket can
+  pose as any user, so its directory must be visible to proxy and upstream only.
+- `--upstream-force-h2c` is rejected, and `--upstream-ca-file` has no effect.
+";
+
+/// Authorization by a header that names the subresource.
+const SUBRESOURCE: &str = "
+## A subresource from a header
+
+`authorization.subresourceFromHeader` in `--config-file` is an extension of kube-rbac-proxy's format. With
+
+```yaml
+authorization:
+  resourceAttributes:
+    apiGroup: sei.io
+    resource: seinodetasks
+    namespace: nodes
+    name: node-0
+  subresourceFromHeader: X-Sei-Task-Kind
+```
+
+a POST request with `X-Sei-Task-Kind: restart` needs `create seinodetasks/restart`, and one without the header `create seinodetasks`.
+In RBAC the second permission does not include the first one, and there is no pattern for all kinds of one resource: a role lists each
+subresource.
+
+- The value is a DNS label: lower-case letters, digits and hyphens, at most 63. A malformed, empty or repeated header, one that is
+  spelled with underscores, and one that `Connection` names are answered with 400 and `bad_subresource_header`. A trailer of that name is
+  removed.
+- On other methods and on ignored paths the header has no effect on authorization, and is forwarded.
+- The upstream must reject a header that does not match the request: the proxy does not read the body.
+- Decisions are cached for each subresource.
+- It needs `resourceAttributes` without `subresource`, and cannot be combined with `rewrites`. The name must not be that of an identity
+  header or of a header with another meaning in HTTP.
+- A rule in `static` with a `subresource` matches this subresource only; without one it matches every request, as with every empty field.
+";
+
+/// How probes are served during overload.
+const PROBES: &str = "
+## Probes during overload
+
+Requests to `--ignore-paths` need no review, and are answered whatever other clients do:
+
+- Connections above `--max-connections` are accepted too. A request to an ignored path is answered, with `Connection: close`; other
+  requests wait until one of the regular connections is closed.
+- At most 256 connections are open above the limit. For a newer one the oldest of them is closed, so that clients that connect and send
+  nothing, or never finish, make room for one that sends its request at once, as the kubelet does. The metric
+  `outrigger_proxy_overflow_connections_total` counts both.
+- Without free file descriptors not even a probe could be accepted. The proxy raises its limit to the maximum, keeps a quarter for
+  connections to the upstream, and lowers `--max-connections` with a warning if the rest is too small.
 ";
 
 /// Which tokens the proxies of nodes accept.
@@ -191,7 +260,9 @@ fn documentation_matches_the_code() -> testbed::Result<()> {
         }
     }
     page.push_str(UNCHANGED);
-    page.push_str(AUDIENCE);
+    for section in [UNIX_SOCKET, SUBRESOURCE, PROBES, AUDIENCE] {
+        page.push_str(section);
+    }
     let metrics = catalog::page(&[("Metrics", METRICS)]);
     // Without the head of a separate page.
     page.push_str(metrics.find("\n## ").and_then(|at| metrics.get(at..)).unwrap_or_default());

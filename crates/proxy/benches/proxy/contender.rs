@@ -14,17 +14,31 @@ use crate::nginx;
 
 /// A running program; stopped on drop.
 pub struct Contender {
-    /// `ours`, `peer`, `nginx` or `direct`.
+    /// `ours`, `ours over a Unix socket`, `peer`, `nginx` or `direct`.
     pub name: &'static str,
     process: Option<Process>,
     plain: SocketAddr,
     http2: SocketAddr,
 }
 
+/// The name of our proxy with a Unix socket as upstream.
+pub const OVER_UNIX_SOCKET: &str = "ours over a Unix socket";
+
 impl Contender {
+    /// Starts our proxy with a Unix socket as upstream.
+    pub async fn over_unix_socket(ours: &Build, environment: &Environment) -> Result<Self, Error> {
+        let upstream = format!("unix://{}", environment.upstream_socket.display());
+        let contender = Self::start_with(ours, environment, &upstream).await?;
+        Ok(Self { name: OVER_UNIX_SOCKET, ..contender })
+    }
+
     /// Starts a program. Ours and the peer get the same flags: those of a node's pod, and no rate limit to
     /// the API server, which would be measured instead.
     pub async fn start(build: &Build, environment: &Environment) -> Result<Self, Error> {
+        Self::start_with(build, environment, &format!("http://{}/", environment.upstream)).await
+    }
+
+    async fn start_with(build: &Build, environment: &Environment, upstream: &str) -> Result<Self, Error> {
         let [plain, http2] = environment.addresses();
         let process = if build.name == "nginx" {
             nginx::baseline(
@@ -40,7 +54,7 @@ impl Contender {
             let program = if build.name == "ours" { program.arg("proxy") } else { program };
             program
                 .flag("insecure-listen-address", plain.to_string())
-                .flag("upstream", format!("http://{}/", environment.upstream))
+                .flag("upstream", upstream)
                 .flag("config-file", &environment.config)
                 .flag("ignore-paths", IGNORED_PATH)
                 .flag("auth-header-fields-enabled", "true")

@@ -43,6 +43,8 @@ pub struct Environment {
     /// `HOST:PORT` of the upstream.
     pub upstream: String,
     pub upstream_addresses: [SocketAddr; 2],
+    /// The same upstream over HTTP/1.1.
+    pub upstream_socket: PathBuf,
     /// Proxy configuration: that of a node's pod.
     pub config: PathBuf,
     /// One token per caller.
@@ -68,10 +70,12 @@ impl Environment {
         std::fs::write(&config, yaml)
             .map_err(|source| Error::Io { what: format!("writing {}", config.display()), source })?;
         let upstream_addresses = [address(1, 7777), address(1, 7778)];
+        let upstream_socket = site.dir().join("upstream.sock");
         let process = nginx::upstream(
             &site,
             &tools.nginx,
             &upstream_addresses[0].to_string(),
+            &upstream_socket,
             &upstream_addresses[1].to_string(),
         )?;
         Ok(Self {
@@ -79,6 +83,7 @@ impl Environment {
             plane,
             upstream: upstream_addresses[0].to_string(),
             upstream_addresses,
+            upstream_socket,
             config,
             tokens,
             last_address: AtomicU8::new(1),

@@ -55,8 +55,12 @@ async fn measure_all(settings: &Settings, tools: &Tools, builds: &[Build]) -> Re
         for build in builds {
             contenders.push(Contender::start(build, &environment).await?);
         }
+        let ours = builds.first().ok_or_else(|| Error::Other("no build to measure".into()))?;
+        let over_unix_socket = Contender::over_unix_socket(ours, &environment).await?;
         for cell in Cell::all() {
-            for contender in &contenders {
+            // In turns with the others, so that both see the same machine.
+            let unix = (cell.protocol == Protocol::Http1).then_some(&over_unix_socket);
+            for contender in contenders.iter().chain(unix) {
                 let measured = load::saturate(&environment, contender, tools, cell, settings.seconds).await?;
                 report.cell(contender.name, cell, measured);
             }

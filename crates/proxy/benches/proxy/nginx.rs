@@ -21,15 +21,28 @@ SERVERS
 }
 ";
 
-/// Starts the upstream.
-pub fn upstream(site: &Site, nginx: &Path, plain: &str, http2: &str) -> Result<Process, Error> {
+/// Starts the upstream: HTTP/1.1 over TCP and over a Unix socket, and HTTP/2.
+pub fn upstream(
+    site: &Site,
+    nginx: &Path,
+    plain: &str,
+    socket: &Path,
+    http2: &str,
+) -> Result<Process, Error> {
     let body = "a".repeat(RESPONSE_BYTES);
     let server = |listen: &str| {
         format!(
             "  server {{ listen {listen}; location / {{ default_type text/plain; return 200 \"{body}\"; }} }}\n"
         )
     };
-    start(site, nginx, "upstream", &(server(plain) + &server(&format!("{http2} http2"))))
+    start(
+        site,
+        nginx,
+        "upstream",
+        &(server(plain)
+            + &server(&format!("unix:{}", socket.display()))
+            + &server(&format!("{http2} http2"))),
+    )
 }
 
 /// Starts the baseline proxy, with keep-alive connections to the upstream, as the proxies use.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use testbed::Error;
 use testbed::bench::{BenchEnvironment, Figure, float, write_report};
 
+use crate::contender::OVER_UNIX_SOCKET;
 use crate::load::{Cell, Path, Protocol, Saturated};
 use crate::settings::Settings;
 
@@ -15,6 +16,9 @@ const GOAL_NGINX_RATIO: [(usize, f64); 2] = [(32, 0.9), (512, 1.0)];
 const GOAL_IDLE_MEMORY: f64 = 8.0;
 const GOAL_LOADED_MEMORY: f64 = 24.0;
 const GOAL_P99_RATIO: f64 = 0.5;
+
+/// The unit of throughput.
+const THROUGHPUT: &str = "requests per CPU-second";
 
 /// Measured values by program and key, one value per round.
 type Values<K> = BTreeMap<(&'static str, K), Vec<f64>>;
@@ -54,6 +58,7 @@ impl Report {
     /// Prints and stores all figures.
     pub fn finish(&self, settings: &Settings, circumstances: BenchEnvironment) -> Result<(), Error> {
         let mut figures: Vec<Figure> = Cell::all().flat_map(|cell| self.throughput_figures(cell)).collect();
+        figures.extend(self.unix_socket_figures());
         for protocol in [Protocol::Http1, Protocol::Http2] {
             figures.extend(self.latency_figures(protocol));
         }
@@ -66,29 +71,41 @@ impl Report {
         write_report("proxy", &headline, &figures, circumstances)
     }
 
+    /// Returns one value of a cell for each round.
+    fn values(&self, program: &'static str, cell: Cell, value: impl Fn(&Saturated) -> f64) -> Vec<f64> {
+        self.cells.get(&(program, cell)).into_iter().flatten().map(value).collect()
+    }
+
+    /// The upstream over a Unix socket, compared with the same upstream over TCP.
+    fn unix_socket_figures(&self) -> Vec<Figure> {
+        let compare = |cell: Cell, what: &str, unit, value: fn(&Saturated) -> f64| {
+            let name =
+                format!("{}, {what}, upstream over a Unix socket, compared with TCP (as peer)", name(cell));
+            let [unix, tcp] = [OVER_UNIX_SOCKET, "ours"].map(|program| self.values(program, cell, value));
+            Figure::new(name, unit, unix, tcp)
+        };
+        Cell::all()
+            .filter(|cell| cell.protocol == Protocol::Http1)
+            .flat_map(|cell| {
+                [
+                    compare(cell, "throughput", THROUGHPUT, |one| one.per_cpu_second).higher(),
+                    compare(cell, "memory", "MB", |one| one.memory),
+                ]
+            })
+            .collect()
+    }
+
     fn throughput_figures(&self, cell: Cell) -> Vec<Figure> {
-        let throughput = |program: &'static str, cell: Cell| {
-            self.cells
-                .get(&(program, cell))
-                .into_iter()
-                .flatten()
-                .map(|one| one.per_cpu_second)
-                .collect::<Vec<_>>()
-        };
-        let case = match cell.path {
-            Path::Authorized => "authorized from the cache",
-            Path::Ignored => "on an ignored path",
-        };
-        let name = format!("{}, {} connections, {case}", cell.protocol.name(), cell.connections);
-        let unit = "requests per CPU-second";
-        let (ours, nginx) = (throughput("ours", cell), throughput("nginx", cell));
+        let throughput = |program| self.values(program, cell, |one| one.per_cpu_second);
+        let (name, unit) = (name(cell), THROUGHPUT);
+        let (ours, nginx) = (throughput("ours"), throughput("nginx"));
         let goal = GOAL_NGINX_RATIO.iter().find(|(connections, _)| {
             cell.path == Path::Authorized
                 && cell.protocol == Protocol::Http1
                 && *connections == cell.connections
         });
         vec![
-            Figure::new(&name, unit, ours.clone(), throughput("peer", cell)).higher().goal_of_ratio(
+            Figure::new(&name, unit, ours.clone(), throughput("peer")).higher().goal_of_ratio(
                 (cell.path == Path::Authorized && cell.protocol == Protocol::Http1)
                     .then_some(GOAL_PEER_RATIO),
             ),
@@ -158,6 +175,15 @@ impl Report {
             ),
         ]
     }
+}
+
+/// Returns the name of a cell.
+fn name(cell: Cell) -> String {
+    let case = match cell.path {
+        Path::Authorized => "authorized from the cache",
+        Path::Ignored => "on an ignored path",
+    };
+    format!("{}, {} connections, {case}", cell.protocol.name(), cell.connections)
 }
 
 fn compare_with_peer(

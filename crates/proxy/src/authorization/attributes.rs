@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, Method};
 use serde_json::json;
 
 use crate::cache::{Digest, HmacKey};
 use crate::config::{AuthorizationMode, ResourceTemplate};
-use crate::request::{query, verb};
+use crate::request::{query, subresource, verb};
 
 /// Decisions about attributes of this size are not cached: a client could fill the cache with them.
 const MAX_CACHED_BYTES: usize = 10_000;
@@ -40,6 +40,14 @@ impl Attributes<'_> {
             subresource: template.subresource.render(value).into(),
             name: template.name.render(value).into(),
         }
+    }
+
+    /// Replaces the subresource; a path has none.
+    fn with_subresource(mut self, value: String) -> Self {
+        if let Self::Resource { subresource, .. } = &mut self {
+            *subresource = value.into();
+        }
+        self
     }
 
     /// Returns the attributes part of a SubjectAccessReview `spec`: JSON with the closing brace.
@@ -118,6 +126,8 @@ pub(crate) enum AttributesError {
     MissingValue,
     /// The query has more than one interpretation.
     AmbiguousQuery,
+    /// The header that names the subresource is repeated, malformed, or would not be forwarded.
+    BadSubresourceHeader,
 }
 
 /// All verbs that methods map to.
@@ -137,6 +147,8 @@ pub(crate) enum AttributesBuilder {
     Path,
     /// The same for all requests with the same verb.
     Fixed(Vec<AccessCheck<'static>>),
+    /// As [`Fixed`](Self::Fixed), except for POST requests with a header that names the subresource.
+    SubresourceFromHeader(Vec<AccessCheck<'static>>, HeaderName),
     /// By values in the request.
     Rewritten(ResourceTemplate, crate::config::Rewrites),
 }
@@ -157,12 +169,10 @@ impl AttributesBuilder {
     pub(crate) fn new(mode: &AuthorizationMode, hmac_key: &HmacKey) -> Self {
         match mode {
             AuthorizationMode::Path => Self::Path,
-            AuthorizationMode::Resource(template) => Self::Fixed(
-                VERBS
-                    .iter()
-                    .map(|verb| access_check(Attributes::from_template(template, verb, ""), hmac_key))
-                    .collect(),
-            ),
+            AuthorizationMode::Resource(template) => Self::Fixed(fixed_checks(template, hmac_key)),
+            AuthorizationMode::SubresourceFromHeader(template, name) => {
+                Self::SubresourceFromHeader(fixed_checks(template, hmac_key), name.clone())
+            }
             AuthorizationMode::Rewritten(template, rewrites) => {
                 Self::Rewritten(template.clone(), rewrites.clone())
             }
@@ -184,11 +194,23 @@ impl AttributesBuilder {
             Self::Path => {
                 Ok(AccessChecks::One(access_check(Attributes::Path { verb, path: path.into() }, hmac_key)))
             }
-            Self::Fixed(all) => all
-                .iter()
-                .find(|one| one.attributes.verb() == verb)
-                .map(AccessChecks::Fixed)
-                .ok_or(AttributesError::MissingValue),
+            Self::Fixed(all) => fixed_check(all, verb).map(AccessChecks::Fixed),
+            Self::SubresourceFromHeader(all, name) => {
+                let fixed = fixed_check(all, verb)?;
+                // On other methods the header has no effect here, and the upstream decides about it.
+                let requested = match *method {
+                    Method::POST => subresource::requested(headers, name)
+                        .map_err(|subresource::BadHeader| AttributesError::BadSubresourceHeader)?,
+                    _ => None,
+                };
+                Ok(match requested {
+                    None => AccessChecks::Fixed(fixed),
+                    Some(value) => AccessChecks::One(access_check(
+                        fixed.attributes.clone().with_subresource(value.to_owned()),
+                        hmac_key,
+                    )),
+                })
+            }
             Self::Rewritten(template, rewrites) => {
                 let mut values = match &rewrites.query_parameter {
                     Some(name) => query::values(query.unwrap_or_default(), name)
@@ -209,6 +231,19 @@ impl AttributesBuilder {
             }
         }
     }
+}
+
+/// Precomputes the checks of all verbs.
+fn fixed_checks(template: &ResourceTemplate, hmac_key: &HmacKey) -> Vec<AccessCheck<'static>> {
+    let check = |verb| access_check(Attributes::from_template(template, verb, ""), hmac_key);
+    VERBS.into_iter().map(check).collect()
+}
+
+fn fixed_check<'a>(
+    all: &'a [AccessCheck<'static>],
+    verb: &str,
+) -> Result<&'a AccessCheck<'static>, AttributesError> {
+    all.iter().find(|one| one.attributes.verb() == verb).ok_or(AttributesError::MissingValue)
 }
 
 fn access_check<'a>(attributes: Attributes<'a>, hmac_key: &HmacKey) -> AccessCheck<'a> {

@@ -104,3 +104,53 @@ fn digest_covers_verb_and_namespace() {
     assert_ne!(digest("a", Method::GET), digest("b", Method::GET));
     assert_ne!(digest("a", Method::GET), digest("a", Method::PUT));
 }
+
+/// The subresource that a request is authorized for, and the digest of the check.
+fn subresource_check(
+    hmac_key: &HmacKey,
+    method: &Method,
+    kind: Option<&str>,
+) -> Result<(String, crate::cache::Digest), AttributesError> {
+    let resource = ResourceTemplate { subresource: Template::default(), ..template("n") };
+    let mode = AuthorizationMode::SubresourceFromHeader(resource, HeaderName::from_static("x-kind"));
+    let headers = kind.map(|kind| (HeaderName::from_static("x-kind"), kind.parse().unwrap()));
+    let headers: HeaderMap = headers.into_iter().collect();
+    let builder = AttributesBuilder::new(&mode, hmac_key);
+    let all = builder.checks_for(method, "/v0/tasks", None, &headers, hmac_key)?;
+    let checks: Vec<_> = all.iter().collect();
+    assert_eq!(checks.len(), 1);
+    let Attributes::Resource { verb, namespace, group, version, resource, subresource, name } =
+        &checks[0].attributes
+    else {
+        panic!("{:?}", checks[0])
+    };
+    assert_eq!(
+        (&**namespace, &**group, &**version, &**resource, &**name),
+        ("n", "apps", "v1", "services", "api")
+    );
+    Ok((format!("{verb} {subresource}"), checks[0].digest))
+}
+
+#[test]
+fn post_header_names_the_subresource() {
+    let hmac_key = HmacKey::new().unwrap();
+    let check = |method, kind| subresource_check(&hmac_key, &method, kind).map(|(text, _)| text);
+    assert_eq!(check(Method::POST, Some("restart")).unwrap(), "create restart");
+    assert_eq!(check(Method::POST, None).unwrap(), "create ");
+    assert_eq!(check(Method::POST, Some("Restart")), Err(AttributesError::BadSubresourceHeader));
+    for method in [Method::GET, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD] {
+        let text = check(method.clone(), Some("restart")).unwrap();
+        assert!(text.ends_with(' '), "{method}: {text}");
+        assert!(check(method, Some("Restart")).is_ok(), "the header has no effect");
+    }
+}
+
+/// The digest is the cache key: a decision about one subresource must not be used for another.
+#[test]
+fn digest_covers_the_subresource() {
+    let hmac_key = HmacKey::new().unwrap();
+    let digest = |kind| subresource_check(&hmac_key, &Method::POST, kind).unwrap().1;
+    assert_eq!(digest(Some("restart")), digest(Some("restart")));
+    assert_ne!(digest(Some("restart")), digest(Some("reset-data")));
+    assert_ne!(digest(Some("restart")), digest(None));
+}

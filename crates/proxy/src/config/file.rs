@@ -31,6 +31,7 @@ pub(super) struct RawRewrites {
 pub(super) struct RawAuthorization {
     pub(super) attributes: Option<RawResourceAttributes>,
     pub(super) rewrites: Option<RawRewrites>,
+    pub(super) subresource_header: String,
     pub(super) rules: Vec<Rule>,
 }
 
@@ -80,12 +81,14 @@ impl ConfigObject for Document {
 }
 
 impl ConfigObject for RawAuthorization {
-    const KEYS: &'static [&'static str] = &["resourceAttributes", "rewrites", "static"];
+    const KEYS: &'static [&'static str] =
+        &["resourceAttributes", "rewrites", "subresourceFromHeader", "static"];
 
     fn read<'de, A: MapAccess<'de>>(&mut self, field: Field<'_, A>) -> Result<(), A::Error> {
         match field.key {
             "resourceAttributes" => self.attributes = field.object()?,
             "rewrites" => self.rewrites = field.object()?,
+            "subresourceFromHeader" => self.subresource_header = field.value()?,
             _ => self.rules = field.list()?,
         }
         Ok(())

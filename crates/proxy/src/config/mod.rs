@@ -7,6 +7,11 @@ mod template;
 
 use std::path::Path;
 
+use http::HeaderName;
+
+use crate::request::subresource;
+
+use self::file::RawResourceAttributes;
 pub(crate) use self::rules::{InvalidRule, Rule};
 pub(crate) use self::template::Template;
 
@@ -25,7 +30,7 @@ pub(crate) struct ResourceTemplate {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rewrites {
     pub(crate) query_parameter: Option<String>,
-    pub(crate) header: Option<http::HeaderName>,
+    pub(crate) header: Option<HeaderName>,
 }
 
 /// How requests map to SubjectAccessReview attributes.
@@ -36,8 +41,20 @@ pub(crate) enum AuthorizationMode {
     Path,
     /// One fixed resource for all requests.
     Resource(ResourceTemplate),
+    /// One fixed resource, of which a POST request names the subresource in a header.
+    SubresourceFromHeader(ResourceTemplate, HeaderName),
     /// One resource for each value in the request.
     Rewritten(ResourceTemplate, Rewrites),
+}
+
+impl AuthorizationMode {
+    /// Returns the header that names the subresource, if one is configured.
+    pub(crate) fn subresource_header(&self) -> Option<&HeaderName> {
+        match self {
+            Self::SubresourceFromHeader(_, name) => Some(name),
+            Self::Path | Self::Resource(_) | Self::Rewritten(..) => None,
+        }
+    }
 }
 
 /// The validated configuration.
@@ -80,7 +97,7 @@ fn parse(text: &str) -> Result<Configuration, Vec<String>> {
         .collect();
     let rewrites = file.rewrites.and_then(|rewrites| {
         let header = rewrites.header.filter(|name| !name.is_empty()).and_then(|name| {
-            http::HeaderName::try_from(name.as_str())
+            HeaderName::try_from(name.as_str())
                 .map_err(|_| {
                     errors.push(format!(
                         "authorization.rewrites.byHttpHeader.name: invalid header name {name:?}"
@@ -92,6 +109,12 @@ fn parse(text: &str) -> Result<Configuration, Vec<String>> {
         let rewrites = Rewrites { query_parameter, header };
         (rewrites != Rewrites::default()).then_some(rewrites)
     });
+    let subresource_header = subresource_header(
+        &file.subresource_header,
+        file.attributes.as_ref(),
+        rewrites.is_some(),
+        &mut errors,
+    );
     let mode = match (file.attributes, rewrites) {
         (None, rewrites) => {
             if rewrites.is_some() {
@@ -124,13 +147,51 @@ fn parse(text: &str) -> Result<Configuration, Vec<String>> {
             if rules.iter().any(Rule::is_for_paths) {
                 warnings.push("authorization.static: rules with a path never match, because authorization.resourceAttributes turns every request into a resource request".into());
             }
-            match rewrites {
-                None => AuthorizationMode::Resource(template),
-                Some(rewrites) => AuthorizationMode::Rewritten(template, rewrites),
+            match (rewrites, subresource_header) {
+                (Some(rewrites), _) => AuthorizationMode::Rewritten(template, rewrites),
+                (None, Some(name)) => AuthorizationMode::SubresourceFromHeader(template, name),
+                (None, None) => AuthorizationMode::Resource(template),
             }
         }
     };
     if errors.is_empty() { Ok(Configuration { mode, rules, warnings }) } else { Err(errors) }
+}
+
+/// Validates `authorization.subresourceFromHeader`. Without a fixed resource, or with a second source of the subresource,
+/// it would not be clear what is authorized.
+fn subresource_header(
+    name: &str,
+    attributes: Option<&RawResourceAttributes>,
+    has_rewrites: bool,
+    errors: &mut Vec<String>,
+) -> Option<HeaderName> {
+    if name.is_empty() {
+        return None;
+    }
+    let mut invalid = |reason: &str| errors.push(format!("authorization.subresourceFromHeader: {reason}"));
+    if has_rewrites {
+        invalid("cannot be combined with authorization.rewrites: remove one of them");
+    }
+    match attributes {
+        None => invalid("authorization.resourceAttributes is missing: add the resource of the subresources"),
+        Some(attributes) if !attributes.subresource.is_empty() => {
+            invalid(
+                "cannot be combined with authorization.resourceAttributes.subresource: remove one of them",
+            );
+        }
+        Some(_) => {}
+    }
+    match HeaderName::try_from(name) {
+        Err(_) => {
+            invalid(&format!("invalid header name {name:?}"));
+            None
+        }
+        Ok(header) if subresource::is_reserved(&header) => {
+            invalid(&format!("{name} has another meaning in HTTP: choose another header"));
+            None
+        }
+        Ok(header) => Some(header),
+    }
 }
 
 #[cfg(test)]

@@ -105,6 +105,67 @@ fn templates_support_only_the_value() {
     }
 }
 
+#[test]
+fn subresource_header_is_parsed_with_a_fixed_resource() {
+    let text = WHOLE.replace("    subresource: status\n", "") + "  subresourceFromHeader: X-Sei-Task-Kind\n";
+    let configuration = parsed(&text);
+    assert_eq!(configuration.mode.subresource_header().unwrap(), "x-sei-task-kind");
+    assert!(configuration.warnings.is_empty(), "{:?}", configuration.warnings);
+    for absent in ["  subresourceFromHeader:\n", "  subresourceFromHeader: ''\n"] {
+        assert!(matches!(parsed(&format!("{WHOLE}{absent}")).mode, AuthorizationMode::Resource(_)));
+    }
+    let misspelled = text.replace("subresourceFromHeader", "subresourceHeader");
+    assert!(parsed(&misspelled).warnings[0].contains("subresourceHeader is an unknown key"));
+}
+
+#[test]
+fn subresource_header_without_a_single_meaning_is_rejected() {
+    let resource = "authorization:\n  resourceAttributes:\n    resource: pods\n";
+    let rewrites = format!("{resource}  rewrites:\n    byQueryParameter:\n      name: ns\n");
+    let errors_of = |start: &str, name: &str| {
+        parse(&format!("{start}  subresourceFromHeader: {name}\n")).map(|_| ()).unwrap_err()
+    };
+    for (start, name, reason) in [
+        (&*rewrites, "x-kind", "cannot be combined with authorization.rewrites"),
+        (WHOLE, "x-kind", "cannot be combined with authorization.resourceAttributes.subresource"),
+        ("authorization:\n  static: []\n", "x-kind", "authorization.resourceAttributes is missing"),
+        (resource, "'x kind'", "invalid header name \"x kind\""),
+        (resource, "Authorization", "has another meaning in HTTP"),
+        (resource, "Connection", "has another meaning in HTTP"),
+        (resource, "Content-Length", "has another meaning in HTTP"),
+    ] {
+        let errors = errors_of(start, name);
+        assert!(
+            errors.len() == 1
+                && errors[0].starts_with("authorization.subresourceFromHeader: ")
+                && errors[0].contains(reason),
+            "{name}: {errors:?}"
+        );
+    }
+}
+
+/// As in every other rule, an empty field matches everything; a rule for a subresource matches only that one.
+#[test]
+fn static_rules_match_the_requested_subresource() {
+    let rules = parsed(
+        "authorization:\n  static:\n  - resourceRequest: true\n    subresource: restart\n  - resourceRequest: true\n    user:\n      name: root\n",
+    )
+    .rules;
+    let create = |subresource: &'static str| Attributes::Resource {
+        verb: "create",
+        namespace: "".into(),
+        group: "".into(),
+        version: "".into(),
+        resource: "tasks".into(),
+        subresource: subresource.into(),
+        name: "".into(),
+    };
+    assert!(rules[0].allows("a", &[], &create("restart")));
+    assert!(!rules[0].allows("a", &[], &create("reset")));
+    assert!(!rules[0].allows("a", &[], &create("")));
+    assert!(rules[1].allows("root", &[], &create("reset")));
+}
+
 /// Names that YAML 1.1 would convert.
 #[test]
 fn scalars_keep_their_source_text() {

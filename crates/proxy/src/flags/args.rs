@@ -38,7 +38,8 @@ pub(crate) struct ListenArgs {
     /// disables it
     #[arg(long, value_name = "PORT", default_value = "0", allow_hyphen_values = true)]
     pub(crate) proxy_endpoints_port: String,
-    /// URL of the upstream. Its path and query are prepended to those of each request
+    /// URL of the upstream. Its path and query are prepended to those of each request. unix:///PATH is a Unix socket,
+    /// over which HTTP/1.1 is spoken
     #[arg(long, value_name = "URL", default_value = "", allow_hyphen_values = true)]
     pub(crate) upstream: String,
     /// Use HTTP/2 without TLS (h2c) to the upstream, even for an https URL
@@ -212,7 +213,8 @@ pub(crate) struct KubernetesArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Client limits")]
 pub(crate) struct LimitArgs {
-    /// Maximum client connections; further ones wait until one is closed
+    /// Maximum client connections. Of further ones the newest 256 are accepted too: requests to --ignore-paths are answered,
+    /// so that probes never wait, and others wait until a connection is closed
     #[arg(long, value_name = "COUNT", default_value = "16384", allow_hyphen_values = true)]
     pub(crate) max_connections: String,
     /// Maximum size of request headers

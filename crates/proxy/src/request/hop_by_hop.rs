@@ -9,7 +9,7 @@ use super::protected::ProtectedHeaders;
 pub(crate) struct DropsProtectedHeader;
 
 /// Removed even when `Connection` does not name them. `Trailer` stays: it describes the forwarded body.
-fn is_hop_by_hop(name: &HeaderName) -> bool {
+pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "connection"

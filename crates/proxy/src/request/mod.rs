@@ -5,4 +5,5 @@ pub(crate) mod hop_by_hop;
 pub(crate) mod path;
 pub(crate) mod protected;
 pub(crate) mod query;
+pub(crate) mod subresource;
 pub(crate) mod verb;

@@ -47,6 +47,11 @@ impl ProtectedHeaders {
     }
 }
 
+/// Returns whether servers that do not distinguish `_` and `-` treat the names as equal.
+pub(super) fn is_same_name(one: &str, other: &str) -> bool {
+    one.len() == other.len() && fold(one.as_bytes()).eq(fold(other.as_bytes()))
+}
+
 fn fold(name: &[u8]) -> impl Iterator<Item = u8> {
     name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() })
 }

@@ -94,6 +94,7 @@ fn access_control(
     let client = kube_client(&settings.kubernetes, metrics)?;
     let reviews = Arc::new(ReviewClient::new(client, limiter, *timeout, proxy_metrics));
     let authentication = &settings.authentication;
+    let protected = || authentication.protected.iter().map(String::as_str);
     let client_ca: Option<Arc<Reloadable<RootCertStore>>> = match &authentication.client_ca {
         // OpenID Connect replaces client certificates too.
         Some(file) if settings.oidc.is_none() => {
@@ -122,7 +123,10 @@ fn access_control(
     };
     Ok(AccessControl {
         paths: settings.paths.clone(),
-        protected: Arc::new(ProtectedHeaders::new(authentication.protected.iter().map(String::as_str))),
+        protected: Arc::new(ProtectedHeaders::new(protected())),
+        not_in_trailers: Arc::new(ProtectedHeaders::new(
+            protected().chain(settings.configuration.mode.subresource_header().map(http::HeaderName::as_str)),
+        )),
         tokens,
         authorizer: Authorizer::new(
             settings.configuration.clone(),

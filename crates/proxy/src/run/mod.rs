@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use runtime::admin::Admin;
+use runtime::hardening;
 use runtime::metrics::Metrics;
 use runtime::shutdown::ShutdownSignals;
 use runtime::tasks::{Phase, Tasks};
 use runtime::telemetry::{self, Options};
-use tokio::sync::Semaphore;
 
 use self::assemble::{ReloadableFiles, dialer, listeners, worker_config};
 use crate::authentication::TokenAuthenticator;
 use crate::metrics::{CacheName, ProxyMetrics};
 use crate::serve::access_control::AccessControl;
 use crate::serve::shutdown::Shutdown;
+use crate::serve::slots::{Capacity, ConnectionSlots};
 use crate::serve::socket;
 use crate::serve::worker::{self, Handle};
 use crate::settings::Settings;
@@ -35,6 +36,9 @@ const MAX_DEFAULT_WORKERS: usize = 4;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The process cannot be protected.
+    #[error("cannot make the process undumpable: {0}")]
+    Hardening(std::io::Error),
     /// Logging could not be set up.
     #[error("failed to set up logging: {0}")]
     Telemetry(String),
@@ -73,6 +77,8 @@ fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
 
 /// Runs the proxy until it receives SIGTERM or SIGINT.
 pub async fn run(settings: Settings) -> Result<(), Error> {
+    // First: the memory will have the TLS key, and tokens of callers pass through it.
+    hardening::set_undumpable().map_err(Error::Hardening)?;
     let telemetry_guard = telemetry::start(&Options {
         format: settings.log_format,
         level: level(settings.verbosity),
@@ -82,7 +88,13 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     .map_err(Error::Telemetry)?;
     let signals = ShutdownSignals::register().map_err(system("installing signal handlers"))?;
     log_startup(&settings);
-    socket::raise_descriptor_limit();
+    let capacity = Capacity::new(settings.limits.max_connections, socket::raise_descriptor_limit());
+    if capacity.regular < settings.limits.max_connections {
+        tracing::warn!(
+            connections = capacity.regular,
+            "--max-connections lowered: the file descriptor limit is too low for it"
+        );
+    }
     let metrics = Metrics::new();
     let proxy_metrics = ProxyMetrics::new(&metrics);
     let mut tasks = Tasks::new();
@@ -102,9 +114,9 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         workers.push(worker);
     }
     let workers = Arc::new(workers);
-    let permits = Arc::new(Semaphore::new(settings.limits.max_connections));
+    let slots = Arc::new(ConnectionSlots::new(capacity, &proxy_metrics));
     for (name, listener) in listeners {
-        let accepting = listener.run(workers.clone(), permits.clone(), config.shutdown.clone());
+        let accepting = listener.run(workers.clone(), slots.clone(), config.shutdown.clone());
         // Accepting ends when the drain starts, before the tasks are stopped.
         tasks.spawn_until_stopped(Phase::Intake, name, async move {
             accepting.await;

@@ -25,6 +25,8 @@ use crate::settings::PathPatterns;
 pub(crate) struct AccessControl {
     pub(crate) paths: PathPatterns,
     pub(crate) protected: Arc<ProtectedHeaders>,
+    /// Headers that decide about a request, and are therefore removed from trailers.
+    pub(crate) not_in_trailers: Arc<ProtectedHeaders>,
     pub(crate) tokens: TokenAuthenticator,
     pub(crate) authorizer: Authorizer,
     pub(crate) client_ca: Option<Arc<crate::tls::reload::Reloadable<RootCertStore>>>,
@@ -85,6 +87,10 @@ impl AccessControl {
         if matches(&self.paths.ignored) {
             return Ok(Admitted { identity: None, credential: Credential::None });
         }
+        // Only ignored paths are served above the limit of connections.
+        if !peer.slot.is_regular() {
+            Box::pin(peer.slot.promote()).await;
+        }
         let (identity, credential) = self.authenticate(peer, head.headers, now).await?;
         let checks = self
             .authorizer
@@ -93,6 +99,7 @@ impl AccessControl {
             .map_err(|error| match error {
                 AttributesError::MissingValue => Outcome::NoRewriteValue,
                 AttributesError::AmbiguousQuery => Outcome::AmbiguousQuery,
+                AttributesError::BadSubresourceHeader => Outcome::BadSubresourceHeader,
             })?;
         for check in checks.iter() {
             self.authorize(&identity, check, now).await?;

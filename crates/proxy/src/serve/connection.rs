@@ -51,11 +51,11 @@ const SEND_BUFFER: usize = 64 * 1024;
 /// Serves one connection until it closes. Each branch is boxed: otherwise every connection would need the
 /// memory of the largest branch for its whole lifetime.
 pub(crate) async fn run(worker: Arc<Worker>, accepted: Accepted, open: OpenConnection) {
-    let Accepted { stream, address, purpose, permit } = accepted;
+    let Accepted { stream, address, purpose, slot } = accepted;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     socket::set_options(&stream);
     let activity = Arc::new(Activity::new());
-    let peer = |certificates| Arc::new(Peer::new(address, certificates, activity.clone(), permit));
+    let peer = |certificates| Arc::new(Peer::new(address, certificates, activity.clone(), slot));
     match purpose {
         Purpose::Plain => {
             let is_http2 = if worker.config.http2.enabled {

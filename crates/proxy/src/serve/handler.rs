@@ -161,6 +161,7 @@ async fn forward(
 ) -> Result<Response<ResponseBody>, LocalResponse> {
     let ForwardContext { admitted, host, upgrade } = context;
     let (mut parts, body) = request.into_parts();
+    let closes_connection = parts.version != Version::HTTP_2 && !peer.slot.try_promote();
     let path_and_query =
         parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let target = worker.config.upstream_url.resolve(&path_and_query).ok_or(Outcome::BadTarget)?;
@@ -172,7 +173,7 @@ async fn forward(
         parts.headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         parts.headers.insert(header::UPGRADE, token.clone());
     }
-    let (body, ended) = RequestBody::new(body, &worker.config.access.protected, &peer.activity);
+    let (body, ended) = RequestBody::new(body, &worker.config.access.not_in_trailers, &peer.activity);
     // Explicit, because for GET and other methods hyper would omit a body of unknown length.
     if !body.is_end_stream() && body.size_hint().exact().is_none() {
         parts.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
@@ -194,6 +195,9 @@ async fn forward(
     }
     let (mut parts, body) = response.into_parts();
     hop_by_hop::strip_response(&mut parts.headers);
+    if closes_connection {
+        parts.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     parts.extensions = http::Extensions::new();
     Ok(Response::from_parts(parts, ResponseBody::from_upstream(body, lease, in_flight)))
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::Semaphore;
 
 use super::shutdown::Shutdown;
+use super::slots::ConnectionSlots;
 use super::worker::{Accepted, Handle, Purpose};
 
 /// Connections queued by the kernel.
@@ -43,11 +43,16 @@ impl Listener {
     }
 
     /// Accepts connections until the shutdown; then the socket is closed.
-    pub(crate) async fn run(self, workers: Arc<Vec<Handle>>, permits: Arc<Semaphore>, shutdown: Shutdown) {
+    pub(crate) async fn run(
+        self,
+        workers: Arc<Vec<Handle>>,
+        slots: Arc<ConnectionSlots>,
+        shutdown: Shutdown,
+    ) {
         loop {
             let accepted = tokio::select! {
                 () = shutdown.triggered() => return,
-                accepted = self.accept(&permits) => accepted,
+                accepted = self.accept(&slots) => accepted,
             };
             match accepted {
                 Ok(accepted) => {
@@ -64,13 +69,11 @@ impl Listener {
         }
     }
 
-    async fn accept(&self, permits: &Arc<Semaphore>) -> std::io::Result<Accepted> {
-        // Connections above the limit wait in the kernel backlog.
-        let permit = permits.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    async fn accept(&self, slots: &ConnectionSlots) -> std::io::Result<Accepted> {
         let (stream, address) = self.socket.accept().await?;
         // Deregisters the stream from this thread's runtime; the worker registers it with its own.
         let stream = stream.into_std()?;
-        Ok(Accepted { stream, address: address.ip(), purpose: self.purpose.clone(), permit })
+        Ok(Accepted { stream, address: address.ip(), purpose: self.purpose.clone(), slot: slots.take() })
     }
 }
 

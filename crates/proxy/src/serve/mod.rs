@@ -12,6 +12,7 @@ mod local_response;
 pub(crate) mod peer;
 pub(crate) mod rate_limited_log;
 pub(crate) mod shutdown;
+pub(crate) mod slots;
 pub(crate) mod socket;
 mod validation;
 pub(crate) mod worker;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use http::HeaderValue;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::activity::Activity;
+use super::slots::Slot;
 use crate::cache::HmacKey;
 use crate::identity::{Identity, IdentityHeaders};
 use crate::tls::client_cert;
@@ -27,9 +27,9 @@ pub(crate) struct Peer {
     pub(crate) forwarded_for: HeaderValue,
     /// Activity on the connection.
     pub(crate) activity: Arc<Activity>,
+    pub(crate) slot: Arc<Slot>,
     certificates: Vec<CertificateDer<'static>>,
     cached: Mutex<Option<CachedIdentity>>,
-    _permit: OwnedSemaphorePermit,
 }
 
 #[derive(Debug)]
@@ -45,12 +45,12 @@ impl Peer {
         address: IpAddr,
         certificates: Vec<CertificateDer<'static>>,
         activity: Arc<Activity>,
-        permit: OwnedSemaphorePermit,
+        slot: Arc<Slot>,
     ) -> Self {
         let address = address.to_canonical();
         let forwarded_for = HeaderValue::from_str(&address.to_string())
             .unwrap_or_else(|_| HeaderValue::from_static("unknown"));
-        Self { address, forwarded_for, activity, certificates, cached: Mutex::default(), _permit: permit }
+        Self { address, forwarded_for, activity, slot, certificates, cached: Mutex::default() }
     }
 
     /// Returns the identity of the client certificate, if the CA has issued it.

@@ -17,8 +17,9 @@ pub(crate) fn set_options(stream: &TcpStream) {
     let _ = sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL);
 }
 
-/// Raises the file descriptor limit to its maximum: images start with 1024, too few for a thousand clients.
-pub(crate) fn raise_descriptor_limit() {
+/// Raises the file descriptor limit to its maximum: images start with 1024, too few for a thousand clients. Returns the limit;
+/// `None` is unlimited.
+pub(crate) fn raise_descriptor_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum
@@ -26,5 +27,7 @@ pub(crate) fn raise_descriptor_limit() {
             setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
     {
         tracing::warn!(%error, current = ?limit.current, "failed to raise the file descriptor limit");
+        return limit.current;
     }
+    limit.maximum
 }

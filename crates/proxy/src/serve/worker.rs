@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use rustls::ServerConfig;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use super::access_control::AccessControl;
 use super::connection;
 use super::endpoints::Endpoints;
 use super::rate_limited_log::RateLimitedLog;
 use super::shutdown::Shutdown;
+use super::slots::Slot;
 use crate::settings::{ClientLimits, Http2Settings};
 use crate::upstream::client::UpstreamClient;
 use crate::upstream::url::UpstreamUrl;
@@ -65,7 +66,7 @@ pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
     pub(crate) address: IpAddr,
     pub(crate) purpose: Purpose,
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) slot: Arc<Slot>,
 }
 
 /// The control thread's handle of a worker.
@@ -124,8 +125,10 @@ async fn run(worker: Arc<Worker>, mut connections: mpsc::UnboundedReceiver<Accep
             accepted = connections.recv() => match accepted {
                 Some(accepted) => {
                     let open = OpenConnection::new(&worker);
+                    let slot = accepted.slot.clone();
                     // A task per connection: one that fails or panics does not affect the others.
-                    tokio::spawn(connection::run(worker.clone(), accepted, open));
+                    let task = tokio::spawn(connection::run(worker.clone(), accepted, open));
+                    slot.set_task(task.abort_handle());
                 }
                 None => return,
             },

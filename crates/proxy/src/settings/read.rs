@@ -15,7 +15,7 @@ use crate::flags::{
 };
 use crate::identity::IdentityHeaders;
 use crate::request::glob::Pattern;
-use crate::upstream::url::UpstreamUrl;
+use crate::upstream::url::{Address, Endpoint, UpstreamUrl};
 
 /// Largest HTTP/2 frame.
 const MAX_FRAME: u32 = (1 << 24) - 1;
@@ -194,6 +194,9 @@ pub(super) fn routing_settings(
         UpstreamUrl::default()
     });
     let ca = path(&args.upstream_ca_file);
+    if ca.is_some() && matches!(&url.endpoint, Some(Endpoint { address: Address::Unix(_), .. })) {
+        validator.warn("--upstream-ca-file has no effect with a Unix socket as --upstream");
+    }
     let client_key_pair = match (path(&args.upstream_client_cert_file), path(&args.upstream_client_key_file))
     {
         (None, None) => None,

@@ -28,6 +28,47 @@ fn node_pod_arguments_are_accepted() {
 }
 
 #[test]
+fn unix_upstream_is_accepted_and_relative_path_is_rejected() {
+    let with =
+        |upstream: &str| settings(&["--insecure-listen-address=:1", &format!("--upstream={upstream}")]);
+    assert!(with("unix:///run/sei-sidecar/api.sock").unwrap().upstream.url.endpoint.is_some());
+    let errors = with("unix://run/api.sock").unwrap_err();
+    assert_eq!(
+        errors,
+        [
+            "--upstream: invalid URL \"unix://run/api.sock\": the path of the socket is not absolute (expected for example unix:///run/upstream.sock)"
+        ]
+    );
+    let ca = settings(&["--insecure-listen-address=:1", "--upstream=unix:///a", "--upstream-ca-file=/b"]);
+    let warnings = ca.unwrap().warnings;
+    assert!(
+        warnings.iter().any(|line| line.starts_with("--upstream-ca-file has no effect")),
+        "{warnings:#?}"
+    );
+}
+
+#[test]
+fn subresource_header_that_only_the_proxy_sets_is_rejected() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let config = format!("--config-file={}", file.path().display());
+    for (name, is_accepted) in [("x-kind", true), ("X-Remote-User", false), ("x_caller", false)] {
+        let text = format!(
+            "authorization:\n  resourceAttributes:\n    resource: pods\n  subresourceFromHeader: {name}\n"
+        );
+        std::fs::write(file.path(), text).unwrap();
+        let result =
+            settings(&["--insecure-listen-address=:1", "--auth-header-user-field-name=x-caller", &config]);
+        match result {
+            Ok(_) => assert!(is_accepted, "{name}"),
+            Err(errors) => {
+                assert!(!is_accepted && errors.len() == 1, "{name}: {errors:?}");
+                assert!(errors[0].contains("is an identity header"), "{errors:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn defaults_equal_those_of_kube_rbac_proxy() {
     let settings = settings(&["--insecure-listen-address=:1"]).unwrap();
     assert!(

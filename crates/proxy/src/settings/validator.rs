@@ -8,6 +8,7 @@ use runtime::settings::parse::{boolean, optional_duration};
 
 use super::Settings;
 use crate::flags::{DeprecatedFlag, ValueKind, parse_list};
+use crate::request::protected::ProtectedHeaders;
 
 /// All invalid settings, one line each.
 #[derive(Debug)]
@@ -101,6 +102,14 @@ impl Validator {
 
     /// Returns the settings, unless there were errors.
     pub(super) fn finish(mut self, mut settings: Settings) -> Result<Settings, InvalidSettings> {
+        let identity = ProtectedHeaders::new(settings.authentication.protected.iter().map(String::as_str));
+        if let Some(name) = settings.configuration.mode.subresource_header()
+            && identity.covers(name.as_str())
+        {
+            self.error(format!(
+                "--config-file: authorization.subresourceFromHeader: {name} is an identity header, which only the proxy sets: choose another header"
+            ));
+        }
         if !self.errors.is_empty() {
             return Err(InvalidSettings(self.errors));
         }

@@ -28,26 +28,28 @@ pub(crate) enum RequestBody {
 pub(crate) struct ClientBody {
     body: Incoming,
     has_ended: Arc<AtomicBool>,
-    protected: Arc<ProtectedHeaders>,
+    not_in_trailers: Arc<ProtectedHeaders>,
     activity: Arc<Activity>,
 }
 
 impl RequestBody {
-    /// Forwards a client body. The flag is set once the body has ended.
+    /// Forwards a client body without these headers as trailers. The flag is set once the body has ended.
     pub(crate) fn new(
         body: Incoming,
-        protected: &Arc<ProtectedHeaders>,
+        not_in_trailers: &Arc<ProtectedHeaders>,
         activity: &Arc<Activity>,
     ) -> (Self, Option<Arc<AtomicBool>>) {
         if body.is_end_stream() {
             return (Self::Empty, None);
         }
         let has_ended = Arc::new(AtomicBool::new(false));
-        let (protected, activity) = (protected.clone(), activity.clone());
-        (
-            Self::Stream(Box::new(ClientBody { body, has_ended: has_ended.clone(), protected, activity })),
-            Some(has_ended),
-        )
+        let body = ClientBody {
+            body,
+            has_ended: has_ended.clone(),
+            not_in_trailers: not_in_trailers.clone(),
+            activity: activity.clone(),
+        };
+        (Self::Stream(Box::new(body)), Some(has_ended))
     }
 }
 
@@ -60,7 +62,7 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Self::Stream(stream) = self.get_mut() else { return Poll::Ready(None) };
-        let ClientBody { body, has_ended, protected, activity } = &mut **stream;
+        let ClientBody { body, has_ended, not_in_trailers, activity } = &mut **stream;
         let polled = Pin::new(&mut *body).poll_frame(cx);
         activity.set_body_pending(polled.is_pending());
         polled.map(|frame| match frame {
@@ -70,8 +72,8 @@ impl Body for RequestBody {
                 }
                 match frame.into_trailers() {
                     Ok(mut trailers) => {
-                        // Identity headers must not arrive as trailers either.
-                        protected.strip(&mut trailers);
+                        // Headers that the proxy sets or authorizes must not arrive as trailers either.
+                        not_in_trailers.strip(&mut trailers);
                         hop_by_hop::strip_response(&mut trailers);
                         Some(Ok(Frame::trailers(trailers)))
                     }

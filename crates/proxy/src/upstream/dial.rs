@@ -1,5 +1,6 @@
 //! Opens upstream connections.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,15 +8,18 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::body::RequestBody;
-use super::url::{Endpoint, Protocol};
+use super::url::{Address, Endpoint, Protocol};
 use crate::tls::reload::Reloadable;
 
 /// Deadline for connecting, TLS handshake included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Interval at which connecting to a Unix socket with a full backlog is retried.
+const BACKLOG_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Bound of the read buffer of each connection, which holds the response headers and the first bytes of the
 /// body.
@@ -49,7 +53,15 @@ impl Dialer {
     }
 
     async fn connect(&self) -> Result<Dialed, String> {
-        let Endpoint { host, port, protocol, .. } = &self.endpoint;
+        let Endpoint { address, protocol, .. } = &self.endpoint;
+        let (host, port) = match address {
+            Address::Tcp { host, port } => (host, port),
+            Address::Unix(path) => {
+                let stream =
+                    connect_unix(path).await.map_err(|error| format!("{}: {error}", path.display()))?;
+                return handshake_http1(stream).await;
+            }
+        };
         let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| error.to_string())?;
         crate::serve::socket::set_options(&stream);
         match protocol {
@@ -68,6 +80,19 @@ impl Dialer {
                     handshake_http1(stream).await
                 }
             }
+        }
+    }
+}
+
+/// Connects to a Unix socket. With a full backlog, which lets a TCP client wait, the kernel rejects the connection
+/// at once: the caller's deadline ends the wait here too.
+async fn connect_unix(path: &Path) -> std::io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(BACKLOG_RETRY_INTERVAL).await;
+            }
+            connected => return connected,
         }
     }
 }
@@ -103,4 +128,40 @@ where
         let _ = connection.await;
     });
     Ok(Dialed::Http2(sender))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn full_backlog_of_a_unix_socket_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("upstream.sock");
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&socket, 0).unwrap();
+        let listener = std::os::unix::net::UnixListener::from(socket);
+        // The kernel queues one connection more than the backlog.
+        let _queued = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let error = UnixStream::connect(&path).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "the backlog is full");
+        let mut waiting = std::pin::pin!(connect_unix(&path));
+        assert!(tokio::time::timeout(4 * BACKLOG_RETRY_INTERVAL, waiting.as_mut()).await.is_err());
+        let _accepted = listener.accept().unwrap();
+        waiting.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn missing_unix_socket_is_named_in_the_error() {
+        let endpoint = Endpoint {
+            authority: http::uri::Authority::from_static("localhost"),
+            address: Address::Unix("/nowhere/upstream.sock".into()),
+            protocol: Protocol::Http1,
+        };
+        let error = Dialer { endpoint, tls: None }.dial().await.err().unwrap();
+        assert!(error.starts_with("/nowhere/upstream.sock: "), "{error}");
+    }
 }

@@ -10,7 +10,7 @@ use crate::serve::peer::Peer;
 /// Buffer size. Terminals and websockets send little at a time, and there may be many.
 const BUFFER: usize = 8 * 1024;
 
-/// Copies until both sides have closed. Holding `peer` keeps the client's connection permit.
+/// Copies until both sides have closed. Holding `peer` keeps the client's connection slot.
 pub(crate) async fn run(client: OnUpgrade, upstream: OnUpgrade, peer: Arc<Peer>) {
     let (client, upstream) = match tokio::try_join!(client, upstream) {
         Ok(both) => both,

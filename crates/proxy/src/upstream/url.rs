@@ -1,6 +1,11 @@
 //! The upstream URL (`--upstream`), parsed once.
 
+use std::path::PathBuf;
+
 use http::uri::{Authority, PathAndQuery, Uri};
+
+/// Longest path of a Unix socket that the kernel accepts.
+const MAX_SOCKET_PATH: usize = 107;
 
 /// The upstream URL.
 #[derive(Clone, Debug, Default)]
@@ -18,10 +23,17 @@ pub(crate) struct UpstreamUrl {
 pub(crate) struct Endpoint {
     /// Used as `Host` when the client sends none.
     pub(crate) authority: Authority,
-    /// Host without brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) address: Address,
     pub(crate) protocol: Protocol,
+}
+
+/// Where the upstream listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// TCP. The host has no brackets.
+    Tcp { host: String, port: u16 },
+    /// A Unix socket.
+    Unix(PathBuf),
 }
 
 /// Protocol spoken with the upstream.
@@ -41,6 +53,13 @@ impl UpstreamUrl {
     pub(crate) fn parse(url: &str, force_h2c: bool) -> Result<Self, String> {
         if url.is_empty() {
             return Ok(Self::default());
+        }
+        if let Some((scheme, rest)) = url.split_once(':')
+            && scheme.eq_ignore_ascii_case("unix")
+        {
+            return Self::parse_unix(rest, force_h2c).map_err(|reason| {
+                format!("invalid URL {url:?}: {reason} (expected for example unix:///run/upstream.sock)")
+            });
         }
         let invalid = |reason: &str| {
             Err(format!("invalid URL {url:?}: {reason} (expected for example http://127.0.0.1:8081/)"))
@@ -85,10 +104,34 @@ impl UpstreamUrl {
             },
         };
         Ok(Self {
-            endpoint: Some(Endpoint { authority, host, port, protocol }),
+            endpoint: Some(Endpoint { authority, address: Address::Tcp { host, port }, protocol }),
             prefix: path.trim_end_matches('/').to_owned(),
             query: query.to_owned(),
         })
+    }
+
+    /// Parses what follows `unix:`. All of it is the path of the socket, so that there is no prefix for requests.
+    fn parse_unix(rest: &str, force_h2c: bool) -> Result<Self, &'static str> {
+        let path = rest.strip_prefix("//").filter(|path| path.starts_with('/'));
+        let path = path.ok_or("the path of the socket is not absolute")?;
+        if path.ends_with('/') {
+            return Err("the path of the socket ends with a slash");
+        }
+        if path.contains(['?', '#', '%', '\0']) {
+            return Err("the path of the socket contains ?, #, % or NUL");
+        }
+        if path.len() > MAX_SOCKET_PATH {
+            return Err("the path of the socket is longer than 107 bytes");
+        }
+        if force_h2c {
+            return Err("--upstream-force-h2c is not supported for a Unix socket");
+        }
+        let endpoint = Endpoint {
+            authority: Authority::from_static("localhost"),
+            address: Address::Unix(path.into()),
+            protocol: Protocol::Http1,
+        };
+        Ok(Self { endpoint: Some(endpoint), ..Self::default() })
     }
 
     /// Returns the target of a request: prefix and request path joined by one slash, prefix query before
@@ -152,11 +195,48 @@ mod tests {
     fn scheme_sets_port_and_protocol() {
         let endpoint = |url, h2c| {
             let endpoint = UpstreamUrl::parse(url, h2c).unwrap().endpoint.unwrap();
-            (endpoint.host, endpoint.port, endpoint.protocol)
+            (endpoint.address, endpoint.protocol)
         };
-        assert_eq!(endpoint("http://127.0.0.1:7777/", false), ("127.0.0.1".into(), 7777, Protocol::Http1));
-        assert_eq!(endpoint("https://host", false), ("host".into(), 443, Protocol::Tls));
-        assert_eq!(endpoint("https://[::1]:8", true), ("::1".into(), 8, Protocol::H2c));
-        assert_eq!(endpoint("http://user:secret@host", false), ("host".into(), 80, Protocol::Http1));
+        let tcp = |host: &str, port| Address::Tcp { host: host.into(), port };
+        assert_eq!(endpoint("http://127.0.0.1:7777/", false), (tcp("127.0.0.1", 7777), Protocol::Http1));
+        assert_eq!(endpoint("https://host", false), (tcp("host", 443), Protocol::Tls));
+        assert_eq!(endpoint("https://[::1]:8", true), (tcp("::1", 8), Protocol::H2c));
+        assert_eq!(endpoint("http://user:secret@host", false), (tcp("host", 80), Protocol::Http1));
+        let socket = || Address::Unix("/run/a b.sock".into());
+        assert_eq!(endpoint("unix:///run/a b.sock", false), (socket(), Protocol::Http1));
+        assert_eq!(endpoint("UNIX:///run/a b.sock", false), (socket(), Protocol::Http1));
+    }
+
+    #[test]
+    fn unix_socket_adds_nothing_to_paths_and_has_a_default_host() {
+        assert_eq!(resolved("unix:///run/api.sock", "/a?b=c"), "/a?b=c");
+        let endpoint = UpstreamUrl::parse("unix:///run/api.sock", false).unwrap().endpoint.unwrap();
+        assert_eq!(endpoint.authority, "localhost");
+    }
+
+    #[test]
+    fn unix_url_without_usable_path_is_rejected_in_one_line() {
+        let long = format!("unix:///{}", "a".repeat(MAX_SOCKET_PATH));
+        for malformed in [
+            "unix:",
+            "unix:/run/api.sock",
+            "unix://",
+            "unix://run/api.sock",
+            "unix:///",
+            "unix:///run/",
+            "unix:///run/api.sock?x=1",
+            "unix:///run/api.sock#x",
+            "unix:///run/%61pi.sock",
+            "unix:///run/a\0b",
+            &long,
+        ] {
+            let error = UpstreamUrl::parse(malformed, false).unwrap_err();
+            assert!(error.contains("expected for example unix:///run/upstream.sock"), "{error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+        let longest = format!("unix:///{}", "a".repeat(MAX_SOCKET_PATH - 1));
+        assert!(UpstreamUrl::parse(&longest, false).is_ok());
+        let error = UpstreamUrl::parse("unix:///run/api.sock", true).unwrap_err();
+        assert!(error.contains("--upstream-force-h2c"), "{error}");
     }
 }

@@ -1,14 +1,17 @@
 //! The test fixture: a namespace, callers with tokens and permissions, and proxies.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject};
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
-use serde_json::Value;
+use serde_json::{Value, json};
+use testbed::faults::fault_proxy::FaultProxy;
 use testbed::harness::binaries;
 use testbed::harness::wait;
 use testbed::process::{Process, Program};
@@ -47,15 +50,52 @@ impl<'a> Fixture<'a> {
             .create(&PostParams::default(), &ServiceAccount { metadata, ..ServiceAccount::default() })
             .await?;
         if !path.is_empty() {
-            let subject = Subject {
-                kind: "ServiceAccount".into(),
-                name: name.into(),
-                namespace: Some(self.namespace.clone()),
-                ..Subject::default()
-            };
-            self.allow(&format!("{}-{name}", self.namespace), subject, path).await?;
+            self.allow(&format!("{}-{name}", self.namespace), self.account(name), path_rule(path)).await?;
         }
         self.issue(name, Vec::new()).await
+    }
+
+    /// Creates a service account that may create one subresource of a resource in all namespaces, waits until that is in
+    /// effect, and returns a token.
+    pub async fn token_for_subresource(
+        &self,
+        name: &str,
+        group: &str,
+        (resource, subresource): (&str, &str),
+    ) -> Result<String, Error> {
+        let token = self.token(name, "").await?;
+        let rule = PolicyRule {
+            api_groups: Some(vec![group.into()]),
+            resources: Some(vec![format!("{resource}/{subresource}")]),
+            verbs: vec!["create".into()],
+            ..PolicyRule::default()
+        };
+        self.allow(&format!("{}-{name}", self.namespace), self.account(name), rule).await?;
+        let review: SubjectAccessReview = serde_json::from_value(json!({ "metadata": {}, "spec": {
+            "user": format!("system:serviceaccount:{}:{name}", self.namespace),
+            "resourceAttributes":
+                { "group": group, "resource": resource, "subresource": subresource, "verb": "create" },
+        } }))?;
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        wait::until("the RBAC permission", SOON, || async {
+            let reviewed = reviews.create(&PostParams::default(), &review).await?;
+            if reviewed.status.is_some_and(|status| status.allowed) {
+                Ok(())
+            } else {
+                Err(Error::Other("not allowed yet".into()))
+            }
+        })
+        .await?;
+        Ok(token)
+    }
+
+    fn account(&self, name: &str) -> Subject {
+        Subject {
+            kind: "ServiceAccount".into(),
+            name: name.into(),
+            namespace: Some(self.namespace.clone()),
+            ..Subject::default()
+        }
     }
 
     /// Returns a token of an existing service account for an audience.
@@ -87,16 +127,16 @@ impl<'a> Fixture<'a> {
     /// Allows a user to get a path.
     pub async fn allow_user(&self, user: &str, path: &str) -> Result<(), Error> {
         let subject = Subject { kind: "User".into(), name: user.into(), ..Subject::default() };
-        self.allow(user, subject, path).await
+        self.allow(user, subject, path_rule(path)).await
     }
 
-    async fn allow(&self, name: &str, subject: Subject, path: &str) -> Result<(), Error> {
+    /// Starts a fault proxy between proxies and the API server.
+    pub async fn faults(&self) -> Result<FaultProxy, Error> {
+        FaultProxy::start_with_journal(self.plane, self.logs.join("journal.jsonl")).await
+    }
+
+    async fn allow(&self, name: &str, subject: Subject, rule: PolicyRule) -> Result<(), Error> {
         let metadata = || ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-        let rule = PolicyRule {
-            non_resource_urls: Some(vec![path.into()]),
-            verbs: vec!["get".into()],
-            ..PolicyRule::default()
-        };
         let role = ClusterRole { metadata: metadata(), rules: Some(vec![rule]), ..ClusterRole::default() };
         Api::<ClusterRole>::all(self.client.clone()).create(&PostParams::default(), &role).await?;
         let role_ref = RoleRef {
@@ -111,7 +151,16 @@ impl<'a> Fixture<'a> {
 
     /// Configures a proxy.
     pub fn proxy(&self, name: &str) -> ProxyBuilder<'_> {
-        ProxyBuilder { fixture: self, name: name.into(), flags: Vec::new() }
+        ProxyBuilder { fixture: self, name: name.into(), flags: Vec::new(), wrapper: Vec::new() }
+    }
+}
+
+/// Returns a rule that allows to get a path.
+fn path_rule(path: &str) -> PolicyRule {
+    PolicyRule {
+        non_resource_urls: Some(vec![path.into()]),
+        verbs: vec!["get".into()],
+        ..PolicyRule::default()
     }
 }
 
@@ -120,12 +169,27 @@ pub struct ProxyBuilder<'g> {
     fixture: &'g Fixture<'g>,
     name: String,
     flags: Vec<String>,
+    wrapper: Vec<String>,
 }
 
 impl ProxyBuilder<'_> {
     /// Adds a flag.
     pub fn flag(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.flags.push(format!("--{name}={value}"));
+        self
+    }
+
+    /// Writes a configuration file and sets --config-file.
+    pub fn config(self, text: &str) -> Result<Self, Error> {
+        let path = self.fixture.logs.join(format!("{}.yaml", self.name));
+        std::fs::write(&path, text)
+            .map_err(|source| Error::Io { what: "writing a configuration file".into(), source })?;
+        Ok(self.flag("config-file", path.display()))
+    }
+
+    /// Starts the proxy through a command that takes the proxy and its flags as its last arguments.
+    pub fn wrapped_by(mut self, command: &[&str]) -> Self {
+        self.wrapper = command.iter().map(|argument| (*argument).to_owned()).collect();
         self
     }
 
@@ -136,10 +200,12 @@ impl ProxyBuilder<'_> {
             let kubeconfig = self.fixture.plane.admin().write_kubeconfig(&self.fixture.logs)?;
             flags.push(format!("--kubeconfig={}", kubeconfig.display()));
         }
-        let process = Program::new(format!("proxy-{}", self.name), binaries::path("outrigger")?)
-            .arg("proxy")
-            .args(flags)
-            .start(self.fixture.plane.site())?;
+        let (name, binary) = (format!("proxy-{}", self.name), binaries::path("outrigger")?);
+        let program = match self.wrapper.split_first() {
+            None => Program::new(name, binary),
+            Some((command, arguments)) => Program::new(name, command).args(arguments).arg(binary),
+        };
+        let process = program.arg("proxy").args(flags).start(self.fixture.plane.site())?;
         Ok(Proxy { process })
     }
 }
@@ -163,6 +229,12 @@ impl Proxy {
             if found { Ok(()) } else { Err(format!("log:\n{log}")) }
         })
         .await
+    }
+
+    /// Returns the socket address of the listener configured by a flag.
+    pub async fn socket_address(&self, flag: &str) -> Result<SocketAddr, Error> {
+        let address = self.address(flag).await?;
+        address.parse().map_err(|error| Error::Other(format!("{address}: {error}")))
     }
 
     /// Returns the address of the listener configured by a flag.

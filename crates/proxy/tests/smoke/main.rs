@@ -8,6 +8,10 @@
 
 mod caller;
 mod fixture;
+mod hardening;
+mod probes;
+mod subresource;
+mod unix;
 mod upstream;
 
 use std::time::Duration;
@@ -31,6 +35,22 @@ testbed::suite![
     invalid_flags_are_reported_together,
     stalled_responses_do_not_block_other_requests,
     sigterm_drains_requests_in_flight,
+    unix::unix_upstream_is_used_like_a_tcp_upstream,
+    unix::host_header_over_unix_socket_is_the_clients,
+    unix::websocket_is_tunneled_over_unix_socket,
+    unix::missing_unix_socket_returns_502_until_it_exists,
+    unix::relative_unix_upstream_is_rejected_at_start,
+    subresource::task_kind_is_authorized_as_subresource,
+    subresource::bad_subresource_header_returns_400,
+    hardening::other_process_of_same_user_cannot_read_the_proxy,
+    probes::probes_are_answered_beside_idle_connections,
+    probes::probes_are_answered_beside_slow_heads,
+    probes::probes_are_answered_beside_stalled_bodies,
+    probes::probes_are_answered_beside_invalid_tokens,
+    probes::probes_are_answered_beside_slow_responses,
+    probes::probes_are_answered_beside_stalled_handshakes,
+    probes::probes_are_answered_while_connections_flood_in,
+    probes::request_above_the_limit_waits_for_a_connection_to_close,
 ];
 
 async fn only_authorized_callers_are_forwarded(cx: Context) -> TestResult {

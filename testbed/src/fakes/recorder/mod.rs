@@ -9,13 +9,14 @@ mod prefixed;
 mod reply;
 mod request;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
@@ -36,7 +37,7 @@ type Script = Arc<dyn Fn(&RecordedRequest) -> Reply + Send + Sync>;
 /// A running recorder; it stops when dropped and closes all connections.
 pub struct Recorder {
     address: SocketAddr,
-    encrypted: bool,
+    url: String,
     shared: Arc<Shared>,
     server: JoinHandle<()>,
 }
@@ -98,31 +99,43 @@ impl Recorder {
         Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)), Some(acceptor)).await
     }
 
+    /// Starts on a Unix socket, replacing the socket of an earlier recorder.
+    pub fn start_unix(path: &Path) -> Result<Self> {
+        let _ = std::fs::remove_file(path);
+        let listener = UnixListener::bind(path).context(|| format!("listening on {}", path.display()))?;
+        let url = format!("unix://{}", path.display());
+        Ok(Self::serve((Ipv4Addr::UNSPECIFIED, 0).into(), url, Listener::Unix(listener)))
+    }
+
     async fn listen(address: SocketAddr, acceptor: Option<TlsAcceptor>) -> Result<Self> {
         let listening = || format!("listening on {address}");
         let listener = TcpListener::bind(address).await.context(listening)?;
         let address = listener.local_addr().context(listening)?;
+        let url = format!("{}://{address}", if acceptor.is_some() { "https" } else { "http" });
+        Ok(Self::serve(address, url, Listener::Tcp(listener, acceptor)))
+    }
+
+    fn serve(address: SocketAddr, url: String, listener: Listener) -> Self {
         let shared = Arc::new(Shared {
             requests: Mutex::default(),
             script: Mutex::new(Arc::new(|_| Reply::default())),
             connections: AtomicU64::new(0),
             open: AtomicU64::new(0),
         });
-        let encrypted = acceptor.is_some();
-        let server = tokio::spawn(serve(listener, acceptor, shared.clone()));
-        Ok(Self { address, encrypted, shared, server })
+        let server = tokio::spawn(serve(listener, shared.clone()));
+        Self { address, url, shared, server }
     }
 
-    /// Returns the listening address.
+    /// Returns the listening address, which is unspecified for a Unix socket.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the address as a URL without path.
+    /// Returns the address as a URL; without path, except for a Unix socket.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("{}://{}", if self.encrypted { "https" } else { "http" }, self.address)
+        self.url.clone()
     }
 
     /// Sets the responses. `script` is called when the head of a request has arrived.
@@ -175,17 +188,40 @@ impl Drop for Recorder {
     }
 }
 
-async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, shared: Arc<Shared>) {
+/// What a recorder listens on.
+enum Listener {
+    Tcp(TcpListener, Option<TlsAcceptor>),
+    Unix(UnixListener),
+}
+
+/// An accepted connection.
+enum Accepted {
+    Tcp(TcpStream, Option<TlsAcceptor>),
+    Unix(UnixStream),
+}
+
+impl Listener {
+    async fn accept(&self) -> std::io::Result<Accepted> {
+        match self {
+            Self::Tcp(listener, acceptor) => {
+                listener.accept().await.map(|(stream, _)| Accepted::Tcp(stream, acceptor.clone()))
+            }
+            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Accepted::Unix(stream)),
+        }
+    }
+}
+
+async fn serve(listener: Listener, shared: Arc<Shared>) {
     // Owned by this task, so that all connections end with the recorder.
     let mut connections = JoinSet::new();
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok(accepted) = listener.accept().await else {
             // Out of file descriptors; some are freed soon.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let number = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
-        connections.spawn(serve_connection(stream, acceptor.clone(), shared.clone(), number));
+        connections.spawn(serve_connection(accepted, shared.clone(), number));
         while connections.try_join_next().is_some() {}
     }
 }
@@ -199,14 +235,13 @@ impl Drop for OpenConnection {
     }
 }
 
-async fn serve_connection(
-    stream: TcpStream,
-    acceptor: Option<TlsAcceptor>,
-    shared: Arc<Shared>,
-    number: u64,
-) {
+async fn serve_connection(accepted: Accepted, shared: Arc<Shared>, number: u64) {
     shared.open.fetch_add(1, Ordering::SeqCst);
     let open = OpenConnection(shared.clone());
+    let (stream, acceptor) = match accepted {
+        Accepted::Tcp(stream, acceptor) => (stream, acceptor),
+        Accepted::Unix(stream) => return serve_plain(stream, &open.0, number, false).await,
+    };
     // A small response must not wait for a larger one.
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = acceptor else {
