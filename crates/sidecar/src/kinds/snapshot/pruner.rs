@@ -41,8 +41,11 @@ pub(super) fn prune(database: &Path, snapshots: &Path) -> io::Result<usize> {
         .map(|c| if c.is_control() { ' ' } else { c })
         .take(MAX_ERROR)
         .collect();
-    let pruned =
-        String::from_utf8_lossy(&output.stdout).trim().parse().ok().filter(|_| output.status.success());
+    let pruned = String::from_utf8_lossy(&output.stdout)
+        .trim()
+        .parse::<usize>()
+        .ok()
+        .filter(|_| output.status.success());
     let Some(pruned) = pruned else {
         return Err(io::Error::other(format!(
             "archive rejected: its snapshot metadata is malformed; reading it ended with {}: {}",
