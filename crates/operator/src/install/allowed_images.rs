@@ -37,7 +37,7 @@ fn image_fields(schema: &JSONSchemaProps) -> Vec<Vec<&str>> {
 
 /// Returns an entry of the list `images`: the name of a field, its value and its previous value.
 fn entry(field: &[&str]) -> String {
-    let read = |spec: &str| format!("variables.{spec}.?{}.orValue('')", field.join(".?"));
+    let read = |spec: &str| format!("string(variables.{spec}.?{}.orValue(''))", field.join(".?"));
     format!(
         "{{'field': variables.path + '.{}', 'image': {}, 'old': {}}}",
         field.join("."),

@@ -32,7 +32,7 @@ async fn install(plane: &ControlPlane, ns: &str, prefixes: &str) -> Result<(), E
     let client = plane.client().await?;
     wait::until("the policy to be enforced", TIMEOUT, || async {
         match dry_run(&client, ns, &node("evil.example/sei:v1", |_| {})).await {
-            Err(error) if error.contains("[") => Ok(()),
+            Err(error) if error.contains(&prefixes.replace('\'', "")) => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })

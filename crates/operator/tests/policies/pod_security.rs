@@ -31,7 +31,10 @@ pub async fn node_pods_satisfy_the_restricted_standard(cx: Context) -> TestResul
 
     let privileged: Pod = serde_json::from_value(json!({
         "metadata": { "name": "privileged" },
-        "spec": { "containers": [{ "name": "one", "image": IMAGE }] },
+        "spec": {
+            "serviceAccountName": "seid-node",
+            "containers": [{ "name": "one", "image": IMAGE }],
+        },
     }))?;
     let pods = fixture.api::<Pod>();
     let rejected = pods.create(&PostParams { dry_run: true, ..PostParams::default() }, &privileged).await;

@@ -51,28 +51,56 @@ pub fn write(dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Runs cargo and returns its standard output.
+fn cargo(args: &[&str]) -> Result<String> {
+    let output = Command::new("cargo").args(args).output();
+    let command = format!("cargo {}", args.join(" "));
+    let output = output.map_err(|source| Error::Io { what: format!("running {command}"), source })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::Command { command, status: output.status, stderr })
+}
+
+/// Returns name and version of each package that is compiled. `cargo metadata` also lists optional dependencies that no feature
+/// switches on.
+fn compiled(target: &str) -> Result<BTreeSet<(String, String)>> {
+    let format = ["--edges", "normal", "--prefix", "none", "--format", "{p}"];
+    let package = ["tree", "--locked", "--package", ROOT, "--target", target];
+    let tree = cargo(&[&package[..], &format].concat())?;
+    let package = |line: &str| {
+        let (name, rest) = line.split_once(" v")?;
+        Some((name.to_owned(), rest.split_whitespace().next()?.to_owned()))
+    };
+    Ok(tree.lines().filter_map(package).collect())
+}
+
 /// Returns the packages by id, which is ordered like their names.
 fn packages() -> Result<BTreeMap<String, Package>> {
-    let cargo = ["metadata", "--locked", "--format-version=1", "--filter-platform=x86_64-unknown-linux-gnu"];
-    let output = Command::new("cargo").args(cargo).output();
-    let output = output.map_err(|source| Error::Io { what: "running cargo metadata".into(), source })?;
-    if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Error::Command { command: "cargo metadata".into(), status: output.status, stderr });
-    }
-    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let compiled = compiled(&target)?;
+    let filter = format!("--filter-platform={target}");
+    let metadata: Value =
+        serde_json::from_str(&cargo(&["metadata", "--locked", "--format-version=1", &filter])?)?;
     let lock = std::fs::read_to_string(LOCK)
         .map_err(|source| Error::Io { what: format!("reading {LOCK}"), source })?;
     let checksums = checksums(&lock);
     let nodes: BTreeMap<&str, &Value> =
         list(&metadata["resolve"]["nodes"]).filter_map(|node| Some((node["id"].as_str()?, node))).collect();
-    let described: BTreeMap<&str, &Value> =
-        list(&metadata["packages"]).filter_map(|package| Some((package["id"].as_str()?, package))).collect();
+    let is_compiled = |package: &&Value| {
+        let text = |field: &str| package[field].as_str().unwrap_or_default().to_owned();
+        compiled.contains(&(text("name"), text("version")))
+    };
+    let described: BTreeMap<&str, &Value> = list(&metadata["packages"])
+        .filter(is_compiled)
+        .filter_map(|package| Some((package["id"].as_str()?, package)))
+        .collect();
     let root = described.iter().find(|(_, package)| package["name"] == ROOT).map(|(id, _)| *id);
     let mut pending: Vec<&str> = root.into_iter().collect();
     let mut reached = BTreeSet::new();
     while let Some(id) = pending.pop() {
-        if reached.insert(id) {
+        if described.contains_key(id) && reached.insert(id) {
             pending.extend(nodes.get(id).into_iter().flat_map(|node| runtime_dependencies(node)));
         }
     }
@@ -124,7 +152,8 @@ fn cyclonedx(packages: &BTreeMap<String, Package>) -> Value {
         });
         if let Some(license) = &package.license {
             // Old packages separate alternatives with a slash.
-            component["licenses"] = json!([{ "expression": license.replace('/', " OR ") }]);
+            let expression = license.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ");
+            component["licenses"] = json!([{ "expression": expression }]);
         }
         if let Some(checksum) = &package.checksum {
             component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
