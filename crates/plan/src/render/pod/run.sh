@@ -22,8 +22,8 @@ terminated=
 trap 'terminated=yes' INT TERM
 seid_process "${@:3}" 2>&1 >&3 3>&- | forward_stderr 3>&- &
 exec 2>/dev/null
-trap 'terminated=yes; kill -TERM %seid' INT TERM
-if [ "$terminated" ]; then kill -TERM %seid; fi
+trap 'terminated=yes; jobs -x kill -TERM %seid' INT TERM
+if [ "$terminated" ]; then jobs -x kill -TERM %seid; fi
 wait %seid
 code=$?
 while kill -0 %seid; do
