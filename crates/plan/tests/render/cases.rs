@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use api::SeiNode;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use plan::platform::{Bucket, ObjectStore, Platform, Resources, SidecarClient, SidecarIsolation, Storage};
+use plan::platform::{
+    Bucket, EgressTarget, ObjectStore, Platform, Resources, SidecarClient, SidecarIsolation, Storage,
+};
 use plan::render::{self, RenderError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -78,7 +80,10 @@ pub fn platform() -> Platform {
             SidecarClient { namespace: text("outrigger"), labels: [(text("app"), text("operator"))].into() },
             SidecarClient { namespace: text("tools"), labels: BTreeMap::new() },
         ],
-        node_egress: Vec::new(),
+        node_egress: vec![
+            EgressTarget { cidr: text("10.96.0.1/32"), port: Some(443) },
+            EgressTarget { cidr: text("fd00::/8"), port: None },
+        ],
     }
 }
 

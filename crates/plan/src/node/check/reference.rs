@@ -20,7 +20,8 @@ pub(in crate::node) fn secrets(node: &SeiNode) -> impl Iterator<Item = String> {
     let tls = desired_tls(node);
     let certificate = tls.secret_name.filter(|_| tls.issuer.is_none());
     let keyring = keyring.map(|keyring| keyring.secret_name);
-    [keys.signing_key, keys.node_key, keyring, phrase, certificate].into_iter().flatten()
+    let all = [keys.signing_key, keys.node_key, keyring, phrase, certificate];
+    all.into_iter().flatten().filter(|name| !name.is_empty())
 }
 
 /// Returns why references of a node are refused. A new node may name Secrets that do not exist yet: its plan waits for them, and

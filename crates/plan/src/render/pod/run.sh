@@ -19,9 +19,11 @@ if [ "$control" ]; then start_server; fi
 set -m -o pipefail
 exec 3>&1
 terminated=
+trap 'terminated=yes' INT TERM
 seid_process "${@:3}" 2>&1 >&3 3>&- | forward_stderr 3>&- &
 exec 2>/dev/null
-trap 'terminated=yes; kill -TERM %seid' INT TERM
+trap 'terminated=yes; jobs -x kill -TERM %seid' INT TERM
+if [ "$terminated" ]; then jobs -x kill -TERM %seid; fi
 wait %seid
 code=$?
 while kill -0 %seid; do
