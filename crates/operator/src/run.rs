@@ -1,11 +1,16 @@
 //! Runs the operator process.
 
+use std::time::Duration;
+
 use runtime::process::{self, Process};
 use runtime::telemetry::Options;
 
 use crate::settings::Settings;
 use crate::sidecar::{TokenError, TokenSource};
 use crate::{controller, crds};
+
+/// How long permissions for tokens may take to become effective after they were granted.
+const TOKEN_CHECK_LIMIT: Duration = Duration::from_secs(15);
 
 /// An error that stops the operator, or keeps it from starting.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +48,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     }
     crds::check(&process.client).await?;
     let tokens = TokenSource::new(process.client.clone(), settings.token_service_account.clone());
-    tokens.check().await?;
+    tokens.check(TOKEN_CHECK_LIMIT).await?;
     controller::start(&settings, tokens, &mut process)?;
     Ok(process.run(settings.metrics, settings.admin).await?)
 }

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::{ACCOUNT, NAMESPACE};
 
-/// The ConfigMap with the settings of the operator, keyed by environment variable.
-pub(super) const SETTINGS: &str = "outrigger-operator";
+/// The ConfigMap with the settings of the operator, keyed by environment variable. Not the name of the ServiceAccount: kustomize adds a hash,
+/// also in `resourceNames` of the same name.
+pub(super) const SETTINGS: &str = "outrigger-operator-settings";
 
 /// The image that `make image` builds.
 const IMAGE: &str = concat!("outrigger.dev/outrigger:", env!("CARGO_PKG_VERSION"));

@@ -46,6 +46,9 @@ const MAX_AUDIENCES: usize = 10_000;
 /// The audience of the token that is requested at startup and dropped. No server accepts it.
 const CHECK_AUDIENCE: &str = "outrigger.dev/token-check";
 
+/// How soon that request is retried.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A source of tokens of one ServiceAccount.
 #[derive(Clone)]
 pub struct TokenSource {
@@ -106,9 +109,18 @@ impl TokenSource {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Fails unless tokens can be requested. The token is dropped.
-    pub async fn check(&self) -> Result<(), TokenError> {
-        self.shared.request(CHECK_AUDIENCE).await.map(drop)
+    /// Fails unless tokens can be requested. Retries for `limit`: permissions that were just granted take effect with a delay. The token
+    /// is dropped.
+    pub async fn check(&self, limit: Duration) -> Result<(), TokenError> {
+        let begin = Instant::now();
+        loop {
+            match self.shared.request(CHECK_AUDIENCE).await {
+                Ok(_) => return Ok(()),
+                Err(error) if begin.elapsed() >= limit => return Err(error),
+                Err(error) => tracing::info!(%error, "TokenRequest failed; retrying"),
+            }
+            tokio::time::sleep(CHECK_INTERVAL).await;
+        }
     }
 
     /// Returns the value of the Authorization header for a server with this audience.

@@ -1,6 +1,7 @@
 //! Tokens for sidecars, from a real API server.
 
 use std::fs;
+use std::time::Duration;
 
 use api::names::object;
 use api::sidecar_wire::TaskRequest;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use testbed::cluster::control_plane::AuditedRequest;
 use testbed::cluster::kubectl;
 use testbed::harness::wait;
-use testbed::{Context, ControlPlane, TestResult};
+use testbed::{Context, ControlPlane, Error, TestResult};
 use tokio::sync::OnceCell;
 
 use crate::server::{Caller, Server, TIMEOUT, node, reply, transport};
@@ -34,7 +35,10 @@ fn account() -> Key {
 async fn source(plane: &ControlPlane, agent: &str) -> testbed::Result<TokenSource> {
     INSTALLED.get_or_try_init(|| async { install_operator(plane) }).await?;
     let user = format!("system:serviceaccount:{}:{}", install::NAMESPACE, install::ACCOUNT);
-    Ok(TokenSource::new(plane.user(&user, None)?.client(agent).await?, account()))
+    let source = |client| TokenSource::new(client, account());
+    let install = source(plane.user(&user, None)?.client("operator-tokens-install").await?);
+    install.check(TIMEOUT).await.map_err(|error| Error::Other(error.to_string()))?;
+    Ok(source(plane.user(&user, None)?.client(agent).await?))
 }
 
 /// Applies the namespace and the permissions of the operator.
@@ -95,7 +99,7 @@ pub async fn token_of_a_node_is_requested_once_and_only_for_it(cx: Context) -> T
     let plane = cx.control_plane().await?;
     let agent = "operator-tokens-one";
     let tokens = source(plane, agent).await?;
-    tokens.check().await?;
+    tokens.check(TIMEOUT).await?;
     let server = Server::start(None).await?;
     server.respond_with(|_| not_found());
     let caller = Caller::with_tokens(server.address, tokens.clone(), false);
@@ -249,7 +253,7 @@ pub async fn missing_permission_for_tokens_is_reported_and_stops_startup(cx: Con
     let agent = "operator-tokens-unprivileged";
     let unprivileged = plane.user("unprivileged", None)?.client(agent).await?;
     let tokens = TokenSource::new(unprivileged, account());
-    let Err(forbidden) = tokens.check().await else { return Err("a token was issued".into()) };
+    let Err(forbidden) = tokens.check(Duration::ZERO).await else { return Err("a token was issued".into()) };
     assert_eq!(
         forbidden.to_string(),
         "the operator is not permitted to request tokens of ServiceAccount outrigger-system/outrigger-operator (403): apply \
@@ -267,7 +271,7 @@ pub async fn missing_permission_for_tokens_is_reported_and_stops_startup(cx: Con
     assert!(server.requests().is_empty(), "{:?}", server.requests());
     let missing = Key { name: "missing".into(), ..account() };
     let privileged = TokenSource::new(plane.client().await?, missing);
-    let Err(error) = privileged.check().await else { return Err("a token was issued".into()) };
+    let Err(error) = privileged.check(Duration::ZERO).await else { return Err("a token was issued".into()) };
     assert_eq!(error, TokenError::NotFound("outrigger-system/missing".into()));
     Ok(())
 }

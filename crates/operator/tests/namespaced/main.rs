@@ -56,7 +56,20 @@ async fn install_namespaced(fixture: &Fixture<'_>) -> Result<(), Error> {
     assert_eq!(watched.map(String::as_str), Some("sei"));
     apply_overlay(fixture, "node-namespace", |deploy| {
         format!("namespace: {}\nresources: [{deploy}/operator/namespaced/node-namespace]\n", fixture.ns)
-    })
+    })?;
+    // They take effect with a delay, and a denied request would be one that the operator must not send.
+    let token = format!("serviceaccounts/{ACCOUNT}");
+    for (verb, resource, subresource, namespace) in
+        [("create", token.as_str(), "token", NAMESPACE), ("list", "seinodes.sei.io", "", &fixture.ns)]
+    {
+        let (user, subresource) = (fixture::user(), format!("--subresource={subresource}"));
+        let review = ["auth", "can-i", verb, resource, &subresource, "--namespace", namespace, "--as", &user];
+        wait::until(format!("the permission to {verb} {resource}"), TIMEOUT, || async {
+            kubectl::run(fixture.plane, &review, None).map(drop)
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 async fn operator_needs_no_cluster_wide_permissions(cx: Context) -> TestResult {

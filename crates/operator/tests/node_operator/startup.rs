@@ -95,9 +95,10 @@ pub async fn missing_permission_for_tokens_stops_startup(cx: Context) -> TestRes
     let operator = fixture.start_operator_with(|program| program.flag("token-service-account", &account))?;
     let (code, log) = operator.wait_exit().await?;
     assert_eq!(code, Some(1), "{log}");
-    let line =
-        format!("the operator is not permitted to request tokens of ServiceAccount {account} (403): apply");
-    assert_eq!(log.lines().filter(|logged| logged.contains(&line)).count(), 1, "{log}");
+    let line = format!(
+        "outrigger: the operator is not permitted to request tokens of ServiceAccount {account} (403): apply"
+    );
+    assert_eq!(log.lines().filter(|logged| logged.starts_with(&line)).count(), 1, "{log}");
     Ok(())
 }
 
