@@ -78,7 +78,7 @@ fn update_that_may_have_run_is_not_undone_whatever_happens() {
     let small = Scope {
         edits: (1, &[Edit::Image(1)]),
         faults: (3, &[Event::SidecarHangs, Event::DeadlinePasses]),
-        reconcile_faults: ReconcileFaults::Killed,
+        reconcile_faults: ReconcileFaults::KilledAfterRelease,
         examples: &[ROLLBACK_COMPLETED, FAILED_AFTER_UNKNOWN_RELEASE],
         ..DEEP
     };
@@ -171,6 +171,9 @@ fn validators_are_updated_last_and_one_at_a_time_whatever_happens() {
         ..small
     };
     check_in_depth("a changed platform and two validators", small, full);
+    // The validator of the other chain takes the only slot, and the full node waits together with the validator of its chain.
+    let one = |scope| Scope { disruptions: 1, examples: &[GRANTED_AFTER_QUEUED], ..scope };
+    check_in_depth("a changed platform, two validators and one slot", one(small), one(full));
 }
 
 #[test]
