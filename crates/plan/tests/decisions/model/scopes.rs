@@ -171,9 +171,6 @@ fn validators_are_updated_last_and_one_at_a_time_whatever_happens() {
         ..small
     };
     check_in_depth("a changed platform and two validators", small, full);
-    // The validator of the other chain takes the only slot, and the full node waits together with the validator of its chain.
-    let one = |scope| Scope { disruptions: 1, examples: &[GRANTED_AFTER_QUEUED], ..scope };
-    check_in_depth("a changed platform, two validators and one slot", one(small), one(full));
 }
 
 #[test]
