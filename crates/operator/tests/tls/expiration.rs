@@ -16,9 +16,9 @@ async fn not_after(fixture: &Fixture<'_>, certificate: &str) -> Result<f64, Erro
     let api: Api<DynamicObject> = Api::namespaced_with(fixture.client.clone(), &fixture.ns, &kind);
     let live = api.get(certificate).await?;
     let not_after = live.data["status"]["notAfter"].as_str().unwrap_or_default().to_owned();
-    let not_after: Timestamp =
-        not_after.parse().map_err(|error| Error::Other(format!("{not_after}: {error}")))?;
-    Ok(not_after.as_duration().as_secs_f64())
+    let parsed = not_after.parse::<Timestamp>();
+    let time = parsed.map_err(|error| Error::Other(format!("notAfter {not_after:?}: {error}")))?;
+    Ok(time.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64())
 }
 
 async fn scrape(fixture: &Fixture<'_>, operator: &Operator, node: &str) -> Result<Option<f64>, Error> {

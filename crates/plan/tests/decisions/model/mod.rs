@@ -93,8 +93,8 @@ impl Steps {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReconcileFaults {
     Never,
-    /// The operator is killed after an action.
-    Killed,
+    /// The operator is killed after it has submitted mark-ready.
+    KilledAfterRelease,
     /// It is killed, an answer is lost, or the API server refuses all writes.
     Any,
 }
@@ -216,7 +216,16 @@ impl Nodes {
     /// Returns the reconciles of a node with each fault that makes a difference.
     fn failing_reconciles(&self, state: &State, at: usize) -> Vec<Event> {
         let actions = self.reconcile(&mut state.clone(), at, Fault::None);
+        let has_unknown_release = |state: &State| state.clusters[at].history.has_unknown_release;
+        let is_after_release = |fault: &Fault| {
+            let mut killed = state.clone();
+            self.reconcile(&mut killed, at, *fault);
+            has_unknown_release(&killed) && !has_unknown_release(state)
+        };
         let mut faults: Vec<Fault> = (1..=actions).map(Fault::KilledAfter).collect();
+        if self.scope.reconcile_faults == ReconcileFaults::KilledAfterRelease {
+            faults.retain(is_after_release);
+        }
         if self.scope.reconcile_faults == ReconcileFaults::Any {
             faults.extend((1..=actions).map(Fault::AnswerLost));
             faults.extend((actions > 0).then_some(Fault::Refused));

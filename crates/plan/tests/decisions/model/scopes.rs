@@ -78,7 +78,7 @@ fn update_that_may_have_run_is_not_undone_whatever_happens() {
     let small = Scope {
         edits: (1, &[Edit::Image(1)]),
         faults: (3, &[Event::SidecarHangs, Event::DeadlinePasses]),
-        reconcile_faults: ReconcileFaults::Killed,
+        reconcile_faults: ReconcileFaults::KilledAfterRelease,
         examples: &[ROLLBACK_COMPLETED, FAILED_AFTER_UNKNOWN_RELEASE],
         ..DEEP
     };
