@@ -54,7 +54,7 @@
 //! | a request to stop seid is executed once, also across restarts of the container, and is always answered | `scripts::request_signals_seid_once_across_restarts`, `scripts::request_without_seid_is_acknowledged`, `scripts::malformed_and_huge_requests_are_ignored` |
 //! | an upgrade replaces no pod for its isolation, and repairs suit the running pod | `isolation::upgrade_replaces_no_pod_and_repairs_suit_the_running_one` |
 //! | with strict references, a node uses only Secrets and claims that are labeled with its name | `references::unlabeled_secret_is_refused_before_anything_is_applied`, `references::secret_that_appears_during_the_setup_is_judged_as_well`, `references::running_node_is_untouched_and_its_edits_are_refused`, `references::named_certificate_needs_a_label_and_an_issued_one_does_not`, `references::imported_claim_needs_a_label` |
-//! | a token is sent only to a pod that accepts it for this node | `isolation::transport_has_the_audience_of_its_own_node_only` |
+//! | a token is requested with the audience that the pod names | `isolation::transport_has_the_audience_that_the_pod_names` |
 //! | the status reports the error of seid, and terminating a pod shuts seid down gracefully | `scripts::error_of_seid_is_kept_in_the_termination_log`, `lifecycle::crash_loop_reports_the_error_of_seid`, `lifecycle::restarted_seid_is_ready_after_a_stable_minute`, `scripts::terminated_container_shuts_seid_down` |
 //! | only configured clients reach a sidecar | `policy::platform_without_clients_blocks_the_sidecar` |
 //! | pods of nodes reach only configured destinations, if there are any | `policy::egress_is_limited_to_configured_destinations` |

@@ -98,20 +98,14 @@ impl<'a> NodeContext<'a> {
         Some(self.transport_to(pod, scheme, secret))
     }
 
-    /// Returns the audience of a pod's proxy. The annotation of any other audience was not written by this operator: a token for another
-    /// node must not be sent to this one.
-    fn audience_of(self, pod: &ObservedPod) -> Option<String> {
-        let own = object::sidecar_audience(self.name(), self.namespace());
-        (pod.sidecar_audience() == Some(&own)).then_some(own)
-    }
-
     fn transport_to(self, pod: &ObservedPod, scheme: Scheme, secret: Option<&str>) -> Transport {
         Transport {
             scheme,
             host: object::pod_host(self.name(), self.namespace()),
             address: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
             secret: secret.filter(|_| scheme == Scheme::Https).map(str::to_owned),
-            audience: self.audience_of(pod),
+            // As annotated: the client refuses to send a token with the audience of another node.
+            audience: pod.sidecar_audience().map(str::to_owned),
         }
     }
 }

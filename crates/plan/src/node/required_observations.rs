@@ -97,6 +97,8 @@ pub fn required_observations(
         required.chain = required.health.clone();
     }
     if platform.strict_references && may_start_plan(context, status) {
+        // A label that is set now must be noticed soon.
+        required.awaited_secrets.extend(reference::secrets(node));
         required.secrets.extend(reference::secrets(node));
     }
     required.update_slot = requires_update_slot(context, status);

@@ -159,7 +159,7 @@ fn platform_change_of_the_isolation_is_paced_and_edits_are_not() {
 }
 
 #[test]
-fn transport_has_the_audience_of_its_own_node_only() {
+fn transport_has_the_audience_that_the_pod_names() {
     let cluster = running(node("a"), &platform());
     let audience = |annotation: Option<&str>| {
         let mut observed = cluster.observed.clone();
@@ -177,7 +177,9 @@ fn transport_has_the_audience_of_its_own_node_only() {
     assert_eq!(required.health.unwrap().audience, Some(own.clone()), "the template has it");
     assert_eq!(audience(Some(&own)), Some(own.clone()));
     assert_eq!(audience(None), None, "a pod of a previous version");
-    assert_eq!(audience(Some(&format!("{own}-b"))), None, "the audience of another node");
+    // Without it, the client would send the legacy token.
+    let other = format!("{own}-b");
+    assert_eq!(audience(Some(&other)), Some(other.clone()), "the audience of another node");
 }
 
 #[test]
