@@ -16,19 +16,21 @@ seid_process() {
 }
 before=$handled
 if [ "$control" ]; then start_server; fi
-set -m -o pipefail
-exec 3>&1
+set -m
 terminated=
 trap 'terminated=yes' INT TERM
-seid_process "${@:3}" 2>&1 >&3 3>&- | forward_stderr 3>&- &
+exec {errors}> >(forward_stderr)
+forwarder=$!
 exec 2>/dev/null
-trap 'terminated=yes; jobs -x kill -TERM %seid' INT TERM
-if [ "$terminated" ]; then jobs -x kill -TERM %seid; fi
-wait %seid
+seid_process "${@:3}" 2>&"$errors" {errors}>&- &
+seid=$!
+exec {errors}>&-
+trap 'terminated=yes; kill -TERM "$seid"' INT TERM
+if [ "$terminated" ]; then kill -TERM "$seid"; fi
+wait "$seid"
+while kill -0 "$seid"; do wait "$seid"; done
+wait "$seid"
 code=$?
-while kill -0 %seid; do
-  wait %seid
-  code=$?
-done
+wait "$forwarder"
 if [ "$control" ]; then stop_server; fi
 [ "$handled" = "$before" ] || terminated=yes
