@@ -48,14 +48,11 @@ async fn until_refused(nodes: &SeiNodes<'_>, name: &str, spec: &Value) -> Result
 /// Creating a node gives no access to Secrets and volumes of others.
 pub async fn node_author_cannot_use_objects_of_other_nodes(cx: Context) -> TestResult {
     let nodes = fixture::with_validator(&cx).await?;
-    let key =
-        json!({ "validator": { "signingKey": { "secret": { "secretName": "validator-signing-key" } } } });
-    until_refused(&nodes, "thief-of-key", &key).await?;
-    let node_key = json!({ "validator": {
+    let keys = json!({ "validator": {
         "signingKey": { "secret": { "secretName": "validator-signing-key" } },
         "nodeKey": { "secret": { "secretName": "validator-node-key" } },
     } });
-    until_refused(&nodes, "thief-of-node-key", &node_key).await?;
+    until_refused(&nodes, "thief-of-keys", &keys).await?;
     let tls = json!({ "fullNode": {}, "sidecar": { "tls": { "secretName": "object-store" } } });
     until_refused(&nodes, "thief-of-secret", &tls).await?;
     let claim =
