@@ -60,18 +60,21 @@ async fn until_reported(nodes: &SeiNodes<'_>, name: &str, spec: &Value, expected
     Ok(())
 }
 
-/// A genesis file ends the set-up with a report, not the sidecar.
+/// A genesis file with another hash than the spec has is not used. Without a hash seid judges the file, and the sidecar survives that.
 pub async fn hostile_genesis_is_reported_and_sidecar_survives(cx: Context) -> TestResult {
     let nodes = fixture::with_validator(&cx).await?;
     let s3 = nodes.platform().s3();
     let depth = 500_000;
     let nested =
         format!(r#"{{"chain_id":"hostile-1","app_state":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
-    s3.put(GENESIS_BUCKET, "hostile-1/genesis.json", nested).await?;
-    let spec = |chain: &str| json!({ "chainId": chain, "image": SEID, "fullNode": {} });
-    until_reported(&nodes, "hostile-nesting", &spec("hostile-1"), "nested").await?;
-    s3.put(GENESIS_BUCKET, "hostile-2/genesis.json", r#"{"chain_id":"another","app_state":{}}"#).await?;
-    until_reported(&nodes, "hostile-chain", &spec("hostile-2"), "chain_id").await?;
+    for chain in ["hostile-1", "hostile-2"] {
+        s3.put(GENESIS_BUCKET, &format!("{chain}/genesis.json"), nested.clone()).await?;
+    }
+    let spec =
+        json!({ "chainId": "hostile-1", "image": SEID, "fullNode": {}, "genesisHash": "0".repeat(64) });
+    until_reported(&nodes, "hostile-hash", &spec, "genesis hash mismatch").await?;
+    let spec = json!({ "chainId": "hostile-2", "image": SEID, "fullNode": {} });
+    until_reported(&nodes, "hostile-nesting", &spec, "container seid: ").await?;
     Ok(())
 }
 
