@@ -92,7 +92,7 @@ pub struct SeiNodeSpec {
     /// Expected SHA-256 of the genesis file in lower-case hexadecimal. A file with another hash is not used. If unset, the file in
     /// the genesis bucket is trusted, unless the chain is a well-known one. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
     pub genesis_hash: Option<String>,
 
     /// Image of seid.

@@ -262,7 +262,7 @@ fn terminated_container_shuts_seid_down() {
     }
 }
 
-/// A seid that says so when it is told to stop, and then does.
+/// A seid that reports the signal and exits.
 const STOPPABLE: &str =
     "trap 'echo seid got TERM; exit 0' TERM\necho up > \"$HOME/up\"\nwhile :; do /bin/sleep 0.05; done";
 
