@@ -361,7 +361,7 @@ impl Operator {
     async fn admin_address(&self) -> Result<String, Error> {
         wait::until("the admin address", TIMEOUT, || async {
             let log = std::fs::read_to_string(self.process.log()).unwrap_or_default();
-            let line = log.lines().rev().find(|line| line.contains("admin server listening"));
+            let line = log.lines().rev().find(|line| line.contains(r#""server":"metrics""#));
             let line: Value = line.and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
             line["address"].as_str().map(str::to_owned).ok_or_else(|| format!("the log is\n{log}"))
         })

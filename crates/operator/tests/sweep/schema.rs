@@ -105,7 +105,9 @@ pub fn sample(path: &Path, schema: &Value, number: usize) -> Value {
         "object" => json!({}),
         _ => {
             let text = path.to_string();
-            if text == "spec.externalAddress" {
+            if text == "spec.genesisHash" {
+                json!(letter.repeat(64))
+            } else if text == "spec.externalAddress" {
                 json!(format!("{letter}.example:26656"))
             } else if text.contains(".static.addresses") {
                 json!(format!("{}@{letter}.example:26656", "0".repeat(40)))

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -200,7 +201,10 @@ impl ProxyBuilder<'_> {
             let kubeconfig = self.fixture.plane.admin().write_kubeconfig(&self.fixture.logs)?;
             flags.push(format!("--kubeconfig={}", kubeconfig.display()));
         }
-        let (name, binary) = (format!("proxy-{}", self.name), binaries::path("outrigger")?);
+        // Logs are in one directory for all tests: addresses are read from them.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let (name, binary) = (format!("proxy-{}-{number}", self.name), binaries::path("outrigger")?);
         let program = match self.wrapper.split_first() {
             None => Program::new(name, binary),
             Some((command, arguments)) => Program::new(name, command).args(arguments).arg(binary),

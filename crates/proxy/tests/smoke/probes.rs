@@ -217,12 +217,23 @@ pub async fn probes_are_answered_while_connections_flood_in(cx: Context) -> Test
     })
     .await?;
     let before = (opened.load(Ordering::Relaxed), Instant::now());
-    let result = check_probes(&proxy, address, 50).await;
+    // A probe is lost if 256 others connect before its response is sent, which takes long on a busy machine. The kubelet restarts a
+    // container after three lost probes in a row.
+    let (mut lost, mut in_a_row, mut most_in_a_row) = (0, 0, 0);
+    for _ in 0..50 {
+        in_a_row = if probe(RawConnection::connect(address)).await.is_ok() { 0 } else { in_a_row + 1 };
+        lost += usize::from(in_a_row > 0);
+        most_in_a_row = most_in_a_row.max(in_a_row);
+    }
     let rate = (opened.load(Ordering::Relaxed) - before.0) as f64 / before.1.elapsed().as_secs_f64();
-    println!("beside {rate:.0} new connections per second");
+    println!(
+        "{lost} of 50 probes lost, {most_in_a_row} in a row, beside {rate:.0} new connections per second"
+    );
     stop.store(true, Ordering::Relaxed);
     join_all(clients).await;
-    result
+    assert!(most_in_a_row < 3, "{most_in_a_row} probes in a row were lost");
+    proxy.process.check_alive()?;
+    Ok(())
 }
 
 pub async fn request_above_the_limit_waits_for_a_connection_to_close(cx: Context) -> TestResult {

@@ -168,7 +168,8 @@ pub async fn unix_socket_serves_the_api_and_loopback_only_healthz(cx: Context) -
     let missing = Fixture::new(&cx)?.env("OUTRIGGER_SIDECAR_LISTEN", "unix:/nonexistent/api.sock");
     let (code, output) = missing.run_to_exit().await?;
     assert_eq!(code, 1, "{output}");
-    let line = output.lines().find(|line| line.contains("--listen")).unwrap_or_default();
+    // The log of the fixture also has what was started before.
+    let line = output.lines().rfind(|line| line.contains("--listen")).unwrap_or_default();
     assert!(line.contains("/nonexistent/api.sock") && line.contains("directory does not exist"), "{output}");
     Ok(())
 }
