@@ -40,14 +40,15 @@ async fn every_spec_edit_has_a_visible_effect(cx: Context) -> TestResult {
     let schema = Schema::for_nodes();
     let variants = variants::all(&schema);
     let mut work = Vec::new();
-    for variant in &variants {
+    for (index, variant) in variants.iter().enumerate() {
         let edits = edit::all(&schema, variant);
         // Each edit may need its own node.
         // Only one node may use a signing key.
         let has_signing_key = !variant.spec["validator"]["signingKey"].is_null();
         let slots = if has_signing_key { 1 } else { NODES_PER_VARIANT };
         let names = (0..slots).map(|slot| {
-            (0..edits.len()).map(|number| format!("{}-{slot}-{number}", variant.name)).collect::<Vec<_>>()
+            // Short: a certificate has the host names of all nodes with TLS, and those of more than 64 KiB are not valid.
+            (0..edits.len()).map(|number| format!("n{index}-{slot}-{number}")).collect::<Vec<_>>()
         });
         work.push((names.collect::<Vec<_>>(), edits));
     }
