@@ -125,9 +125,6 @@ async fn rejected_settings_keep_seid_from_starting(cx: Context) -> TestResult {
         (Mode::Full, App, json!({ "state-commit": { "sc-write-mode": "evm_only" } }), "invalid write mode"),
         (Mode::Full, Config, json!({ "mode": "archive" }), "archive"),
         (Mode::Full, App, json!({ "pruning-keep-recent": "many" }), "--pruning-keep-recent"),
-        (Mode::Full, Config, json!({ "p2p": { "persistent-peers": "a.b:26656" } }), "invalid peer address"),
-        (Mode::Full, Config, json!({ "p2p": { "bootstrap-peers": "ab@c:1" } }), "invalid peer address"),
-        (Mode::Full, Config, json!({ "p2p": { "blocksync-peers": "x" } }), "invalid peer address"),
         (Mode::Full, Config, json!({ "p2p": { "private-peer-ids": "x" } }), "invalid private peer ID"),
         (
             Mode::Full,
