@@ -122,7 +122,7 @@ impl Client {
         };
         let credential = match &to.audience {
             None => Credential::Legacy,
-            // Whoever may edit the pod must not get a token that is valid elsewhere, such as at the API server.
+            // A client that can edit the pod must not get a token that is valid elsewhere, such as at the API server.
             Some(audience) if *audience != object::sidecar_audience(&node.name, &node.namespace) => {
                 Credential::ForeignAudience
             }

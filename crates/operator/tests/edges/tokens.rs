@@ -183,7 +183,7 @@ pub async fn rejected_token_is_replaced_once(cx: Context) -> TestResult {
     Ok(())
 }
 
-/// Whoever may annotate a pod would otherwise get a token of the operator for any server, such as the API server.
+/// A client that can annotate a pod would otherwise get a token of the operator for any server, such as the API server.
 pub async fn token_is_sent_to_no_pod_of_another_audience(cx: Context) -> TestResult {
     let plane = cx.control_plane().await?;
     let agent = "operator-tokens-foreign";
