@@ -45,6 +45,9 @@ pub const OPERATOR: (&str, &str) = ("outrigger-system", "outrigger-operator");
 /// User name of the operator.
 pub const OPERATOR_USER: &str = "system:serviceaccount:outrigger-system:outrigger-operator";
 
+/// User agent of the operator: attackers in tests use its tokens with clients of their own.
+pub const OPERATOR_AGENT: &str = concat!("outrigger-operator/", env!("CARGO_PKG_VERSION"));
+
 /// Bucket of genesis files in `examples/platform`.
 pub const GENESIS_BUCKET: &str = "sei-genesis";
 
@@ -56,7 +59,7 @@ const POOL: Pool = Pool { name: "sei-node", label: scheduling::NODE_POOL, taint:
 
 /// Number of nodes in the pool, and of volumes on each.
 const POOL_NODES: usize = 2;
-const VOLUMES_PER_NODE: usize = 7;
+const VOLUMES_PER_NODE: usize = 8;
 
 /// Image of seid.
 pub const SEID: &str = "outrigger.dev/testbed-seid:dev";

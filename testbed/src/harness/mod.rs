@@ -44,6 +44,7 @@ type Test = fn(Context) -> TestFuture;
 pub struct Suite {
     name: &'static str,
     tests: Vec<(&'static str, Test)>,
+    last: Option<(&'static str, Test)>,
     at_once: Option<usize>,
     access: MachineAccess,
 }
@@ -140,7 +141,7 @@ impl Suite {
     /// Creates a suite; its name is also its log directory.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        Self { name, tests: Vec::new(), at_once: None, access: MachineAccess::Shared }
+        Self { name, tests: Vec::new(), last: None, at_once: None, access: MachineAccess::Shared }
     }
 
     /// Adds a test.
@@ -148,6 +149,12 @@ impl Suite {
     pub fn test(mut self, name: &'static str, test: Test) -> Self {
         self.tests.push((name, test));
         self
+    }
+
+    /// Sets the test that runs when all others have ended: for what holds of all of them together.
+    #[must_use]
+    pub fn last(self, name: &'static str, test: Test) -> Self {
+        Self { last: Some((name, test)), ..self }
     }
 
     /// Runs one test at a time and excludes all other suites: for tests that inspect the whole machine.
@@ -190,23 +197,25 @@ impl Suite {
             platform: OnceCell::new(),
             logs: logs::test_dir(self.name, "shared"),
         });
-        let trials = self
-            .tests
-            .into_iter()
-            .map(|(name, test)| {
-                let shared = shared.clone();
-                let suite = self.name;
+        let mut arguments = Arguments::from_args();
+        arguments.test_threads = self.at_once.or(arguments.test_threads);
+        let run = |tests: Vec<(&'static str, Test)>| {
+            let trials = tests.into_iter().map(|(name, test)| {
+                let (suite, shared) = (self.name, shared.clone());
                 Trial::test(name, move || {
                     let logs = logs::test_dir(suite, name);
                     run_one(test, Context { name, logs, shared })
                 })
-            })
-            .collect();
-        let mut arguments = Arguments::from_args();
-        arguments.test_threads = self.at_once.or(arguments.test_threads);
-        let conclusion = libtest_mimic::run(&arguments, trials);
+            });
+            libtest_mimic::run(&arguments, trials.collect())
+        };
+        let conclusion = run(self.tests);
+        let last = self.last.map(|test| run(vec![test]));
         drop(shared);
-        conclusion.exit_code()
+        match last {
+            Some(last) if !conclusion.has_failed() => last.exit_code(),
+            _ => conclusion.exit_code(),
+        }
     }
 }
 
@@ -252,9 +261,17 @@ pub fn test_name(path: &'static str) -> &'static str {
 }
 
 /// Defines `main` of a test binary: `testbed::suite![first_test, module::second_test];`. A leading `concurrency = 4;`
-/// sets [`Suite::concurrency`]. A test that is not listed is dead code, which the lints deny.
+/// sets [`Suite::concurrency`], a `last = module::test;` behind it [`Suite::last`]. A test that is not listed is dead code, which the lints
+/// deny.
 #[macro_export]
 macro_rules! suite {
+    (concurrency = $count:expr; last = $last:path; $($test:path),* $(,)?) => {
+        fn main() -> std::process::ExitCode {
+            let suite = $crate::tests![$($test),*].concurrency($count);
+            let name = $crate::harness::test_name(stringify!($last));
+            suite.last(name, |context| Box::pin($last(context))).run()
+        }
+    };
     (concurrency = $count:expr; $($test:path),* $(,)?) => {
         fn main() -> std::process::ExitCode {
             $crate::tests![$($test),*].concurrency($count).run()

@@ -14,6 +14,7 @@ mod tls;
 testbed::suite![
     // Tests mostly wait.
     concurrency = 16;
+    last = install::requests_of_all_tests_are_granted_by_the_roles;
     install::manifests_install_operator_with_failover,
     install::missing_settings_are_in_termination_message,
     nodes::validator_produces_blocks,
@@ -24,6 +25,7 @@ testbed::suite![
     access::sidecar_is_reachable_through_proxy_only,
     access::task_access_is_limited_to_one_node,
     access::dead_sidecar_returns_502_and_recovers,
+    nodes::shared_node_restarts_seid_and_becomes_isolated,
     snapshots::node_restores_uploaded_snapshot,
     takeover::legacy_node_is_adopted_without_pod_cycle,
     tls::tls_is_enabled_renewed_switched_and_disabled,

@@ -3,13 +3,17 @@
 use std::time::{Duration, Instant};
 
 use api::SeiNode;
-use api::sei_node::SeiNodeStatus;
+use api::names::container;
+use api::sei_node::{SeiNodeStatus, SidecarIsolation};
 use kube::ResourceExt;
+use kube::api::DeleteParams;
 use serde_json::json;
-use testbed::demo::platform::{FULL_NODE, SEID_ALIAS, VALIDATOR};
-use testbed::demo::sei_nodes::{SeiNodes, condition, is_ready};
+use testbed::cluster::kubectl;
+use testbed::demo::platform::{FULL_NODE, SEID_ALIAS, VALIDATOR, manifest};
+use testbed::demo::sei_nodes::{SeiNodes, TIMEOUT, condition, is_ready};
+use testbed::demo::sidecar_client::SidecarClient;
 use testbed::harness::wait;
-use testbed::{Context, TestResult};
+use testbed::{Context, Error, TestResult};
 
 use crate::fixture::{self, since};
 
@@ -59,6 +63,47 @@ pub async fn full_node_follows_chain(cx: Context) -> TestResult {
 
 fn is_in_sync(_: &SeiNode, status: &SeiNodeStatus) -> bool {
     condition(status, "ChainSynced") == ("True", "InSync")
+}
+
+/// Restarts seid with a task of the sidecar: by a signal if the containers share their processes, else through the control directory.
+async fn restart_seid(nodes: &SeiNodes<'_>, name: &str) -> TestResult {
+    let before = nodes.seid_container(name).await?;
+    let operator = SidecarClient::operator(nodes, name)?;
+    let params = json!({ "forPod": nodes.pod(name).await?.uid() });
+    operator.run_task(nodes, name, "restart-seid", &params).await?;
+    wait::until("another container of seid", TIMEOUT, || async {
+        let now = nodes.seid_container(name).await?;
+        if now == before { Err(Error::Other(format!("{now} still runs"))) } else { Ok(()) }
+    })
+    .await?;
+    nodes.wait_for_new_blocks(name).await?;
+    Ok(())
+}
+
+/// The shared mode is for sidecars of upstream: the sidecar listens on a port, and signals seid. An edit isolates the node with one pod
+/// cycle.
+pub async fn shared_node_restarts_seid_and_becomes_isolated(cx: Context) -> TestResult {
+    let nodes = fixture::with_validator(&cx).await?;
+    let name = "shared-node";
+    let example = manifest("full-node/full-node.yaml")?.replace("name: full-node", &format!("name: {name}"));
+    kubectl::apply(nodes.plane(), &format!("{example}  sidecar: {{ isolation: Shared }}\n"))?;
+    for (isolation, is_shared, deletions) in
+        [(SidecarIsolation::Shared, true, 0), (SidecarIsolation::Isolated, false, 1)]
+    {
+        nodes.edit(name, &json!({ "sidecar": { "isolation": isolation } }))?;
+        let node = nodes.wait_until(name, "node to be ready", is_ready).await?;
+        assert_eq!(node.status.and_then(|status| status.current_sidecar_isolation), Some(isolation));
+        let pod = nodes.pod(name).await?.spec.unwrap_or_default();
+        assert_eq!(pod.share_process_namespace.unwrap_or_default(), is_shared);
+        let sidecar = pod.init_containers.into_iter().flatten().find(|one| one.name == container::SIDECAR);
+        let command = format!("{:?}", sidecar.map(|one| (one.command, one.args, one.env)));
+        assert_eq!(command.contains("unix:"), !is_shared, "{command}");
+        restart_seid(&nodes, name).await?;
+        assert_eq!(nodes.pod_deletions(name)?, deletions, "{isolation:?}");
+        println!("{isolation:?} node: seid restarted by a task, {deletions} pod cycles");
+    }
+    nodes.api::<SeiNode>().delete(name, &DeleteParams::default()).await?;
+    Ok(())
 }
 
 /// A mistyped key is rejected before the pod is touched.

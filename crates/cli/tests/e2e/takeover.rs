@@ -19,7 +19,7 @@ use testbed::{Context, Error, TestResult};
 use crate::fixture::{self, since};
 
 /// Namespace that the platform's operator does not watch.
-const LEGACY_NAMESPACE: &str = "legacy";
+pub const LEGACY_NAMESPACE: &str = "legacy";
 
 const NODE: &str = "legacy-node";
 

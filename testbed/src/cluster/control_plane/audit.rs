@@ -143,18 +143,12 @@ impl Audit {
         Ok(AuditReader { path: self.path.clone(), offset: length, seen_ids: HashSet::new() })
     }
 
-    /// Returns what the requests of a user say against the permissions that the roles in `documents` grant: one line for each request
-    /// that was denied, for each permission that a request used without being granted here, and for each permission that is granted
-    /// and unused. `reasons` lists permissions that are needed and have no request in the log, each with the reason.
-    pub fn permission_problems(
-        &self,
-        user: &str,
-        documents: &[Value],
-        reasons: &[(&str, &str)],
-    ) -> Result<Vec<String>> {
-        let requests = self.requests(|request| request.user == user)?;
+    /// Returns one line for each kind of request that was denied, and for each that was allowed although the roles in `documents` do
+    /// not grant it.
+    #[must_use]
+    pub fn ungranted(requests: &[AuditedRequest], documents: &[Value]) -> Vec<String> {
         let mut problems: Vec<String> = Vec::new();
-        for request in &requests {
+        for request in requests {
             let line = match request.code {
                 403 => format!("denied: {request}"),
                 _ if rbac::is_granted(documents, request) => continue,
@@ -164,6 +158,20 @@ impl Audit {
                 problems.push(line);
             }
         }
+        problems
+    }
+
+    /// Returns what the requests of a user say against the permissions that the roles in `documents` grant: the requests that are not
+    /// granted, and one line for each permission that is granted and unused. `reasons` lists permissions that are needed and have no
+    /// request in the log, each with the reason.
+    pub fn permission_problems(
+        &self,
+        user: &str,
+        documents: &[Value],
+        reasons: &[(&str, &str)],
+    ) -> Result<Vec<String>> {
+        let requests = self.requests(|request| request.user == user)?;
+        let mut problems = Self::ungranted(&requests, documents);
         let unused = rbac::unused(documents, &requests);
         let is_explained = |permission: &&String| reasons.iter().any(|(known, _)| known == permission);
         problems.extend(
