@@ -7,7 +7,7 @@ use runtime::lease::Claim;
 use serde_json::json;
 use testbed::{Context, TestResult};
 
-use crate::server::{Caller, Server, node, reply, transport};
+use crate::server::{Caller, Server, answer, node, reply, transport};
 
 const ID: &str = "6f2f2d3e-1c1b-5c55-9a52-1d1c2b3a4f5e";
 
@@ -44,7 +44,11 @@ pub async fn response_mapping_is_stable(_: Context) -> TestResult {
         let body = body.to_owned();
         server.respond_with(move |_| reply(code, body.clone()));
         for _ in 0..2 {
-            assert_eq!(sidecars.probe_health(&node, &to, None).await, expected, "{code}");
+            assert_eq!(
+                answer(async || sidecars.probe_health(&node, &to, None).await).await,
+                expected,
+                "{code}"
+            );
         }
     }
 
@@ -59,11 +63,16 @@ pub async fn response_mapping_is_stable(_: Context) -> TestResult {
     ] {
         server.respond_with(move |_| reply(code, body.clone()));
         for _ in 0..2 {
-            assert_eq!(sidecars.get_task(&node, &to, None, ID).await, expected, "{code}");
+            assert_eq!(
+                answer(async || sidecars.get_task(&node, &to, None, ID).await).await,
+                expected,
+                "{code}"
+            );
         }
     }
     server.respond_with(|_| reply(200, result(ID, &"no ".repeat(10_000))));
-    let TaskObservation::Found(found) = sidecars.get_task(&node, &to, None, ID).await else {
+    let TaskObservation::Found(found) = answer(async || sidecars.get_task(&node, &to, None, ID).await).await
+    else {
         return Err("the task was not found".into());
     };
     assert_eq!((found.status, found.run), (TaskState::Failed, 2));
@@ -89,7 +98,8 @@ pub async fn response_mapping_is_stable(_: Context) -> TestResult {
         server.respond_with(move |_| reply(code, body.clone()));
         for _ in 0..2 {
             assert_eq!(
-                sidecars.submit_task(&node, &to, None, &task(), &Claim::permanent()).await,
+                answer(async || sidecars.submit_task(&node, &to, None, &task(), &Claim::permanent()).await)
+                    .await,
                 Some(expected.clone()),
                 "{code}"
             );
@@ -138,14 +148,18 @@ pub async fn chain_responses_are_mapped(_: Context) -> TestResult {
     ] {
         server.respond_with(move |_| reply(code, body.clone()));
         for _ in 0..2 {
-            assert_eq!(sidecars.get_chain(&node, &to, None, Some(7)).await, expected, "{code}");
+            assert_eq!(
+                answer(async || sidecars.get_chain(&node, &to, None, Some(7)).await).await,
+                expected,
+                "{code}"
+            );
         }
     }
     let mut without = transport(None);
     without.address = None;
-    let chain = sidecars.get_chain(&node, &without, None, None).await;
+    let chain = answer(async || sidecars.get_chain(&node, &without, None, None).await).await;
     assert_eq!(chain, unavailable("the pod has no IP address yet"));
-    sidecars.get_chain(&node, &to, None, None).await;
+    answer(async || sidecars.get_chain(&node, &to, None, None).await).await;
     let requests = server.requests();
     let paths: Vec<&str> = requests.iter().map(|request| request.path.as_str()).collect();
     assert_eq!((paths.first(), paths.last()), (Some(&"/v0/chain?appHashAt=7"), Some(&"/v0/chain")));
@@ -186,11 +200,17 @@ pub async fn dry_run_responses_are_mapped(_: Context) -> TestResult {
     ] {
         server.respond_with(move |_| reply(code, body.clone()));
         for _ in 0..2 {
-            assert_eq!(sidecars.dry_run(&node, &to, None, &request).await, expected, "{code}");
+            assert_eq!(
+                answer(async || sidecars.dry_run(&node, &to, None, &request).await).await,
+                expected,
+                "{code}"
+            );
         }
     }
     server.respond_with(|_| reply(422, json!({ "error": "no ".repeat(10_000) }).to_string()));
-    let DryRunObservation::Rejected(why) = sidecars.dry_run(&node, &to, None, &request).await else {
+    let DryRunObservation::Rejected(why) =
+        answer(async || sidecars.dry_run(&node, &to, None, &request).await).await
+    else {
         return Err("not rejected".into());
     };
     assert!(why.len() < 1100, "{} bytes", why.len());
@@ -212,9 +232,9 @@ pub async fn requests_use_pod_host_and_share_a_connection(_: Context) -> TestRes
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(None));
     server.respond_with(|_| reply(201, json!({ "id": ID }).to_string()));
-    caller.sidecars.submit_task(&node, &to, None, &task(), &Claim::permanent()).await;
-    caller.sidecars.get_task(&node, &to, None, ID).await;
-    caller.sidecars.probe_health(&node, &to, None).await;
+    answer(async || caller.sidecars.submit_task(&node, &to, None, &task(), &Claim::permanent()).await).await;
+    answer(async || caller.sidecars.get_task(&node, &to, None, ID).await).await;
+    answer(async || caller.sidecars.probe_health(&node, &to, None).await).await;
     let requests = server.requests();
     let lines: Vec<String> = requests.iter().map(|one| format!("{} {}", one.method, one.path)).collect();
     assert_eq!(lines, ["POST /v0/tasks".into(), format!("GET /v0/tasks/{ID}"), "GET /v0/healthz".into()]);
@@ -234,11 +254,15 @@ pub async fn closed_idle_connection_is_replaced(_: Context) -> TestResult {
     let (node, to) = (node(), transport(None));
     for round in 1..=5 {
         server.respond_with(|_| reply(200, ""));
-        assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Ready, "round {round}");
+        assert_eq!(
+            answer(async || caller.sidecars.probe_health(&node, &to, None).await).await,
+            Health::Ready,
+            "round {round}"
+        );
         server.close_connections().await;
         server.respond_with(|_| reply(404, json!({ "error": "task not found" }).to_string()));
         assert_eq!(
-            caller.sidecars.get_task(&node, &to, None, ID).await,
+            answer(async || caller.sidecars.get_task(&node, &to, None, ID).await).await,
             TaskObservation::NotFound,
             "round {round}"
         );
@@ -253,10 +277,13 @@ pub async fn refused_connection_and_missing_pod_ip_are_unreachable(_: Context) -
     let caller = Caller::at(address);
     let node = node();
     let refused = Health::Unreachable("the sidecar refused the connection".into());
-    assert_eq!(caller.sidecars.probe_health(&node, &transport(None), None).await, refused);
+    assert_eq!(
+        answer(async || caller.sidecars.probe_health(&node, &transport(None), None).await).await,
+        refused
+    );
     let mut without_ip = transport(None);
     without_ip.address = None;
-    let task = caller.sidecars.get_task(&node, &without_ip, None, ID).await;
+    let task = answer(async || caller.sidecars.get_task(&node, &without_ip, None, ID).await).await;
     assert_eq!(task, TaskObservation::Unreachable("the pod has no IP address yet".into()));
     Ok(())
 }

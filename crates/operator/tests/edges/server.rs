@@ -216,6 +216,15 @@ pub fn secret(identity: &Identity, ca: Option<&CertificateAuthority>) -> SecretO
     SecretObservation::Found(Arc::new(ObservedSecret { secret, ..ObservedSecret::default() }))
 }
 
+/// Calls until the answer is there. On a busy machine it may come after the time for which a reconcile waits.
+pub async fn answer<T: Default + PartialEq>(call: impl AsyncFn() -> T) -> T {
+    let answered = wait::until("the answer of the sidecar", Duration::from_secs(30), || async {
+        let answer = call().await;
+        if answer == T::default() { Err("pending") } else { Ok(answer) }
+    });
+    answered.await.expect("the server answers")
+}
+
 /// The client under test, its file with the token for pods of previous versions, and the keys that it woke.
 pub struct Caller {
     pub sidecars: Sidecars,

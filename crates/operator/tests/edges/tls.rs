@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use testbed::cluster::pki::{CertificateAuthority, Identity};
 use testbed::{Context, TestResult};
 
-use crate::server::{Caller, Server, issue, node, reply, secret, transport};
+use crate::server::{Caller, Server, answer, issue, node, reply, secret, transport};
 
 const SECRET: &str = "a-sidecar-tls";
 
@@ -34,8 +34,14 @@ pub async fn only_certificate_of_secret_is_accepted(_: Context) -> TestResult {
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(Some(SECRET)));
     let trusted = secret(&ours, None);
-    assert_eq!(caller.sidecars.probe_health(&node, &to, Some(&trusted)).await, Health::Ready);
-    assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await, serving(&ours));
+    assert_eq!(
+        answer(async || caller.sidecars.probe_health(&node, &to, Some(&trusted)).await).await,
+        Health::Ready
+    );
+    assert_eq!(
+        answer(async || caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await).await,
+        serving(&ours)
+    );
     let before = server.requests().len();
 
     // Issued by another CA; by the same CA, which the Secret does not contain; by the same CA for another node.
@@ -44,19 +50,28 @@ pub async fn only_certificate_of_secret_is_accepted(_: Context) -> TestResult {
         server.set_identity(Some(other));
         server.close_connections().await;
         let refused = Health::Unreachable(UNTRUSTED.into());
-        assert_eq!(caller.sidecars.probe_health(&node, &to, Some(&trusted)).await, refused);
-        assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await, mismatch(UNTRUSTED));
+        assert_eq!(
+            answer(async || caller.sidecars.probe_health(&node, &to, Some(&trusted)).await).await,
+            refused
+        );
+        assert_eq!(
+            answer(async || caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await).await,
+            mismatch(UNTRUSTED)
+        );
     }
     // With the CA in the Secret, certificates of another CA or for another node are still rejected.
     let trusted = secret(&ours, Some(&ca));
     for other in [issue(&other_ca, "a")?, issue(&ca, "b")?] {
         server.set_identity(Some(other));
-        assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await, mismatch(UNTRUSTED));
+        assert_eq!(
+            answer(async || caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await).await,
+            mismatch(UNTRUSTED)
+        );
     }
     // Without a certificate in the Secret, nothing is trusted.
     for unknown in [None, Some(SecretObservation::Missing), Some(SecretObservation::Unreadable("403".into()))]
     {
-        let probed = caller.sidecars.probe_serving(&node, &to, unknown.as_ref()).await;
+        let probed = answer(async || caller.sidecars.probe_serving(&node, &to, unknown.as_ref()).await).await;
         assert_eq!(
             probed,
             mismatch("cannot verify the sidecar: Secret a-sidecar-tls has no valid certificate")
@@ -77,17 +92,26 @@ pub async fn ca_issued_renewal_is_accepted_during_rollout(_: Context) -> TestRes
     let (node, to) = (node(), transport(Some(SECRET)));
     // The Secret already has the new certificate, the pod still serves the old one.
     let trusted = secret(&renewed, Some(&ca));
-    assert_eq!(caller.sidecars.probe_health(&node, &to, Some(&trusted)).await, Health::Ready);
-    assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await, serving(&old));
+    assert_eq!(
+        answer(async || caller.sidecars.probe_health(&node, &to, Some(&trusted)).await).await,
+        Health::Ready
+    );
+    assert_eq!(
+        answer(async || caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await).await,
+        serving(&old)
+    );
     server.set_identity(Some(renewed.clone()));
     assert_eq!(
-        caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await,
+        answer(async || caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await).await,
         serving(&renewed),
         "over a new connection"
     );
     // The reverse: the pod serves the new certificate before the operator observes the Secret.
     let trusted = secret(&old, Some(&ca));
-    assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await, serving(&renewed));
+    assert_eq!(
+        answer(async || caller.sidecars.probe_serving(&node, &to, Some(&trusted)).await).await,
+        serving(&renewed)
+    );
     Ok(())
 }
 
@@ -99,29 +123,52 @@ pub async fn previous_certificate_is_accepted_until_renewal_is_served(_: Context
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(Some(SECRET)));
     let (before, after) = (secret(&old, None), secret(&renewed, None));
-    assert_eq!(caller.sidecars.probe_health(&node, &to, Some(&before)).await, Health::Ready);
+    assert_eq!(
+        answer(async || caller.sidecars.probe_health(&node, &to, Some(&before)).await).await,
+        Health::Ready
+    );
     // The Secret is renewed, or deleted and created again; the pod still serves the old certificate.
-    let missing = caller.sidecars.probe_serving(&node, &to, Some(&SecretObservation::Missing)).await;
+    let missing =
+        answer(async || caller.sidecars.probe_serving(&node, &to, Some(&SecretObservation::Missing)).await)
+            .await;
     assert!(matches!(missing, ServingObservation::Mismatch(_)), "{missing:?}");
     for _ in 0..2 {
-        assert_eq!(caller.sidecars.probe_health(&node, &to, Some(&after)).await, Health::Ready);
-        assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&after)).await, serving(&old));
+        assert_eq!(
+            answer(async || caller.sidecars.probe_health(&node, &to, Some(&after)).await).await,
+            Health::Ready
+        );
+        assert_eq!(
+            answer(async || caller.sidecars.probe_serving(&node, &to, Some(&after)).await).await,
+            serving(&old)
+        );
     }
     // A third certificate is rejected.
     server.set_identity(Some(issue(&ca, "a")?));
-    assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&after)).await, mismatch(UNTRUSTED));
+    assert_eq!(
+        answer(async || caller.sidecars.probe_serving(&node, &to, Some(&after)).await).await,
+        mismatch(UNTRUSTED)
+    );
     server.set_identity(Some(renewed.clone()));
-    assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&after)).await, serving(&renewed));
+    assert_eq!(
+        answer(async || caller.sidecars.probe_serving(&node, &to, Some(&after)).await).await,
+        serving(&renewed)
+    );
     // From then on the old certificate is rejected.
     let sent = server.requests().len();
     server.set_identity(Some(old));
     server.close_connections().await;
-    assert_eq!(caller.sidecars.probe_serving(&node, &to, Some(&after)).await, mismatch(UNTRUSTED));
+    assert_eq!(
+        answer(async || caller.sidecars.probe_serving(&node, &to, Some(&after)).await).await,
+        mismatch(UNTRUSTED)
+    );
     let refused = Health::Unreachable(UNTRUSTED.into());
-    assert_eq!(caller.sidecars.probe_health(&node, &to, Some(&after)).await, refused);
+    assert_eq!(answer(async || caller.sidecars.probe_health(&node, &to, Some(&after)).await).await, refused);
     // A client that never observed the old certificate in the Secret rejects it, too.
     let newcomer = Caller::new(&server);
-    assert_eq!(newcomer.sidecars.probe_health(&node, &to, Some(&after)).await, refused);
+    assert_eq!(
+        answer(async || newcomer.sidecars.probe_health(&node, &to, Some(&after)).await).await,
+        refused
+    );
     assert_eq!(server.requests().len(), sent, "the token was sent to none of them");
     Ok(())
 }
@@ -136,21 +183,24 @@ pub async fn serving_probe_detects_scheme_and_certificate(_: Context) -> TestRes
     let trusted = secret(&ours, Some(&ca));
     server.respond_with(|_| reply(503, ""));
     assert_eq!(
-        caller.sidecars.probe_serving(&node, &plain, None).await,
+        answer(async || caller.sidecars.probe_serving(&node, &plain, None).await).await,
         ServingObservation::Serving(Scheme::Http, None)
     );
-    let probed = caller.sidecars.probe_serving(&node, &tls, Some(&trusted)).await;
+    let probed = answer(async || caller.sidecars.probe_serving(&node, &tls, Some(&trusted)).await).await;
     assert_eq!(probed, mismatch("TLS handshake with the sidecar failed"));
 
     server.set_identity(Some(ours.clone()));
-    assert_eq!(caller.sidecars.probe_serving(&node, &tls, Some(&trusted)).await, serving(&ours));
-    let probed = caller.sidecars.probe_serving(&node, &plain, None).await;
+    assert_eq!(
+        answer(async || caller.sidecars.probe_serving(&node, &tls, Some(&trusted)).await).await,
+        serving(&ours)
+    );
+    let probed = answer(async || caller.sidecars.probe_serving(&node, &plain, None).await).await;
     assert!(matches!(probed, ServingObservation::Mismatch(_)), "{probed:?}");
 
     // The response of a Go TLS server to a plain HTTP request.
     server.set_identity(None);
     server.respond_with(|_| reply(400, "Client sent an HTTP request to an HTTPS server.\n"));
-    let probed = caller.sidecars.probe_serving(&node, &plain, None).await;
+    let probed = answer(async || caller.sidecars.probe_serving(&node, &plain, None).await).await;
     assert_eq!(probed, mismatch("the sidecar does not serve plain HTTP"));
     Ok(())
 }

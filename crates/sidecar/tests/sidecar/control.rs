@@ -132,8 +132,11 @@ pub async fn stop_and_restart_through_the_control_directory(cx: Context) -> Test
 
     run(&sidecar, "mark-ready").await?;
     wait_events(&fixture, 2, 1).await?;
+    // seid starts before the script says so.
+    wait_state(&fixture.control, |state| state == "running -\n").await?;
     run(&sidecar, "restart-seid").await?;
     wait_events(&fixture, 3, 2).await?;
+    wait_state(&fixture.control, |state| state == "running -\n").await?;
     let stop_at = json!({"condition": "catchingUp", "action": "SIGTERM_SEID"});
     let task = sidecar.run_task("await-condition", &stop_at).await?;
     assert_eq!(task["status"], "completed", "{task}");
