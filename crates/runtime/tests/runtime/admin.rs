@@ -50,7 +50,7 @@ pub async fn admin_server_exposes_probes_metrics_and_state(cx: Context) -> TestR
 
     let state = process.state().await?;
     assert_eq!(state["leading"], true, "{state}");
-    assert!(state["progress"]["watch toys"]["trouble"].is_null(), "{state}");
+    assert!(state["progress"]["watch toys"]["failure"].is_null(), "{state}");
 
     assert_eq!(process.request_admin("GET", "/log-level", "").await?, (200, "info\n".to_owned()));
     assert_eq!(process.request_admin("PUT", "/log-level", "info,runtime=debug").await?.0, 200);
