@@ -67,7 +67,7 @@ pub async fn admin_server_is_reachable_on_loopback_only(cx: Context) -> TestResu
     let plane = cx.control_plane().await?;
     let fixture = Fixture::new(&cx, plane).await?;
     let process = Process::start(&cx, plane.admin(), &fixture.namespace, "loopback-test", LONG_LEASE)?;
-    process.wait_leading().await?;
+    process.wait_ready().await?;
     let host = plane.site().addresses().host();
     assert!(!host.is_loopback());
     for path in ["/livez", "/healthz", "/readyz", "/metrics"] {
