@@ -30,7 +30,7 @@ image: ## Write the release image as one file, with an SBOM beside it, and print
 	@scripts/prepare --rust-only
 	@scripts/image
 
-e2e: ## Run nodes with real seid in real pods: blocks, TLS, snapshots, access, adoption (4 min)
+e2e: ## Run nodes with real seid in real pods: blocks, TLS, snapshots, access, adoption (8 min)
 	@scripts/prepare
 	@scripts/e2e
 

@@ -40,14 +40,14 @@ pub enum Error {
         last: String,
     },
     /// A condition did not stay true.
-    #[error("{what} no longer held after {after:?}: {seen}")]
+    #[error("{what} no longer held after {after:?}: {last}")]
     Violated {
         /// The condition.
         what: String,
         /// How long it held.
         after: Duration,
         /// Result of the failed check.
-        seen: String,
+        last: String,
     },
     /// A process exited unexpectedly.
     #[error("{name} exited unexpectedly ({status}); log: {}; last lines:\n{tail}", log.display())]

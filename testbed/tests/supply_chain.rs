@@ -77,7 +77,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 #[test]
-fn sbom_lists_what_is_compiled_with_the_checksums_of_the_lock_file() {
+fn sbom_lists_compiled_crates_with_lock_file_checksums() {
     let dir = tempfile::tempdir().unwrap();
     let written = Command::new(env!("CARGO_BIN_EXE_testbed")).arg("sbom").arg(dir.path()).output().unwrap();
     assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));

@@ -27,8 +27,5 @@ pub(crate) struct Args {
 pub(crate) fn run(Args { settings }: Args) -> Result<(), Failure> {
     let settings = Settings::try_from(settings).map_err(|problems| Failure::Usage(problems.to_string()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(kms::aggregator::run(settings)).map_err(|error| match error {
-        kms::aggregator::Error::Process(runtime::process::Error::Telemetry(why)) => Failure::Usage(why),
-        error => Failure::Failed(error.to_string()),
-    })
+    Ok(runtime.block_on(kms::aggregator::run(settings))?)
 }

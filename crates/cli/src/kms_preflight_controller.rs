@@ -1,6 +1,6 @@
 //! `outrigger kms-preflight-controller`: checks KMS configurations before they are used.
 
-use kms::preflight_controller::{Error, Settings};
+use kms::preflight_controller::Settings;
 
 use crate::Failure;
 
@@ -27,8 +27,5 @@ pub(crate) struct Args {
 pub(crate) fn run(Args { settings }: Args) -> Result<(), Failure> {
     let settings = Settings::try_from(settings).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(kms::preflight_controller::run(settings)).map_err(|error| match error {
-        Error::Process(runtime::process::Error::Telemetry(why)) => Failure::Usage(why),
-        error => Failure::Failed(error.to_string()),
-    })
+    Ok(runtime.block_on(kms::preflight_controller::run(settings))?)
 }

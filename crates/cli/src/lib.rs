@@ -92,3 +92,13 @@ impl From<std::io::Error> for Failure {
         Self::Io(error)
     }
 }
+
+impl From<runtime::process::Error> for Failure {
+    fn from(error: runtime::process::Error) -> Self {
+        match error {
+            // The log level or the OTLP endpoint is invalid.
+            runtime::process::Error::Telemetry(why) => Self::Usage(why),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}

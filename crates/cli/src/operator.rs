@@ -26,7 +26,7 @@ pub(crate) fn run(Args { settings }: Args) -> Result<(), Failure> {
     let settings = Settings::try_from(settings).map_err(|problems| Failure::Usage(problems.to_string()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(operator::run(settings)).map_err(|error| match error {
-        operator::Error::Process(runtime::process::Error::Telemetry(why)) => Failure::Usage(why),
+        operator::Error::Process(error) => error.into(),
         error => Failure::Failed(error.to_string()),
     })
 }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn standing_node_is_compared_with_the_others_of_its_chain() {
+    fn stalled_node_is_compared_with_the_others_of_its_chain() {
         let heights = ChainHeights::default();
         let record = |name: &str, chain: &str, height: i64, seconds: i64| {
             heights.record(&key(name), chain, &answer(height, None), &at(seconds)).unwrap()
@@ -185,7 +185,7 @@ mod tests {
         record("z", "other", 99, 10);
         assert_eq!(record("a", "c", 7, 10).others_moved, None, "another chain");
         record("b", "c", 7, 20);
-        assert_eq!(record("a", "c", 7, 30).others_moved, Some(false), "the other stands, too");
+        assert_eq!(record("a", "c", 7, 30).others_moved, Some(false), "the other is stalled, too");
         record("b", "c", 8, 40);
         let progress = record("a", "c", 7, 50);
         assert_eq!((progress.others_moved, progress.moved_at), (Some(true), at(0)));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_asked_for_the_app_hash_of_a_standing_node() {
+    fn others_are_asked_for_the_app_hash_of_a_stalled_node() {
         let heights = ChainHeights::default();
         let record = |name: &str, answer: &ChainObservation, seconds: i64| {
             heights.record(&key(name), "c", answer, &at(seconds)).unwrap().agreed_app_hash

@@ -42,7 +42,7 @@ pub struct Platform {
     pub strict_references: bool,
     /// Image of the exporter.
     pub exporter_image: String,
-    /// How long the height of a node must stand, while its chain moves, until the node counts as halted.
+    /// How long the height of a node must not change, while its chain moves, until the node counts as halted.
     pub chain_halt_timeout: Duration,
     /// Pods that may reach sidecars: the operator itself, and configured clients.
     pub sidecar_clients: Vec<SidecarClient>,

@@ -209,7 +209,7 @@ const AUDIENCE: &str = "
 ## Audiences of nodes
 
 The operator starts the proxy of a node with `--auth-token-audiences=sidecar.sei.io/NAMESPACE/NODE` and requests its own tokens for
-that node with this audience. No other proxy and no API server accepts such a token: who captures it can only call the same node until it
+that node with this audience. No other proxy and no API server accepts such a token: a captured one can only call the same node until it
 expires.
 
 - Other callers, listed in `--sidecar-clients` of the operator, need a token for each node that they call:

@@ -117,7 +117,7 @@ impl Admin {
                 let failure = progress
                     .current_failure()
                     .map(|(since, why)| json!({ "seconds": since.as_secs(), "why": why }));
-                (progress.name().to_owned(), json!({ "trouble": failure }))
+                (progress.name().to_owned(), json!({ "failure": failure }))
             })
             .collect();
         let mut state: serde_json::Map<String, Value> =

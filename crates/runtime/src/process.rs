@@ -235,7 +235,7 @@ mod tests {
         let watch = watch(&process);
         let cache = process.spawn_watch(watch);
         assert!(!cache.is_synced());
-        while process.admin.state()["progress"]["watch configmaps"]["trouble"].is_null() {
+        while process.admin.state()["progress"]["watch configmaps"]["failure"].is_null() {
             tokio::task::yield_now().await;
         }
         process.tasks.run_until(async {}).await.unwrap();
@@ -249,7 +249,7 @@ mod tests {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        assert!(process.admin.state()["progress"]["watch configmaps"]["trouble"].is_null());
+        assert!(process.admin.state()["progress"]["watch configmaps"]["failure"].is_null());
         process.tasks.run_until(async {}).await.unwrap();
     }
 
@@ -281,7 +281,7 @@ mod tests {
                 async move { stop.cancelled().await }
             }
         });
-        while process.admin.state()["progress"]["lease default/test"]["trouble"].is_null() {
+        while process.admin.state()["progress"]["lease default/test"]["failure"].is_null() {
             tokio::task::yield_now().await;
         }
         assert_eq!(process.admin.state()["leading"], false);

@@ -2,7 +2,7 @@
 //! `seictl serve`.
 //!
 //! Dependencies point downward: `http` -> `engine` -> `kinds` -> `node` -> `ledger`. A task has four shapes: the wire request
-//! (`http::task_request`), the stored row ([`ledger::TaskRow`]), the running execution ([`ledger::Execution`]) and the wire response
+//! (`http::request_body`), the stored row ([`ledger::TaskRow`]), the running execution ([`ledger::Execution`]) and the wire response
 //! (`http::task_response`).
 //!
 //! # Invariants

@@ -24,8 +24,8 @@ where
 {
     let deadline = Instant::now() + limit;
     let mut last = String::from("first check did not complete");
-    while let Ok(seen) = timeout_at(deadline, check()).await {
-        match seen {
+    while let Ok(result) = timeout_at(deadline, check()).await {
+        match result {
             Ok(value) => return Ok(value),
             Err(error) => last = error.to_string(),
         }
@@ -50,7 +50,7 @@ where
             return Err(Error::Violated {
                 what: what.to_string(),
                 after: begin.elapsed(),
-                seen: error.to_string(),
+                last: error.to_string(),
             });
         }
         if begin.elapsed() >= time {
@@ -69,8 +69,8 @@ mod tests {
         let mut checks = 0;
         let error = until("readiness", Duration::from_millis(200), || {
             checks += 1;
-            let seen = checks;
-            async move { Err::<(), _>(format!("attempt {seen}")) }
+            let attempt = checks;
+            async move { Err::<(), _>(format!("attempt {attempt}")) }
         })
         .await
         .unwrap_err()
@@ -84,8 +84,8 @@ mod tests {
         let mut checks = 0;
         let mut check = |good: u32| {
             checks += 1;
-            let seen = checks;
-            async move { if seen <= good { Ok(()) } else { Err(format!("check {seen} failed")) } }
+            let attempt = checks;
+            async move { if attempt <= good { Ok(()) } else { Err(format!("check {attempt} failed")) } }
         };
         let error =
             throughout("stability", Duration::from_millis(300), || check(1)).await.unwrap_err().to_string();

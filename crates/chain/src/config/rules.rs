@@ -50,7 +50,7 @@ pub fn check(settings: &Settings, max_version: i64) -> Vec<Finding> {
     if !(0.0..=1.0).contains(&threshold) {
         out.error("mempool.drop_utilisation_threshold", format!("{threshold} is not between 0.0 and 1.0"));
     }
-    if settings.flag("state_sync.enable") {
+    if settings.bool("state_sync.enable") {
         check_state_sync(settings, out);
     }
     check_storage(settings, out);
@@ -99,7 +99,7 @@ fn check_non_negative(settings: &Settings, key: &str, out: &mut Findings) {
 }
 
 fn check_state_sync(settings: &Settings, out: &mut Findings) {
-    if !settings.flag("state_sync.use_p2p") && settings.list("state_sync.rpc_servers").len() < 2 {
+    if !settings.bool("state_sync.use_p2p") && settings.list("state_sync.rpc_servers").len() < 2 {
         out.error(
             "state_sync.rpc_servers",
             "at least two are required unless state_sync.use_p2p is true; the same server may be listed twice",
@@ -140,7 +140,7 @@ fn check_storage(settings: &Settings, out: &mut Findings) {
 fn check_evm(settings: &Settings, out: &mut Findings) {
     let mut serves_evm = false;
     for (enabled, port) in [("evm.http_enabled", "evm.http_port"), ("evm.ws_enabled", "evm.ws_port")] {
-        if !settings.flag(enabled) {
+        if !settings.bool(enabled) {
             continue;
         }
         serves_evm = true;

@@ -30,8 +30,8 @@ pub(super) fn check(settings: &Settings, out: &mut Findings) {
 fn check_snapshots(settings: &Settings, out: &mut Findings) {
     let snapshots_enabled = settings.int("storage.snapshot_interval") > 0;
     if snapshots_enabled
-        && settings.flag("storage.state_commit.enable")
-        && !settings.flag("storage.state_store.enable")
+        && settings.bool("storage.state_commit.enable")
+        && !settings.bool("storage.state_store.enable")
     {
         out.error(
             "storage.snapshot_interval",

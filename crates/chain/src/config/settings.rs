@@ -70,7 +70,7 @@ impl Settings {
         }
     }
 
-    pub(crate) fn flag(&self, key: &str) -> bool {
+    pub(crate) fn bool(&self, key: &str) -> bool {
         matches!(self.get(key), Some(Value::Bool(true)))
     }
 

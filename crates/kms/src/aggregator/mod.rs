@@ -15,4 +15,4 @@ mod target;
 mod target_resource;
 
 pub use self::metrics::ALL as METRICS;
-pub use self::run::{Error, run};
+pub use self::run::run;

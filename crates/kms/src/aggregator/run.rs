@@ -6,17 +6,8 @@ use runtime::telemetry::Options;
 use super::settings::Settings;
 use super::start;
 
-/// Why the aggregator failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The process failed to start or a task failed.
-    #[error(transparent)]
-    Process(#[from] process::Error),
-}
-
 /// Runs the aggregator until it receives SIGTERM.
-pub async fn run(settings: Settings) -> Result<(), Error> {
+pub async fn run(settings: Settings) -> Result<(), process::Error> {
     let options = Options {
         format: settings.log_format,
         level: &settings.log_level,
@@ -25,5 +16,5 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     };
     let mut process = Process::start(&options, &settings.access, env!("CARGO_PKG_VERSION")).await?;
     start::start(&settings, &mut process)?;
-    Ok(process.run(settings.metrics, settings.admin).await?)
+    process.run(settings.metrics, settings.admin).await
 }

@@ -10,4 +10,4 @@ mod status;
 mod workload;
 
 pub use self::args::{Args, Settings};
-pub use self::run::{Error, run};
+pub use self::run::run;

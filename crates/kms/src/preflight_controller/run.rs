@@ -28,17 +28,8 @@ use crate::resource::{
 /// Timeout of one reconcile.
 const RECONCILE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why the controller failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The process failed to start or a task failed.
-    #[error(transparent)]
-    Process(#[from] process::Error),
-}
-
 /// Runs the controller until it receives SIGTERM.
-pub async fn run(settings: Settings) -> Result<(), Error> {
+pub async fn run(settings: Settings) -> Result<(), process::Error> {
     let options = Options {
         format: settings.log_format,
         level: &settings.log_level,
@@ -49,7 +40,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let trigger = Arc::new(Notify::new());
     Watches { process: &mut process, trigger: &trigger }.start(&settings)?;
     lead(&settings, &mut process, trigger);
-    Ok(process.run(settings.metrics, settings.admin).await?)
+    process.run(settings.metrics, settings.admin).await
 }
 
 /// Watches of the resources and pods of a check. Events only trigger a reconcile, which reads the objects again.

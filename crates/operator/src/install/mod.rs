@@ -92,7 +92,7 @@ mod tests {
 
     /// Secrets are patched, to set the owner of an issued one.
     #[test]
-    fn rbac_has_no_wildcards_and_reads_secrets_by_name_in_node_namespaces_only() {
+    fn rbac_has_no_wildcards_and_limits_secrets_to_node_namespaces() {
         let documents: Vec<Value> = files().into_iter().flat_map(|(_, documents)| documents).collect();
         assert_eq!(overbroad(&documents), Vec::<String>::new());
         for permission in granted(&documents).iter().filter(|permission| permission.resource == "secrets") {

@@ -105,7 +105,7 @@ pub(super) struct PlatformArgs {
     /// Image of the Cosmos metrics exporter
     #[arg(long, env = env::EXPORTER_IMAGE, value_name = "IMAGE")]
     pub(super) cosmos_exporter_image: Option<String>,
-    /// How long the height of a node must stand, while other nodes of its chain move, until it is reported as halted
+    /// How long the height of a node must not change, while other nodes of its chain move, until it is reported as halted
     #[arg(long, env = "OUTRIGGER_CHAIN_HALT_TIMEOUT", value_name = "DURATION", default_value = "60s")]
     pub(super) chain_halt_timeout: String,
     /// Refuse nodes that use a Secret or a PersistentVolumeClaim without the label `sei.io/node=<name of the node>`. Secrets that

@@ -182,7 +182,7 @@ impl Calls {
     ) -> Option<CallResult> {
         let key = (node.clone(), call.kind());
         let pending = self.start(&key, endpoint, call)?;
-        // Whether it timed out does not matter: the entry tells.
+        // A timeout needs no handling: the entry has the result, or is still pending.
         let _ = timeout(WAIT, pending.wait()).await;
         self.take_result(&key)
     }

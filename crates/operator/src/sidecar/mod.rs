@@ -74,8 +74,8 @@ impl Sidecars {
         task
     }
 
-    /// Submits a task, while the claim is valid: two leaders must not run tasks on one node. Returns `None` while the response is pending; the same call in the next reconcile returns that response
-    /// and submits nothing twice.
+    /// Submits a task, while the claim is valid: two leaders must not run tasks on one node. Returns `None` while the response is
+    /// pending; the same call in the next reconcile returns that response and submits nothing twice.
     pub async fn submit_task(
         &self,
         node: &Key,

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tokens_of_many_audiences_are_bounded_and_the_valid_ones_are_kept() {
+    async fn token_cache_is_bounded_and_keeps_valid_tokens() {
         let source = source();
         for audience in 0..MAX_AUDIENCES {
             source.slot(&audience.to_string());

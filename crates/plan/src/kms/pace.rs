@@ -99,19 +99,19 @@ impl WritePacer {
 
     /// Records a write. `random` is between 0 and 1.
     pub fn record_write(&mut self, write: &CompletedWrite, now: Duration, random: f64) {
-        let CompletedWrite { outcome: end, took, writers, retry_after: after } = *write;
-        if self.has_interval_field && end != WriteOutcome::Failed {
-            self.max_gap = self.fair_interval(end, took, writers);
+        let CompletedWrite { outcome, took, writers, retry_after } = *write;
+        if self.has_interval_field && outcome != WriteOutcome::Failed {
+            self.max_gap = self.fair_interval(outcome, took, writers);
         }
-        let part = MIN_BACKOFF_FRACTION + (1.0 - MIN_BACKOFF_FRACTION) * random.clamp(0.0, 1.0);
-        let backoff = if end == WriteOutcome::Busy && self.is_overloaded() {
-            self.max_gap.min(self.interval.saturating_mul(MAX_RETRY_INTERVALS)).mul_f64(part)
+        let fraction = MIN_BACKOFF_FRACTION + (1.0 - MIN_BACKOFF_FRACTION) * random.clamp(0.0, 1.0);
+        let backoff = if outcome == WriteOutcome::Busy && self.is_overloaded() {
+            self.max_gap.min(self.interval.saturating_mul(MAX_RETRY_INTERVALS)).mul_f64(fraction)
         } else {
             Duration::ZERO
         };
-        let retry_after = after.unwrap_or_default().min(MAX_RETRY_AFTER);
+        let retry_after = retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
         self.not_before = now.saturating_add(backoff.max(retry_after));
-        self.unchanged_not_before = match end {
+        self.unchanged_not_before = match outcome {
             // The next round starts about one interval after this one; it is written if it is less than half an interval early.
             WriteOutcome::Stored if self.is_overloaded() => {
                 now.saturating_add(self.max_gap.saturating_sub(took)).saturating_sub(self.interval / 2)
@@ -120,8 +120,8 @@ impl WritePacer {
         };
     }
 
-    fn fair_interval(&mut self, end: WriteOutcome, took: Duration, writers: usize) -> Duration {
-        let average = match (self.average, end) {
+    fn fair_interval(&mut self, outcome: WriteOutcome, took: Duration, writers: usize) -> Duration {
+        let average = match (self.average, outcome) {
             (Some(before), WriteOutcome::Stored) => (before + took) / 2,
             // A failed write may have been cut short.
             (Some(before), _) => before.max(took),

@@ -78,7 +78,7 @@ impl ObjectKeyRef {
 
 impl SecretEntry {
     /// Parses a key of the Secret. Returns `None` for unrelated keys.
-    pub fn read(key: &str) -> Result<Option<Self>, InvalidSecret> {
+    pub fn parse(key: &str) -> Result<Option<Self>, InvalidSecret> {
         if key == prefix::CONFIG {
             return Ok(Some(Self::Config));
         }
@@ -167,7 +167,7 @@ impl EncryptionSecret {
     pub fn read(data: &BTreeMap<String, ByteString>) -> Result<Self, InvalidSecret> {
         let mut content = Self::default();
         for (key, ByteString(value)) in data {
-            let Some(entry) = SecretEntry::read(key)? else { continue };
+            let Some(entry) = SecretEntry::parse(key)? else { continue };
             if value.is_empty() {
                 return Err(InvalidSecret::Empty { key: key.clone() });
             }

@@ -47,7 +47,7 @@ pub(super) fn check(
     }
 }
 
-fn judge(chain: &ChainStatus, progress: &ChainProgress, is_standing: bool) -> (ChainSynced, String) {
+fn judge(chain: &ChainStatus, progress: &ChainProgress, is_stalled: bool) -> (ChainSynced, String) {
     let (ChainStatus { height, app_hash, peers, .. }, is_behind) = (chain, chain.is_behind());
     if let (Some(own), Some(agreed)) = (app_hash, &progress.agreed_app_hash)
         && own != agreed
@@ -58,7 +58,7 @@ fn judge(chain: &ChainStatus, progress: &ChainProgress, is_standing: bool) -> (C
         );
         return (ChainSynced::Diverged, message);
     }
-    let is_halted = is_standing && !is_behind && progress.others_moved.unwrap_or(true);
+    let is_halted = is_stalled && !is_behind && progress.others_moved.unwrap_or(true);
     if *peers == 0 && (is_behind || is_halted) {
         let message = "seid has no peers: check spec.peers, and that the nodes in it are reachable";
         return (ChainSynced::NoPeers, message.into());
@@ -79,7 +79,7 @@ fn judge(chain: &ChainStatus, progress: &ChainProgress, is_standing: bool) -> (C
         );
         return (ChainSynced::Halted, message);
     }
-    if is_standing {
+    if is_stalled {
         let message = format!(
             "seid agrees with the other nodes of its chain, and none of them has a block after {height}: check the validators \
              of the chain"
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn standing_node_is_halted_unless_the_whole_chain_stands() {
+    fn stalled_node_is_halted_unless_the_whole_chain_stalls() {
         assert_eq!(reason_at(60, found(|_| ()), Some(progress())), Some(ChainSynced::Halted));
         let with = |others_moved| Some(ChainProgress { others_moved, ..progress() });
         assert_eq!(reason_at(600, found(|_| ()), with(Some(false))), Some(ChainSynced::InSync));

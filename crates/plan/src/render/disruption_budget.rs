@@ -11,7 +11,7 @@ use super::meta;
 const ALLOWED: &str = "true";
 
 /// Renders the PodDisruptionBudget of a validator. It blocks every eviction: a drain or an autoscaler must not stop a validator
-/// without the word of a person, who gives it with an annotation. A budget over all validators of a chain is not possible, since
+/// unless a person allows it with an annotation. A budget over all validators of a chain is not possible, since
 /// a pod that two budgets select cannot be evicted at all.
 #[must_use]
 pub fn disruption_budget(node: &SeiNode) -> PodDisruptionBudget {

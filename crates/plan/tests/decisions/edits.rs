@@ -189,7 +189,7 @@ fn zone(name: &str) -> Scheduling {
 }
 
 #[test]
-fn resources_and_scheduling_edit_is_one_pod_replacement_and_removal_another() {
+fn resources_and_scheduling_edits_replace_the_pod_once_each() {
     let mut cluster = running(node("a"), &platform());
     assert_eq!(status(&cluster).current_resources, Some(ResourceRequirements::default()));
     let (_, _, message) = edit(&mut cluster, |node| {

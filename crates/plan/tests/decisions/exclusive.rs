@@ -88,7 +88,7 @@ fn assert_refused(second: &mut Cluster, evidence: &str) {
 }
 
 #[test]
-fn second_node_with_a_signing_key_is_refused_until_the_first_is_gone() {
+fn signing_key_in_use_is_refused_until_its_node_is_gone() {
     let first = running_validator("a", 5);
     // Older than the first, and refused all the same: the first signs.
     let mut second = cluster(validator("b", 0));

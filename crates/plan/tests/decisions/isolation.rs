@@ -110,7 +110,7 @@ fn upgrade_replaces_no_pod_and_repairs_suit_the_running_one() {
 }
 
 #[test]
-fn explicit_isolation_replaces_a_pod_of_the_previous_version_only_if_it_differs() {
+fn explicit_isolation_replaces_an_old_pod_only_if_it_differs() {
     for (own, deletions) in [(Shared, 0), (Isolated, 1)] {
         let mut cluster = previous_version();
         cluster.edit(isolation(Some(own)));
@@ -120,7 +120,7 @@ fn explicit_isolation_replaces_a_pod_of_the_previous_version_only_if_it_differs(
 }
 
 #[test]
-fn tls_edit_of_a_node_of_the_previous_version_records_its_isolation() {
+fn tls_edit_of_an_old_node_records_its_isolation() {
     let mut cluster = previous_version();
     cluster.edit(|node| {
         let tls = Some(SidecarTls { issuer_name: Some("ca".into()), ..SidecarTls::default() });
@@ -183,7 +183,7 @@ fn transport_has_the_audience_that_the_pod_names() {
 }
 
 #[test]
-fn bootstrap_transport_follows_the_certificate_that_the_pod_mounts() {
+fn bootstrap_transport_follows_the_mounted_certificate() {
     let mut new = node("a");
     let snapshot = SnapshotSource {
         s3: Some(S3Snapshot { target_height: 5 }),

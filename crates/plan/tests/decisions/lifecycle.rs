@@ -46,7 +46,7 @@ fn every_mark_ready_plan_has_its_own_id() {
 
 /// Its failure stayed in the status for ever, with a next attempt that never came.
 #[test]
-fn failed_mark_ready_plan_is_resolved_by_a_sidecar_that_is_ready() {
+fn failed_mark_ready_plan_is_resolved_by_a_ready_sidecar() {
     let mut cluster = running(node("a"), &platform());
     cluster.restart_sidecar();
     for _ in 0..2 {

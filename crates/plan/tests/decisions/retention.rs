@@ -125,7 +125,7 @@ fn refused_change_of_the_owner_is_reported_and_retried() {
 
 /// The finalizer of the upstream controller is what keeps the claim until then.
 #[test]
-fn claim_of_a_deleted_validator_loses_its_owner_before_the_finalizer() {
+fn claim_of_deleted_validator_loses_owner_before_finalizer() {
     let mut cluster = running(with_policy(validator("a"), DataDeletionPolicy::Delete), &platform());
     cluster.node.spec.data_volume = None;
     cluster.node.metadata.deletion_timestamp = Some(Time(time(1).0));

@@ -256,7 +256,7 @@ fn changed_settings_and_objects_wait_for_a_slot() {
 }
 
 #[test]
-fn queued_node_continues_when_its_turn_comes_or_the_drift_is_gone() {
+fn queued_node_continues_with_a_slot_or_without_drift() {
     for is_granted in [true, false] {
         let mut cluster = running(node("a"), &platform());
         let mut changed = platform();
@@ -320,7 +320,7 @@ fn time_while_paused_does_not_count() {
 }
 
 #[test]
-fn deadline_that_passed_without_an_operator_gets_another_interval() {
+fn deadline_missed_without_an_operator_is_extended() {
     let mut cluster = waiting_for_task();
     let limit = minutes_left(&cluster);
     cluster.observed.active_since = Some(time(cluster.minutes + limit));

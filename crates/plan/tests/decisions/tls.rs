@@ -462,7 +462,7 @@ fn expiry_is_reported_at_its_transitions_and_keeps_the_pod() {
 
 /// cert-manager renews after two thirds of the lifetime: that a certificate of a day has less than seven days left says nothing.
 #[test]
-fn short_lived_certificate_is_not_reported_before_its_last_sixth() {
+fn short_lived_certificate_is_reported_in_its_last_sixth() {
     let mut cluster = running_with(X);
     cluster.secrets.insert("x".into(), named("x", validity((2026, 5, 18), (2026, 5, 19))));
     let minutes_left = |left: i64| 14 * 60 - left;

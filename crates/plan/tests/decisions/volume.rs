@@ -47,7 +47,7 @@ fn claim_is_created_with_the_size_and_class_of_the_spec() {
 
 /// The claim of a validator is retained: it has no owner.
 #[test]
-fn retained_volume_grows_and_an_expansion_that_fails_can_be_withdrawn() {
+fn growth_of_a_retained_volume_can_be_withdrawn() {
     let mut cluster = running(validator("a"), &platform());
     cluster.bind_claim("10Gi");
     let owners = cluster.observed.claim.as_ref().unwrap().metadata.owner_references.clone();
@@ -128,7 +128,7 @@ fn growth_waits_until_the_claim_is_bound() {
 }
 
 #[test]
-fn shrink_is_refused_with_field_size_and_fix_until_it_is_corrected() {
+fn shrink_is_refused_with_field_size_and_fix() {
     let mut cluster = bound();
     cluster.edit(|node| {
         node.spec.storage = Some(size("5Gi"));

@@ -77,7 +77,7 @@ fn validators_prefer_machines_without_validators_of_their_chain() {
 }
 
 #[test]
-fn default_request_is_kept_unless_the_spec_has_a_request_or_a_limit() {
+fn default_request_is_kept_without_request_or_limit_in_spec() {
     let pod = pod(&node("resources"), &cases::platform());
     let seid = pod.containers.iter().find(|one| one.name == "seid").unwrap();
     assert_eq!(

@@ -379,7 +379,7 @@ fn bootstrap_that_was_stopped_on_request_fails() {
 }
 
 #[test]
-fn termination_and_exit_code_are_the_same_with_a_control_directory() {
+fn control_directory_keeps_termination_and_exit_code() {
     let sandbox = Sandbox::with_seid(STOPPABLE).with_control();
     let output = terminate(start_seid(&sandbox, "full"));
     assert!(stdout(&output).ends_with("seid got TERM\n"), "{output:?}");

@@ -262,7 +262,7 @@ fn mounted_by(pod: &PodSpec, volume: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn isolated_containers_share_a_socket_and_a_control_directory_only() {
+fn isolated_containers_share_only_socket_and_control_directory() {
     for pod in pods("bootstrap", SidecarIsolation::Isolated) {
         assert_eq!(pod.share_process_namespace, None);
         let own = |container: &str, path: &str| (container.to_owned(), path.to_owned());

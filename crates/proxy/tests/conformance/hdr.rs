@@ -51,7 +51,7 @@ pub async fn spoofed_identity_headers_are_replaced(case: &Case<'_>) -> TestResul
     let proxy = case.proxy().flag("--auth-header-fields-enabled=true").start().await?;
     let status = proxy.status(&with_spoofed_identity(RawRequest::get("/ok")).token(token)).await;
     case.check("the answer", 200, status);
-    let received = case.upstream.seen();
+    let received = case.upstream.requests();
     let header =
         |name: &str| received.first().map_or("nothing came".into(), |request| request.joined_header(name));
     case.check("the user", case.fixture.username("caller"), header("x-remote-user"));
@@ -87,8 +87,11 @@ pub async fn spoofed_headers_are_stripped_when_disabled(case: &Case<'_>) -> Test
         .header("x_which", "mallory")
         .token(token);
     case.check("other names: the answer", 200, proxy.status(&request).await);
-    let forwarded =
-        case.upstream.seen().first().map_or("nothing came".into(), |request| request.joined_header("x-who"));
+    let forwarded = case
+        .upstream
+        .requests()
+        .first()
+        .map_or("nothing came".into(), |request| request.joined_header("x-who"));
     case.check("other names: the user", case.fixture.username("caller"), forwarded);
     case.check("other names: what was spoofed", "none", forwarded_spoofed_headers(case));
     Ok(())
@@ -108,7 +111,7 @@ pub async fn spoofed_headers_are_stripped_on_ignored_paths(case: &Case<'_>) -> T
         );
         let forwarded = case
             .upstream
-            .seen()
+            .requests()
             .first()
             .map_or("nothing came".into(), |request| request.joined_header("x-remote-user"));
         case.check(&format!("{name}: the user"), "-", forwarded);

@@ -1,12 +1,8 @@
 //! Test clients: one request each, over a connection of its own.
 
-use std::sync::Arc;
-
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::pki_types::ServerName;
 use testbed::cluster::pki::Identity;
+use testbed::harness::raw_http::ClientTls;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -103,56 +99,9 @@ async fn connect(
     stream: TcpStream,
     identity: Option<&Identity>,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, CallError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate));
-    let config = match identity {
-        None => builder.with_no_client_auth(),
-        Some(Identity { certificate, key }) => builder.with_client_auth_cert(
-            vec![CertificateDer::from_pem_slice(certificate.as_bytes())?],
-            PrivateKeyDer::from_pem_slice(key.as_bytes())?,
-        )?,
+    let tls = match identity {
+        None => ClientTls::trusting_any(),
+        Some(identity) => ClientTls::trusting_any().client_certificate(identity),
     };
-    Ok(TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("proxy")?, stream).await?)
-}
-
-/// Accepts any server certificate; the tests check it themselves where it matters.
-#[derive(Debug)]
-struct AcceptAnyCertificate;
-
-impl ServerCertVerifier for AcceptAnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
-    }
+    Ok(TlsConnector::from(tls.config()?).connect(ServerName::try_from("proxy")?, stream).await?)
 }

@@ -128,7 +128,7 @@ impl LeaderElector {
             Err(error) => return self.record_failure(error),
         };
         let acquired = match current {
-            None => self.send(self.api.create(&PostParams::default(), &self.held(self.new_lease()))).await,
+            None => self.send(self.api.create(&PostParams::default(), &self.hold(self.new_lease()))).await,
             Some(lease) => {
                 let holder = record::holder(&lease).map(str::to_owned);
                 let is_free = holder.as_deref().is_none_or(|holder| holder == self.config.identity)
@@ -139,7 +139,7 @@ impl LeaderElector {
                     return None;
                 }
                 let name = self.config.name.clone();
-                self.send(self.api.replace(&name, &PostParams::default(), &self.held(lease))).await
+                self.send(self.api.replace(&name, &PostParams::default(), &self.hold(lease))).await
             }
         };
         match acquired {
@@ -187,12 +187,12 @@ impl LeaderElector {
     /// Renews the Lease. Returns `None` if another process holds it.
     async fn renew(&self, lease: LeaseObject) -> Result<Option<LeaseObject>, String> {
         let name = &self.config.name;
-        match self.send(self.api.replace(name, &PostParams::default(), &self.held(lease))).await {
+        match self.send(self.api.replace(name, &PostParams::default(), &self.hold(lease))).await {
             Ok(lease) => Ok(Some(lease)),
             // The Lease may have changed without changing hands: a label was set, or the response to our own renewal was lost.
             Err(error) => match self.send(self.api.get(name)).await {
                 Ok(current) if record::holder(&current) == Some(&self.config.identity) => self
-                    .send(self.api.replace(name, &PostParams::default(), &self.held(current)))
+                    .send(self.api.replace(name, &PostParams::default(), &self.hold(current)))
                     .await
                     .map(Some),
                 Ok(_) => Ok(None),
@@ -202,7 +202,7 @@ impl LeaderElector {
     }
 
     async fn release(&self, lease: LeaseObject) {
-        let lease = record::released(lease, Timestamp::now());
+        let lease = record::release(lease, Timestamp::now());
         match self.send(self.api.replace(&self.config.name, &PostParams::default(), &lease)).await {
             Ok(_) => tracing::info!(lease = self.config.name, "released lease"),
             Err(error) => {
@@ -219,8 +219,8 @@ impl LeaderElector {
         }
     }
 
-    fn held(&self, lease: LeaseObject) -> LeaseObject {
-        record::held(lease, &self.config.identity, self.config.duration, Timestamp::now())
+    fn hold(&self, lease: LeaseObject) -> LeaseObject {
+        record::hold(lease, &self.config.identity, self.config.duration, Timestamp::now())
     }
 
     fn new_lease(&self) -> LeaseObject {

@@ -34,8 +34,8 @@ pub(super) fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }
 
-/// Returns the Lease, acquired or renewed by `identity`.
-pub(super) fn held(mut lease: Lease, identity: &str, duration: Duration, now: Timestamp) -> Lease {
+/// Acquires or renews the Lease for `identity`.
+pub(super) fn hold(mut lease: Lease, identity: &str, duration: Duration, now: Timestamp) -> Lease {
     let previous = lease.spec.take().unwrap_or_default();
     let is_renewal = previous.holder_identity.as_deref() == Some(identity);
     let transitions = previous.lease_transitions.unwrap_or(0);
@@ -50,8 +50,8 @@ pub(super) fn held(mut lease: Lease, identity: &str, duration: Duration, now: Ti
     lease
 }
 
-/// Returns the Lease without a holder, so that the next process need not wait for its expiry.
-pub(super) fn released(mut lease: Lease, now: Timestamp) -> Lease {
+/// Removes the holder from the Lease, so that the next process need not wait for its expiry.
+pub(super) fn release(mut lease: Lease, now: Timestamp) -> Lease {
     if let Some(spec) = &mut lease.spec {
         spec.holder_identity = None;
         spec.renew_time = Some(MicroTime(now));
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn lease(version: &str, holder: &str) -> Lease {
-        let mut lease = held(Lease::default(), holder, Duration::from_secs(60), Timestamp::UNIX_EPOCH);
+        let mut lease = hold(Lease::default(), holder, Duration::from_secs(60), Timestamp::UNIX_EPOCH);
         lease.metadata.resource_version = Some(version.into());
         lease
     }
@@ -89,10 +89,10 @@ mod tests {
     #[test]
     fn acquiring_counts_a_transition_and_renewing_does_not() {
         let first = lease("1", "a");
-        let renewed = held(first.clone(), "a", Duration::from_secs(60), Timestamp::UNIX_EPOCH);
-        let acquired = held(first.clone(), "b", Duration::from_secs(60), Timestamp::UNIX_EPOCH);
+        let renewed = hold(first.clone(), "a", Duration::from_secs(60), Timestamp::UNIX_EPOCH);
+        let acquired = hold(first.clone(), "b", Duration::from_secs(60), Timestamp::UNIX_EPOCH);
         let count = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.lease_transitions);
         assert_eq!((count(&renewed), count(&acquired)), (count(&first), count(&first).map(|n| n + 1)));
-        assert_eq!(holder(&released(acquired, Timestamp::UNIX_EPOCH)), None);
+        assert_eq!(holder(&release(acquired, Timestamp::UNIX_EPOCH)), None);
     }
 }

@@ -50,7 +50,7 @@ pub async fn admin_server_exposes_probes_metrics_and_state(cx: Context) -> TestR
 
     let state = process.state().await?;
     assert_eq!(state["leading"], true, "{state}");
-    assert!(state["progress"]["watch toys"]["trouble"].is_null(), "{state}");
+    assert!(state["progress"]["watch toys"]["failure"].is_null(), "{state}");
 
     assert_eq!(process.request_admin("GET", "/log-level", "").await?, (200, "info\n".to_owned()));
     assert_eq!(process.request_admin("PUT", "/log-level", "info,runtime=debug").await?.0, 200);
@@ -67,7 +67,7 @@ pub async fn admin_server_is_reachable_on_loopback_only(cx: Context) -> TestResu
     let plane = cx.control_plane().await?;
     let fixture = Fixture::new(&cx, plane).await?;
     let process = Process::start(&cx, plane.admin(), &fixture.namespace, "loopback-test", LONG_LEASE)?;
-    process.wait_leading().await?;
+    process.wait_ready().await?;
     let host = plane.site().addresses().host();
     assert!(!host.is_loopback());
     for path in ["/livez", "/healthz", "/readyz", "/metrics"] {

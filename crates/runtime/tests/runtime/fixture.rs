@@ -161,6 +161,17 @@ impl Process {
         .await
     }
 
+    /// Waits until the readiness probe succeeds: a leader may not have read all objects yet.
+    pub async fn wait_ready(&self) -> Result<(), Error> {
+        wait::until("the process to be ready", SOON, || async {
+            match self.request("GET", "/readyz", "").await {
+                Ok((200, _)) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await
+    }
+
     /// Returns the sum of a metric over all label sets that contain `labels`.
     pub async fn metric(&self, name: &str, labels: &str) -> f64 {
         let (_, text) = self.request("GET", "/metrics", "").await.expect("metrics are served");

@@ -5,10 +5,10 @@ mod chain_request;
 mod listener;
 pub mod openapi;
 mod path;
+mod request_body;
 mod response;
 mod router;
 mod task_kind;
-mod task_request;
 mod task_response;
 mod timeout_io;
 

@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 
 use super::chain_request::parse_app_hash_at;
 use super::path::{clean, decode};
+use super::request_body::RequestBody;
 use super::response::{self, HttpResponse};
-use super::task_request::TaskRequest;
 use super::task_response::TaskResponse;
 use super::{MAX_HEAD, Scope, authn, task_kind};
 use crate::engine::{DryRunError, Engine, SubmitError};
@@ -231,10 +231,10 @@ fn task_not_found() -> HttpResponse {
 }
 
 /// Reads a task request. The proxy authorized the task type `kind`, if it is known: the body must not have another one.
-async fn read_task_request(body: Incoming, kind: Option<&str>) -> Result<TaskRequest, Box<HttpResponse>> {
+async fn read_task_request(body: Incoming, kind: Option<&str>) -> Result<RequestBody, Box<HttpResponse>> {
     let invalid = |message: &str| Box::new(response::error(StatusCode::BAD_REQUEST, message));
     let body = read_body(body).await?;
-    let request = TaskRequest::parse(&body).map_err(|_| invalid("invalid request body"))?;
+    let request = RequestBody::parse(&body).map_err(|_| invalid("invalid request body"))?;
     if request.task_type.is_empty() {
         return Err(invalid("type is required"));
     }

@@ -145,7 +145,7 @@ impl Recorder {
 
     /// Returns the recorded requests.
     #[must_use]
-    pub fn seen(&self) -> Vec<RecordedRequest> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         lock(&self.shared.requests).clone()
     }
 
@@ -175,8 +175,12 @@ impl Recorder {
         matches: impl Fn(&[RecordedRequest]) -> bool,
     ) -> Result<Vec<RecordedRequest>> {
         wait::until(what, limit, || async {
-            let seen = self.seen();
-            if matches(&seen) { Ok(seen) } else { Err(Error::Other(format!("recorded {seen:?}"))) }
+            let requests = self.requests();
+            if matches(&requests) {
+                Ok(requests)
+            } else {
+                Err(Error::Other(format!("recorded {requests:?}")))
+            }
         })
         .await
     }
@@ -295,15 +299,15 @@ mod tests {
             .unwrap();
         assert_eq!(wire.read_response("POST").await.unwrap().text(), "upstream\n");
         assert_eq!(wire.read_response("GET").await.unwrap().status, 200);
-        let seen = recorder.take();
-        assert_eq!(seen[0].head, odd);
+        let requests = recorder.take();
+        assert_eq!(requests[0].head, odd);
         assert_eq!(
-            (seen[0].target.as_str(), seen[0].joined_header("X-A").as_str()),
+            (requests[0].target.as_str(), requests[0].joined_header("X-A").as_str()),
             ("/a//../b?x#y", "1 & 2")
         );
-        assert_eq!((seen[0].body.as_slice(), seen[0].complete), (&b"abc"[..], true));
-        assert_eq!(seen[0].trailers, [("X-Sum".to_owned(), "7".to_owned())]);
-        assert_eq!((seen[1].target.as_str(), seen[1].connection), ("/second", 1));
+        assert_eq!((requests[0].body.as_slice(), requests[0].complete), (&b"abc"[..], true));
+        assert_eq!(requests[0].trailers, [("X-Sum".to_owned(), "7".to_owned())]);
+        assert_eq!((requests[1].target.as_str(), requests[1].connection), ("/second", 1));
     }
 
     #[tokio::test]
@@ -312,16 +316,16 @@ mod tests {
         recorder.answer(|_| Reply::steps([Step::Pause(Duration::from_secs(60))]));
         let mut gone = RawConnection::connect(recorder.address()).await.unwrap();
         gone.send("GET /gone HTTP/1.1\r\n\r\n").await.unwrap();
-        recorder.wait_for("request", TIMEOUT, |seen| !seen.is_empty()).await.unwrap();
+        recorder.wait_for("request", TIMEOUT, |requests| !requests.is_empty()).await.unwrap();
         drop(gone);
-        recorder.wait_for("disconnect", TIMEOUT, |seen| seen[0].abandoned).await.unwrap();
+        recorder.wait_for("disconnect", TIMEOUT, |requests| requests[0].abandoned).await.unwrap();
         let mut half = RawConnection::connect(recorder.address()).await.unwrap();
         half.send("POST /half HTTP/1.1\r\nContent-Length: 9\r\n\r\nfour").await.unwrap();
         drop(half);
-        let seen = recorder
-            .wait_for("four body bytes", TIMEOUT, |seen| seen.iter().any(|one| one.length == 4))
+        let requests = recorder
+            .wait_for("four body bytes", TIMEOUT, |requests| requests.iter().any(|one| one.length == 4))
             .await;
-        assert!(!seen.unwrap()[1].complete);
+        assert!(!requests.unwrap()[1].complete);
     }
 
     #[tokio::test]
@@ -333,8 +337,8 @@ mod tests {
         let received =
             frames::read_until(&mut wire, TIMEOUT, |received| !received.statuses.is_empty()).await.unwrap();
         assert_eq!(received.statuses, [(1, 200)]);
-        let seen = recorder.take();
-        assert_eq!((seen[0].version.as_str(), seen[0].target.as_str()), ("HTTP/2.0", "/two?x"));
-        assert_eq!(seen[0].joined_header("host"), "a.test");
+        let requests = recorder.take();
+        assert_eq!((requests[0].version.as_str(), requests[0].target.as_str()), ("HTTP/2.0", "/two?x"));
+        assert_eq!(requests[0].joined_header("host"), "a.test");
     }
 }

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
 
-use super::{Reporter, container, json, list, volumes};
+use super::{Reporter, container, json, list_field, volumes};
 use crate::kms::plugin::{InvalidKmsConfig, PluginContainer, PluginFiles};
 
 /// Flag with the plugin sockets.
@@ -74,7 +74,7 @@ pub(super) fn reporter_container(
 /// Adds the flag with the plugin sockets to a container.
 pub(super) fn add_flag(pod: &mut Value, name: &str, sockets: &str) -> Result<(), InvalidKmsConfig> {
     let flag = format!("{SOCKETS_FLAG}{sockets}");
-    list(container(pod, name)?, "args")?.push(Value::String(flag));
+    list_field(container(pod, name)?, "args")?.push(Value::String(flag));
     Ok(())
 }
 

@@ -79,7 +79,7 @@ pub fn inject(
     }
     volumes::mount_sockets(&mut pod, &options.container)?;
     volumes::add(&mut pod, &options.files)?;
-    list(&mut pod, "initContainers")?.extend(added);
+    list_field(&mut pod, "initContainers")?.extend(added);
     Ok(pod)
 }
 
@@ -124,7 +124,7 @@ fn check_container(pod: &Value, options: &InjectOptions) -> Result<(), InvalidKm
 }
 
 /// Returns a list field and creates it if absent.
-fn list<'a>(pod: &'a mut Value, name: &str) -> Result<&'a mut Vec<Value>, InvalidKmsConfig> {
+fn list_field<'a>(pod: &'a mut Value, name: &str) -> Result<&'a mut Vec<Value>, InvalidKmsConfig> {
     let Value::Object(fields) = pod else {
         return Err(InvalidKmsConfig("the pod spec must be an object".into()));
     };
@@ -137,7 +137,7 @@ fn list<'a>(pod: &'a mut Value, name: &str) -> Result<&'a mut Vec<Value>, Invali
 
 /// Returns a container, whose existence [`check_container`] has verified.
 fn container<'a>(pod: &'a mut Value, name: &str) -> Result<&'a mut Value, InvalidKmsConfig> {
-    let found = list(pod, "containers")?.iter_mut().find(|one| one["name"] == name);
+    let found = list_field(pod, "containers")?.iter_mut().find(|one| one["name"] == name);
     found.ok_or_else(|| InvalidKmsConfig(format!("the pod has no container {name:?}")))
 }
 

@@ -4,7 +4,7 @@ use api::names::kms::pod::{DATA, DATA_FOLDER, RESOURCE_FOLDER, RESOURCES, SOCKET
 use k8s_openapi::api::core::v1::VolumeMount;
 use serde_json::{Value, json};
 
-use super::{container, json as to_json, list};
+use super::{container, json as to_json, list_field};
 use crate::kms::plugin::{InvalidKmsConfig, PluginFiles};
 
 /// Default mode of Secret volumes (0644).
@@ -36,7 +36,7 @@ pub(super) fn files(files: &PluginFiles) -> VolumeMount {
 
 /// Mounts the sockets into the API server container.
 pub(super) fn mount_sockets(pod: &mut Value, name: &str) -> Result<(), InvalidKmsConfig> {
-    let mounts = list(container(pod, name)?, "volumeMounts")?;
+    let mounts = list_field(container(pod, name)?, "volumeMounts")?;
     if let Some(other) = mounts.iter().find(|mount| mount["mountPath"] == SOCKET_FOLDER) {
         return Err(InvalidKmsConfig(format!(
             "container {name:?} mounts volume {} at {SOCKET_FOLDER}, the directory of the plugin sockets: remove that mount",
@@ -49,7 +49,7 @@ pub(super) fn mount_sockets(pod: &mut Value, name: &str) -> Result<(), InvalidKm
 
 /// Adds the plugin volumes.
 pub(super) fn add(pod: &mut Value, files: &PluginFiles) -> Result<(), InvalidKmsConfig> {
-    let volumes = list(pod, "volumes")?;
+    let volumes = list_field(pod, "volumes")?;
     volumes.push(json!({ "name": SOCKETS, "emptyDir": {} }));
     match files {
         PluginFiles::Secret(secret) => {

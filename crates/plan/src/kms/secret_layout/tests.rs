@@ -13,13 +13,13 @@ fn entries_round_trip_with_dashes_and_digits() {
     {
         let reference = ObjectKeyRef::new(name, key).unwrap();
         for entry in [SecretEntry::Secret(reference.clone(), id), SecretEntry::ConfigMap(reference, id)] {
-            assert_eq!(SecretEntry::read(&entry.key()), Ok(Some(entry.clone())), "{}", entry.key());
+            assert_eq!(SecretEntry::parse(&entry.key()), Ok(Some(entry.clone())), "{}", entry.key());
             assert_eq!(seen.insert(entry.key(), entry.clone()), None, "{} is ambiguous", entry.key());
         }
     }
     for id in NUMBERS {
         let entry = SecretEntry::PluginConfig(id);
-        assert_eq!(SecretEntry::read(&entry.key()), Ok(Some(entry)));
+        assert_eq!(SecretEntry::parse(&entry.key()), Ok(Some(entry)));
     }
 }
 
@@ -38,7 +38,7 @@ fn entry_keys_match_upstream_format() {
         ),
         ("kms-plugin-secret-foo-1_bar-2-3", secret("foo-1", "bar-2", 3)),
     ] {
-        assert_eq!(SecretEntry::read(key), Ok(Some(entry.clone())));
+        assert_eq!(SecretEntry::parse(key), Ok(Some(entry.clone())));
         assert_eq!(entry.key(), key);
     }
 }
@@ -62,7 +62,7 @@ fn malformed_key_error_names_key_and_missing_part() {
         ("kms-plugin-secret-1", "must end in"),
         ("kms-plugin-configmap-a-1", "kms-plugin-configmap-NAME_KEY-NUMBER"),
     ] {
-        let error = SecretEntry::read(key).unwrap_err().to_string();
+        let error = SecretEntry::parse(key).unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains(&format!("{key:?}")), "{key}: {error}");
         assert!(!error.contains('\n'));
     }
@@ -71,7 +71,7 @@ fn malformed_key_error_names_key_and_missing_part() {
 #[test]
 fn unrelated_keys_are_ignored() {
     for key in ["", "other", "kms-plugin-", "kms-plugin-configx-1", "encryption-config-1", "tls.crt"] {
-        assert_eq!(SecretEntry::read(key), Ok(None), "{key}");
+        assert_eq!(SecretEntry::parse(key), Ok(None), "{key}");
     }
 }
 

@@ -1,6 +1,6 @@
-//! Strict references: the Secrets and the claim that a node uses must be labeled with its name, so that who may create nodes gets no
-//! access to the Secrets and claims of others. A Secret that cert-manager issues for the node's own Certificate, and the credentials
-//! of the object store, which the platform names, need no label.
+//! Strict references: the Secrets and the claim that a node uses must be labeled with its name, so that permission to create nodes
+//! gives no access to the Secrets and claims of others. A Secret that cert-manager issues for the node's own Certificate, and the
+//! credentials of the object store, which the platform names, need no label.
 
 use api::SeiNode;
 use api::names::label;

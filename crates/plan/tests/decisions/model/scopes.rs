@@ -153,7 +153,7 @@ fn platform_change_is_paced_whatever_happens() {
 
 /// More than one node may be updated at a time, but no two validators, and no two nodes of a chain.
 #[test]
-fn validators_are_updated_last_and_one_at_a_time_whatever_happens() {
+fn validators_are_updated_last_and_one_at_a_time() {
     let small = Scope {
         nodes: &[FullNode, Validator, ValidatorOfAnotherChain],
         disruptions: 2,

@@ -33,8 +33,8 @@ struct UploadState {
     last_uploaded_at: i64,
 }
 
-/// Uploads the second-newest snapshot if it is new.
-pub(super) async fn upload_newest(ctx: &TaskContext) -> Result<UploadOutcome, TaskError> {
+/// Uploads the newest complete snapshot, which is the second-newest one, unless it was uploaded before.
+pub(super) async fn upload_newest_complete(ctx: &TaskContext) -> Result<UploadOutcome, TaskError> {
     let home = ctx.node.home();
     let snapshots = home.join(home::SNAPSHOTS);
     let dir = snapshots.clone();

@@ -3,7 +3,7 @@
 use api::sidecar_wire::TaskType;
 
 use super::super::{Deadline, Kind, Resource, TaskContext, TaskFuture, TaskOutcome};
-use super::archive_upload::{UploadOutcome, upload_newest};
+use super::archive_upload::{UploadOutcome, upload_newest_complete};
 
 pub(in crate::kinds) const KIND: Kind = Kind {
     task_type: TaskType::SnapshotUpload,
@@ -18,7 +18,7 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
     loop {
         let uploaded = tokio::time::timeout(settings.snapshot_upload_timeout, async {
             let _guard = ctx.node.lock(Resource::Upload).await;
-            upload_newest(&ctx).await
+            upload_newest_complete(&ctx).await
         });
         match uploaded.await {
             Ok(Ok(outcome)) => {

@@ -4,7 +4,7 @@ use api::sidecar_wire::TaskType;
 use serde_json::json;
 
 use super::super::{Deadline, Kind, Resource, TaskContext, TaskError, TaskFuture, TaskOutcome};
-use super::archive_upload::upload_newest;
+use super::archive_upload::upload_newest_complete;
 use super::upload::metric_outcome;
 
 pub(in crate::kinds) const KIND: Kind = Kind {
@@ -17,7 +17,7 @@ pub(in crate::kinds) const KIND: Kind = Kind {
 
 async fn run(ctx: TaskContext) -> TaskOutcome {
     let chain = ctx.node.settings().chain_id.clone();
-    match upload_newest(&ctx).await {
+    match upload_newest_complete(&ctx).await {
         Ok(outcome) => {
             ctx.node.metrics().upload_finished(&chain, metric_outcome(&outcome));
             Ok(Some(json!(outcome)))

@@ -97,7 +97,7 @@ fn secrets_are_accessible_to_the_container_that_needs_them_only() {
 }
 
 #[test]
-fn shared_directories_and_tokens_are_mounted_where_they_are_needed_only() {
+fn directories_and_tokens_are_mounted_only_where_needed() {
     let token = json!({ "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } });
     for (volume, source, allowed) in [
         ("sidecar-socket", json!({ "emptyDir": {} }), &["sei-sidecar", "kube-rbac-proxy"][..]),

@@ -8,15 +8,16 @@ use serde_json::value::RawValue;
 
 use crate::ledger::RawJson;
 
-/// A task request: the server side of [`api::sidecar_wire::TaskRequest`]. Parameters stay raw so that numbers keep every digit.
+/// The body of a task request: the server side of [`api::sidecar_wire::TaskRequest`]. Parameters stay raw so that numbers keep
+/// every digit.
 #[derive(Debug, Default)]
-pub(super) struct TaskRequest {
+pub(super) struct RequestBody {
     pub(super) id: Option<String>,
     pub(super) task_type: String,
     pub(super) params: Option<RawJson>,
 }
 
-impl TaskRequest {
+impl RequestBody {
     /// Parses the first value of a body.
     pub(super) fn parse(body: &[u8]) -> Result<Self, serde_json::Error> {
         let mut reader = serde_json::Deserializer::from_slice(body);
@@ -24,7 +25,7 @@ impl TaskRequest {
     }
 }
 
-impl<'de> Deserialize<'de> for TaskRequest {
+impl<'de> Deserialize<'de> for RequestBody {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Fields)
     }
@@ -33,14 +34,14 @@ impl<'de> Deserialize<'de> for TaskRequest {
 struct Fields;
 
 impl<'de> Visitor<'de> for Fields {
-    type Value = TaskRequest;
+    type Value = RequestBody;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TaskRequest, A::Error> {
-        let mut request = TaskRequest::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RequestBody, A::Error> {
+        let mut request = RequestBody::default();
         while let Some(name) = map.next_key::<String>()? {
             match name.to_ascii_lowercase().as_str() {
                 // Like in Go, null leaves the field unchanged.
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     fn parse(body: &str) -> Option<(Option<String>, String, Option<String>)> {
-        let request = TaskRequest::parse(body.as_bytes()).ok()?;
+        let request = RequestBody::parse(body.as_bytes()).ok()?;
         Some((request.id, request.task_type, request.params.map(|params| params.get().to_owned())))
     }
 
