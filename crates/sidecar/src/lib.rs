@@ -34,7 +34,7 @@
 //! | on a Unix socket, the TCP port serves healthz only, and a live socket is not taken over | `sidecar::unix_socket_serves_the_api_and_loopback_only_healthz`, `http::listener::tests::stale_socket_is_replaced_and_live_one_is_an_error` |
 //! | a task is of the type that the proxy authorized | `sidecar::task_kind_header_must_match_the_body` |
 //! | other processes of the same user cannot read environment and memory | `sidecar::process_is_unreadable_for_the_same_user` |
-//! | the control directory of seid is not trusted, and no request outlives its task | `sidecar::forged_state_is_never_trusted`, `sidecar::stop_and_restart_through_the_control_directory` |
+//! | the control directory of seid is not trusted, and no request outlives its task | `sidecar::forged_state_is_never_trusted`, `sidecar::stop_and_restart_through_the_control_directory`, `node::process::control::tests::directories_in_place_of_the_request_are_removed` |
 //! | all invalid settings are reported together | `settings::tests::all_invalid_settings_are_reported_together` |
 //! | path-style and virtual-host S3 addressing work | `bucket::tests::virtual_host_endpoint_contains_bucket_name_once` |
 //! | S3 works in an image without a CA bundle | `sidecar::s3_works_without_system_ca_bundle` |
