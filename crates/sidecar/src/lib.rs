@@ -51,7 +51,7 @@
 //! | path traversal in `config-patch` | only three file names are accepted | `sidecar::config_patch_accepts_only_config_files` |
 //! | path traversal and decompression bombs in archives | entries are created relative to a directory handle, links are not followed; bytes and entries are limited | `sidecar::archives_with_path_traversal_are_rejected`, `sidecar::archive_bombs_and_corrupt_archives_are_rejected` |
 //! | documents that abort the process | nesting is limited; snapshot metadata is read by a child process with little memory and time; entries without content have none | `sidecar::nested_json_from_the_bucket_fails_only_the_task`, `sidecar::malformed_snapshot_metadata_fails_only_the_task`, `sidecar::directories_with_content_are_rejected` |
-//! | state sync that trusts one server | two must agree on the trusted block | `sidecar::state_sync_requires_two_agreeing_servers` |
+//! | state sync that trusts one server | two on different hosts, with different node IDs, must agree on the trusted block | `sidecar::state_sync_requires_two_agreeing_servers`, `kinds::configure_state_sync::tests::one_host_or_node_id_is_one_witness` |
 //! | data sent to a bucket chosen by the caller | `result-export` uses the sidecar's settings | `sidecar::result_export_goes_to_the_configured_bucket_only` |
 //! | a validator that loses the record of its last signature | `reset-data` needs a confirmation | `sidecar::reset_data_of_a_validator_requires_confirmation` |
 //! | private keys in a bucket | only the node ID is uploaded; a gentx is parsed before it is uploaded | `sidecar::ceremony_produces_genesis_without_leaking_keys`, `sidecar::four_seid_nodes_run_the_chain_of_four_sidecars` |
