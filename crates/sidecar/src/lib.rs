@@ -30,7 +30,7 @@
 //! | dry-runs neither wait long for tasks nor multiply without limit | `engine::tests::dry_run_does_not_wait_for_a_running_task`, `engine::tests::concurrent_dry_runs_are_limited` |
 //! | callers cannot multiply the queries of seid without limit | `sidecar::slow_rpc_is_queried_by_few_callers_at_a_time` |
 //! | unauthenticated endpoints expose no caller input | `sidecar::metrics_expose_no_caller_input` |
-//! | the API is authenticated and not reachable from other hosts unless asked for | `settings::tests::default_is_authenticated_on_loopback`, `sidecar::sidecar_listens_on_loopback_unless_asked` |
+//! | the API is authenticated by default, and never reachable from other hosts | `settings::tests::default_is_authenticated_on_loopback`, `sidecar::sidecar_listens_on_loopback_only` |
 //! | on a Unix socket, the TCP port serves healthz only, and a live socket is not taken over | `sidecar::unix_socket_serves_the_api_and_loopback_only_healthz`, `http::listener::tests::stale_socket_is_replaced_and_live_one_is_an_error` |
 //! | a task is of the type that the proxy authorized | `sidecar::task_kind_header_must_match_the_body` |
 //! | other processes of the same user cannot read environment and memory | `sidecar::process_is_unreadable_for_the_same_user` |

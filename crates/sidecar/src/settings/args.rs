@@ -60,12 +60,12 @@ pub(super) struct ApiArgs {
     /// Port of the API
     #[arg(long, env = "SEI_SIDECAR_PORT", value_name = "PORT", default_value = "7777")]
     pub(super) port: String,
-    /// Where the API listens: unix:PATH, or tcp:ADDRESS:PORT. If unset, on the port on 127.0.0.1. With unix:PATH, the port on
-    /// 127.0.0.1 serves only GET /v0/healthz
+    /// Where the API listens: unix:PATH, or tcp:ADDRESS:PORT with a loopback address. If unset, on the port on 127.0.0.1. With
+    /// unix:PATH, the port on 127.0.0.1 serves only GET /v0/healthz
     #[arg(long, env = "OUTRIGGER_SIDECAR_LISTEN", value_name = "ADDRESS")]
     pub(super) listen: Option<String>,
-    /// Authentication mode: trusted-header expects a proxy to set the authenticated user in X-Remote-User, and listens on a Unix
-    /// socket or loopback only; unauthenticated accepts every client
+    /// Authentication mode: trusted-header expects a proxy to set the authenticated user in X-Remote-User; unauthenticated accepts
+    /// every client. Clients on other hosts cannot connect in either mode
     #[arg(long, env = "SEI_SIDECAR_AUTHN_MODE", value_name = "MODE", default_value = "trusted-header")]
     pub(super) authn_mode: String,
 }

@@ -17,7 +17,7 @@ pub use self::listen::Listen;
 /// How clients are authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthnMode {
-    /// Every client is accepted.
+    /// Every client on the same host is accepted.
     Unauthenticated,
     /// Only a proxy on the same host is accepted; it names the user in a header. The default.
     TrustedHeader,
@@ -104,20 +104,18 @@ impl TryFrom<Args> for Settings {
         let Args { node, api, tasks, process } = args;
         let any = |text: &str| Ok::<_, String>(text.to_owned());
         let port = validator.read(setting!(api.port), parse_port).unwrap_or_default();
-        let authn = match AuthnMode::parse(&api.authn_mode) {
-            Ok(authn) => authn,
-            Err(message) => {
-                validator.add_problem("authn_mode", message);
-                AuthnMode::TrustedHeader
-            }
-        };
+        let authn = AuthnMode::parse(&api.authn_mode).unwrap_or_else(|message| {
+            validator.add_problem("authn_mode", message);
+            AuthnMode::TrustedHeader
+        });
         let listen = validator.optional(setting!(api.listen), Listen::parse);
         let listen = listen.unwrap_or_else(|| Listen::Tcp(Listen::loopback(port)));
-        if authn == AuthnMode::TrustedHeader && listen.is_remote() {
+        if listen.is_remote() {
+            // In both modes a client on another host could act as any user.
             validator.add_problem(
                 "listen",
-                "must be unix:PATH or a loopback address with --authn-mode trusted-header, because clients on other hosts could \
-                 set X-Remote-User themselves",
+                "must be unix:PATH or a loopback address, because the sidecar cannot authenticate clients on other hosts: run a proxy \
+                 such as outrigger proxy in front of it",
             );
         }
         let settings = Self {

@@ -42,7 +42,7 @@ testbed::suite![
     api::server_matches_openapi_document,
     authn::invalid_settings_exit_before_any_work,
     authn::exactly_one_user_header_is_required,
-    authn::sidecar_listens_on_loopback_unless_asked,
+    authn::sidecar_listens_on_loopback_only,
     authn::unix_socket_serves_the_api_and_loopback_only_healthz,
     authn::task_kind_header_must_match_the_body,
     authn::caller_is_stored_and_logged_but_not_params,
