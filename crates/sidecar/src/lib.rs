@@ -21,6 +21,7 @@
 //! | threads that do not stop fail the liveness probe | `engine::tests::stuck_threads_are_reported_by_liveness` |
 //! | only one sidecar uses a home | `node::home::tests::home_lock_is_exclusive` |
 //! | an accepted task is durable | `sidecar::accepted_tasks_survive_sigkill` |
+//! | with a private directory, a restart resumes only what this sidecar has accepted and not finished; a hold stays, and a publishing node continues to upload | `sidecar::tasks_written_into_the_ledger_are_not_executed`, `sidecar::tasks_of_a_previous_pod_are_submitted_again`, `engine::recovery::tests::only_accepted_tasks_restart`, `engine::recovery::tests::publishing_node_restarts_one_upload`, `ledger::accepted::tests::record_is_of_one_execution`, `ledger::accepted::tests::stale_records_are_removed_at_start` |
 //! | a ledger failure is 503, never 404 and never an empty list | `sidecar::locked_ledger_returns_503` |
 //! | a volume that becomes read-only loses nothing, and no task starts on it | `sidecar::read_only_volume_at_runtime_returns_503_and_loses_nothing` |
 //! | a home can be switched to upstream's `seictl` and back | `sidecar::home_can_switch_to_upstream_and_back`, `sidecar::rows_written_by_upstream_meanwhile_are_adopted` |

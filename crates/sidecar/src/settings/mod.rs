@@ -69,6 +69,10 @@ pub struct Settings {
     pub node_rpc: String,
     /// Control directory of seid; `None` if seid is stopped by signals.
     pub seid_control_dir: Option<PathBuf>,
+    /// Directory that no other container mounts; `None` if there is none.
+    pub private_dir: Option<PathBuf>,
+    /// Whether the node publishes snapshots.
+    pub publish_snapshots: bool,
     /// Where the API listens.
     pub listen: Listen,
     /// Port of the API, or of `/v0/healthz` if the API listens on a Unix socket.
@@ -133,6 +137,10 @@ impl TryFrom<Args> for Settings {
             result_export: read_result_export(&mut validator, &node),
             node_rpc: validator.read(setting!(node.node_rpc), parse_rpc_url).unwrap_or_default(),
             seid_control_dir: validator.optional(setting!(node.seid_control_dir), parse_absolute_path),
+            private_dir: validator.optional(setting!(node.private_dir), parse_absolute_path),
+            publish_snapshots: validator
+                .read(setting!(node.publish_snapshots), parse::boolean)
+                .unwrap_or_default(),
             listen,
             port,
             authn,

@@ -18,6 +18,7 @@ mod dry_run;
 mod engine;
 mod fake_rpc;
 mod fixture;
+mod forged;
 mod hardening;
 mod hold;
 mod peer;
@@ -83,6 +84,8 @@ testbed::suite![
     engine::corrupt_ledger_fails_startup_with_remedy,
     engine::torn_wal_keeps_committed_tasks,
     engine::tasks_in_progress_are_limited,
+    forged::tasks_written_into_the_ledger_are_not_executed,
+    forged::tasks_of_a_previous_pod_are_submitted_again,
     hardening::process_is_unreadable_for_the_same_user,
     hold::stranded_release_never_overrides_a_newer_hold,
     hold::concurrent_release_and_hold_are_consistent,
