@@ -50,6 +50,7 @@
 //! | cached results are used only for the same spec and the same content | `node::render_cache::tests::cache_is_dropped_when_the_generation_changes`, `node::render_cache::tests::in_sync_object_is_compared_again_only_after_a_change` |
 //! | rendered objects do not change unnoticed | `golden::rendered_objects_match_golden_files` |
 //! | keys, credentials and tokens are accessible only to the container that needs them | `guard::tests::secrets_are_accessible_to_the_container_that_needs_them_only`, `guard::tests::shared_directories_and_tokens_are_mounted_where_they_are_needed_only`, `guard::tests::automounted_token_is_rejected`, `guard::tests::bootstrap_pod_with_signing_key_is_rejected` |
+//! | only the sidecar gets the IAM role of the pod's ServiceAccount | `shape::only_the_sidecar_gets_the_identity_of_the_pod` |
 //! | isolated containers share only the socket of the API and the control directory of seid | `shape::isolated_containers_share_a_socket_and_a_control_directory_only` |
 //! | a request to stop seid is executed once, also across restarts of the container, and is always answered | `scripts::request_signals_seid_once_across_restarts`, `scripts::request_without_seid_is_acknowledged`, `scripts::malformed_and_huge_requests_are_ignored`, `scripts::descendant_that_holds_stderr_does_not_keep_the_container` |
 //! | an upgrade replaces no pod for its isolation, and repairs suit the running pod | `isolation::upgrade_replaces_no_pod_and_repairs_suit_the_running_one` |

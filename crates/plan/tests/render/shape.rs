@@ -333,6 +333,20 @@ fn only_the_proxy_has_a_token() {
     }
 }
 
+/// The webhook of EKS gives the credentials of a ServiceAccount to all other containers. It splits the list at commas and trims nothing.
+#[test]
+fn only_the_sidecar_gets_the_identity_of_the_pod() {
+    for (name, template) in BOTH.into_iter().flat_map(|isolation| templates("bootstrap", isolation)) {
+        let annotations = template.metadata.unwrap().annotations.unwrap();
+        let skipped: Vec<_> = annotations["eks.amazonaws.com/skip-containers"].split(',').collect();
+        let pod = template.spec.unwrap();
+        let mut expected = names(containers(&pod));
+        expected.retain(|container| *container != "sei-sidecar");
+        assert_eq!(skipped, expected, "{name}");
+        assert!(skipped.contains(&"seid") && skipped.contains(&"seid-init"), "{name}: {skipped:?}");
+    }
+}
+
 #[test]
 fn proxy_has_a_memory_limit() {
     for pod in BOTH.into_iter().flat_map(|isolation| pods("bootstrap", isolation)) {
