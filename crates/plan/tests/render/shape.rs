@@ -7,7 +7,7 @@ use api::sei_node::SidecarConfig;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, Probe, Service};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use plan::platform::{Endpoint, ObjectStore, SidecarIsolation};
+use plan::platform::{Bucket, Endpoint, ObjectStore, ResultExport, SidecarIsolation};
 use plan::{Platform, render};
 use serde_json::{Value, json};
 
@@ -582,6 +582,35 @@ fn object_store_is_configured_in_sidecars_only() {
     let pod = self::pod("full");
     let named = env(container(&pod, "sei-sidecar")).into_keys().find(|name| name.starts_with("AWS_"));
     assert_eq!(named, None, "AWS S3 uses the identity of the pod");
+}
+
+#[test]
+fn destination_of_exports_is_configured_in_sidecars_only() {
+    let bucket = Bucket { name: "results".into(), region: "eu-1".into() };
+    for prefix in [None, Some("replays/")] {
+        let result_export = ResultExport { bucket: bucket.clone(), prefix: prefix.map(str::to_owned) };
+        let platform = Platform { result_export: Some(result_export), ..cases::platform() };
+        for isolation in BOTH {
+            let platform = Platform { sidecar_isolation: isolation, ..platform.clone() };
+            let node = node("bootstrap");
+            let own = render::stateful_set(&node, &platform).unwrap().spec.unwrap().template;
+            let bootstrap = render::bootstrap_job(&node, &platform).unwrap().spec.unwrap().template;
+            for pod in [own.spec.unwrap(), bootstrap.spec.unwrap()] {
+                let variables = env(container(&pod, "sei-sidecar"));
+                assert_eq!(variables["SEI_RESULT_EXPORT_BUCKET"], "results");
+                assert_eq!(variables["SEI_RESULT_EXPORT_REGION"], "eu-1");
+                assert_eq!(
+                    variables.get("SEI_RESULT_EXPORT_PREFIX"),
+                    prefix.map(|prefix| json!(prefix)).as_ref()
+                );
+                for container in containers(&pod).filter(|container| container.name != "sei-sidecar") {
+                    assert!(!json!(container).to_string().contains("RESULT_EXPORT"), "{}", container.name);
+                }
+            }
+        }
+    }
+    let text = json!(pod("full")).to_string();
+    assert!(!text.contains("RESULT_EXPORT"), "exports are not configured");
 }
 
 #[test]
