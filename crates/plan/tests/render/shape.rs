@@ -287,14 +287,48 @@ fn isolated_containers_share_a_socket_and_a_control_directory_only() {
     }
 }
 
+/// What the sidecar has accepted is recorded where no other container can write.
+#[test]
+fn private_directory_is_mounted_by_the_sidecar_only() {
+    for pod in pods("bootstrap", SidecarIsolation::Isolated) {
+        let private = env(container(&pod, "sei-sidecar"))["OUTRIGGER_SIDECAR_PRIVATE_DIR"].clone();
+        let mounts = mounted_by(&pod, "sidecar-tmp");
+        assert_eq!(json!(mounts), json!([["sei-sidecar", private]]));
+        let volume = pod.volumes.iter().flatten().find(|volume| volume.name == "sidecar-tmp").unwrap();
+        assert_eq!(json!(volume), json!({ "name": "sidecar-tmp", "emptyDir": {} }), "it ends with the pod");
+    }
+}
+
+#[test]
+fn uploads_of_a_previous_pod_continue_only_if_the_node_publishes() {
+    let publishes = |case: &str, isolation| {
+        let platform = Platform { sidecar_isolation: isolation, ..cases::platform() };
+        let pod = render::stateful_set(&node(case), &platform).unwrap().spec.unwrap().template.spec.unwrap();
+        env(container(&pod, "sei-sidecar")).remove("OUTRIGGER_PUBLISH_SNAPSHOTS")
+    };
+    let (isolated, shared) = (SidecarIsolation::Isolated, SidecarIsolation::Shared);
+    assert_eq!(publishes("snapshot-generation", isolated), Some(json!("true")));
+    assert_eq!(publishes("snapshot-generation", shared), None);
+    assert_eq!(publishes("full", isolated), None);
+    let mut node = node("snapshot-generation");
+    let generation = node.spec.full_node.as_mut().unwrap().snapshot_generation.as_mut().unwrap();
+    generation.tendermint.as_mut().unwrap().publish = None;
+    let set = render::stateful_set(&node, &cases::platform()).unwrap();
+    assert!(!json!(set).to_string().contains("PUBLISH_SNAPSHOTS"));
+}
+
 #[test]
 fn shared_containers_use_loopback_and_signals() {
     for pod in pods("bootstrap", SidecarIsolation::Shared) {
         assert_eq!(pod.share_process_namespace, Some(true));
         let text = json!(pod.volumes).to_string() + &json!(container(&pod, "sei-sidecar")).to_string();
-        for absent in
-            ["sidecar-socket", "seid-control", "OUTRIGGER_SIDECAR_LISTEN", "OUTRIGGER_SEID_CONTROL_DIR"]
-        {
+        for absent in [
+            "sidecar-socket",
+            "seid-control",
+            "OUTRIGGER_SIDECAR_LISTEN",
+            "OUTRIGGER_SEID_CONTROL_DIR",
+            "PRIVATE_DIR",
+        ] {
             assert!(!text.contains(absent), "{absent}");
         }
         assert!(!env(container(&pod, "seid")).contains_key("OUTRIGGER_SEID_CONTROL_DIR"));

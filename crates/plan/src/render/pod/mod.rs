@@ -93,7 +93,7 @@ fn common(
     // The order matters: the home directory, then the sidecar, then the proxy in front of it.
     let init_containers: Vec<Container> = vec![
         seid::init(node, image),
-        sidecar::container(node, platform, tls.scheme)?,
+        sidecar::container(node, kind, platform, tls.scheme)?,
         proxy::container(node, platform, tls.scheme)?,
     ];
     Ok(PodSpec {
