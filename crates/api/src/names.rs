@@ -132,6 +132,8 @@ names! {
         RETRY = "outrigger.dev/retry";
         /// Audience of the tokens that the proxy of a pod accepts, on the pod.
         SIDECAR_AUDIENCE = "outrigger.dev/sidecar-audience";
+        /// Containers of a pod to which the webhook of EKS adds no AWS credentials, comma-separated.
+        EKS_SKIP_CONTAINERS = "eks.amazonaws.com/skip-containers";
     }
 }
 

@@ -30,7 +30,9 @@ pub struct Platform {
     pub snapshot_bucket: Bucket,
     /// Bucket of genesis files.
     pub genesis_bucket: Bucket,
-    /// The object store of both buckets.
+    /// Where sidecars export block results to, if they may.
+    pub result_export: Option<ResultExport>,
+    /// The object store of all buckets.
     pub object_store: ObjectStore,
     /// Default image of the sidecar.
     pub sidecar_image: String,
@@ -75,6 +77,15 @@ pub struct Bucket {
     pub name: String,
     /// The region.
     pub region: String,
+}
+
+/// The destination of exported block results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultExport {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// The key prefix, if there is one.
+    pub prefix: Option<String>,
 }
 
 /// An object store. The default is AWS S3 with the identity of the pod.

@@ -21,6 +21,7 @@
 //! | threads that do not stop fail the liveness probe | `engine::tests::stuck_threads_are_reported_by_liveness` |
 //! | only one sidecar uses a home | `node::home::tests::home_lock_is_exclusive` |
 //! | an accepted task is durable | `sidecar::accepted_tasks_survive_sigkill` |
+//! | with a private directory, a restart resumes only what this sidecar has accepted and not finished; a hold stays, and a publishing node continues to upload | `sidecar::tasks_written_into_the_ledger_are_not_executed`, `sidecar::tasks_of_a_previous_pod_are_submitted_again`, `engine::recovery::tests::only_accepted_tasks_restart`, `engine::recovery::tests::publishing_node_restarts_one_upload`, `ledger::accepted::tests::record_is_of_one_execution`, `ledger::accepted::tests::stale_records_are_removed_at_start` |
 //! | a ledger failure is 503, never 404 and never an empty list | `sidecar::locked_ledger_returns_503` |
 //! | a volume that becomes read-only loses nothing, and no task starts on it | `sidecar::read_only_volume_at_runtime_returns_503_and_loses_nothing` |
 //! | a home can be switched to upstream's `seictl` and back | `sidecar::home_can_switch_to_upstream_and_back`, `sidecar::rows_written_by_upstream_meanwhile_are_adopted` |
@@ -30,11 +31,11 @@
 //! | dry-runs neither wait long for tasks nor multiply without limit | `engine::tests::dry_run_does_not_wait_for_a_running_task`, `engine::tests::concurrent_dry_runs_are_limited` |
 //! | callers cannot multiply the queries of seid without limit | `sidecar::slow_rpc_is_queried_by_few_callers_at_a_time` |
 //! | unauthenticated endpoints expose no caller input | `sidecar::metrics_expose_no_caller_input` |
-//! | the API is authenticated and not reachable from other hosts unless asked for | `settings::tests::default_is_authenticated_on_loopback`, `sidecar::sidecar_listens_on_loopback_unless_asked` |
+//! | the API is authenticated by default, and never reachable from other hosts | `settings::tests::default_is_authenticated_on_loopback`, `sidecar::sidecar_listens_on_loopback_only` |
 //! | on a Unix socket, the TCP port serves healthz only, and a live socket is not taken over | `sidecar::unix_socket_serves_the_api_and_loopback_only_healthz`, `http::listener::tests::stale_socket_is_replaced_and_live_one_is_an_error` |
 //! | a task is of the type that the proxy authorized | `sidecar::task_kind_header_must_match_the_body` |
 //! | other processes of the same user cannot read environment and memory | `sidecar::process_is_unreadable_for_the_same_user` |
-//! | the control directory of seid is not trusted, and no request outlives its task | `sidecar::forged_state_is_never_trusted`, `sidecar::stop_and_restart_through_the_control_directory` |
+//! | the control directory of seid is not trusted, and no request outlives its task | `sidecar::forged_state_is_never_trusted`, `sidecar::stop_and_restart_through_the_control_directory`, `node::process::control::tests::directories_in_place_of_the_request_are_removed` |
 //! | all invalid settings are reported together | `settings::tests::all_invalid_settings_are_reported_together` |
 //! | path-style and virtual-host S3 addressing work | `bucket::tests::virtual_host_endpoint_contains_bucket_name_once` |
 //! | S3 works in an image without a CA bundle | `sidecar::s3_works_without_system_ca_bundle` |
@@ -51,7 +52,7 @@
 //! | path traversal in `config-patch` | only three file names are accepted | `sidecar::config_patch_accepts_only_config_files` |
 //! | path traversal and decompression bombs in archives | entries are created relative to a directory handle, links are not followed; bytes and entries are limited | `sidecar::archives_with_path_traversal_are_rejected`, `sidecar::archive_bombs_and_corrupt_archives_are_rejected` |
 //! | documents that abort the process | nesting is limited; snapshot metadata is read by a child process with little memory and time; entries without content have none | `sidecar::nested_json_from_the_bucket_fails_only_the_task`, `sidecar::malformed_snapshot_metadata_fails_only_the_task`, `sidecar::directories_with_content_are_rejected` |
-//! | state sync that trusts one server | two must agree on the trusted block | `sidecar::state_sync_requires_two_agreeing_servers` |
+//! | state sync that trusts one server | two on different hosts, with different node IDs, must agree on the trusted block | `sidecar::state_sync_requires_two_agreeing_servers`, `kinds::configure_state_sync::tests::one_host_or_node_id_is_one_witness` |
 //! | data sent to a bucket chosen by the caller | `result-export` uses the sidecar's settings | `sidecar::result_export_goes_to_the_configured_bucket_only` |
 //! | a validator that loses the record of its last signature | `reset-data` needs a confirmation | `sidecar::reset_data_of_a_validator_requires_confirmation` |
 //! | private keys in a bucket | only the node ID is uploaded; a gentx is parsed before it is uploaded | `sidecar::ceremony_produces_genesis_without_leaking_keys`, `sidecar::four_seid_nodes_run_the_chain_of_four_sidecars` |

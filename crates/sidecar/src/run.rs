@@ -90,7 +90,8 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         tracing::warn!("requests are not authenticated; remove --authn-mode unauthenticated in production");
     }
     let shutdown = CancellationToken::new();
-    let (ledger, ledger_thread) = Ledger::open(&settings.home.join(ledger::FILE), shutdown.clone())?;
+    let (ledger, ledger_thread) =
+        Ledger::open(&settings.home.join(ledger::FILE), settings.private_dir.as_deref(), shutdown.clone())?;
     let metrics = Metrics::new();
     let node = Arc::new(Node::new(settings, ledger, metrics.clone()));
     node.seid().prepare().map_err(|error| Error::SeidControl {

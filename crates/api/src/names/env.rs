@@ -33,11 +33,11 @@ names! {
         SNAPSHOT_BUCKET = "SEI_SNAPSHOT_BUCKET";
         /// Region of the snapshot bucket.
         SNAPSHOT_REGION = "SEI_SNAPSHOT_REGION";
-        /// S3 bucket of replay results.
+        /// S3 bucket of exported block results.
         RESULT_EXPORT_BUCKET = "SEI_RESULT_EXPORT_BUCKET";
-        /// Region of the replay result bucket.
+        /// Region of the bucket of exported block results.
         RESULT_EXPORT_REGION = "SEI_RESULT_EXPORT_REGION";
-        /// Key prefix of replay results.
+        /// Key prefix of exported block results.
         RESULT_EXPORT_PREFIX = "SEI_RESULT_EXPORT_PREFIX";
         /// S3 bucket of genesis files.
         GENESIS_BUCKET = "SEI_GENESIS_BUCKET";
@@ -83,6 +83,10 @@ names! {
         LISTEN = "OUTRIGGER_SIDECAR_LISTEN";
         /// Control directory of seid; unset to signal seid in a shared process namespace.
         SEID_CONTROL_DIR = "OUTRIGGER_SEID_CONTROL_DIR";
+        /// Directory that only the sidecar mounts, for its record of accepted tasks.
+        PRIVATE_DIR = "OUTRIGGER_SIDECAR_PRIVATE_DIR";
+        /// Whether the node publishes snapshots.
+        PUBLISH_SNAPSHOTS = "OUTRIGGER_PUBLISH_SNAPSHOTS";
         /// Home directory of the node.
         HOME = "SEI_HOME";
         /// S3 bucket of genesis files.
@@ -93,6 +97,12 @@ names! {
         SNAPSHOT_BUCKET = "SEI_SNAPSHOT_BUCKET";
         /// Region of the snapshot bucket.
         SNAPSHOT_REGION = "SEI_SNAPSHOT_REGION";
+        /// S3 bucket of exported block results.
+        RESULT_EXPORT_BUCKET = "SEI_RESULT_EXPORT_BUCKET";
+        /// Region of the bucket of exported block results.
+        RESULT_EXPORT_REGION = "SEI_RESULT_EXPORT_REGION";
+        /// Key prefix of exported block results.
+        RESULT_EXPORT_PREFIX = "SEI_RESULT_EXPORT_PREFIX";
         /// S3 endpoint, in the variable that all AWS clients use.
         S3_ENDPOINT = "AWS_ENDPOINT_URL";
         /// Whether requests to a custom endpoint use virtual-hosted-style.

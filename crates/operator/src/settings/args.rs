@@ -82,7 +82,18 @@ pub(super) struct PlatformArgs {
     /// Region of the genesis bucket
     #[arg(long, env = env::GENESIS_REGION, value_name = "REGION")]
     pub(super) genesis_region: Option<String>,
-    /// Endpoint of an S3-compatible store for both buckets, for example https://s3.example:9000 [default: AWS]
+    /// S3 bucket for block results that the task result-export of a sidecar exports; requires --result-export-region. A change applies
+    /// to a running node with its next update [default: nothing can be exported]
+    #[arg(long, env = env::RESULT_EXPORT_BUCKET, value_name = "NAME")]
+    pub(super) result_export_bucket: Option<String>,
+    /// Region of the bucket for exported block results
+    #[arg(long, env = env::RESULT_EXPORT_REGION, value_name = "REGION")]
+    pub(super) result_export_region: Option<String>,
+    /// Key prefix of exported block results. It is the same for all nodes, and objects are named after their blocks only: nodes that
+    /// export the same blocks replace each other's objects
+    #[arg(long, env = env::RESULT_EXPORT_PREFIX, value_name = "PREFIX")]
+    pub(super) result_export_prefix: Option<String>,
+    /// Endpoint of an S3-compatible store for all buckets, for example https://s3.example:9000 [default: AWS]
     #[arg(long, env = env::S3_ENDPOINT, value_name = "URL")]
     pub(super) s3_endpoint: Option<String>,
     /// Use path-style URLs with --s3-endpoint instead of virtual-hosted-style ones
@@ -233,15 +244,6 @@ pub(super) struct UpstreamArgs {
     /// No node kind uses it
     #[arg(long, env = env::STORAGE_CLASS_DEFAULT, value_name = "NAME")]
     pub(super) storage_class_default: Option<String>,
-    /// Results are not exported
-    #[arg(long, env = env::RESULT_EXPORT_BUCKET, value_name = "NAME")]
-    pub(super) result_export_bucket: Option<String>,
-    /// Results are not exported
-    #[arg(long, env = env::RESULT_EXPORT_REGION, value_name = "REGION")]
-    pub(super) result_export_region: Option<String>,
-    /// Results are not exported
-    #[arg(long, env = env::RESULT_EXPORT_PREFIX, value_name = "PREFIX")]
-    pub(super) result_export_prefix: Option<String>,
     /// Metrics are served over plain HTTP; true is rejected
     #[arg(long, value_name = "BOOL", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
     pub(super) metrics_secure: Option<String>,

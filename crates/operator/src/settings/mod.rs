@@ -10,7 +10,9 @@ use std::path::PathBuf;
 
 use api::names::lease::OPERATOR as LEASE;
 use plan::node::DisruptionLimit;
-use plan::platform::{Bucket, Endpoint, ObjectStore, Platform, Resources, SidecarClient, Storage};
+use plan::platform::{
+    Bucket, Endpoint, ObjectStore, Platform, Resources, ResultExport, SidecarClient, Storage,
+};
 use runtime::Key;
 use runtime::client::ClientOptions;
 use runtime::settings::parse::{boolean, count, duration, listen_address, loopback_address, name, namespace};
@@ -186,6 +188,7 @@ fn platform(validator: &mut Validator, args: PlatformArgs, sidecar_clients: Vec<
         },
         snapshot_bucket: Bucket { name: text!(snapshot_bucket), region: text!(snapshot_region) },
         genesis_bucket: Bucket { name: text!(genesis_bucket), region: text!(genesis_region) },
+        result_export: result_export(validator, &args),
         object_store: object_store(validator, &args),
         sidecar_image: text!(sidecar_image),
         sidecar_isolation: validator
@@ -198,6 +201,18 @@ fn platform(validator: &mut Validator, args: PlatformArgs, sidecar_clients: Vec<
         sidecar_clients,
         node_egress: validator.list(setting!(args.node_egress), parse::egress_target),
     }
+}
+
+/// Returns the destination of exports: both bucket and region, or none.
+fn result_export(validator: &mut Validator, args: &PlatformArgs) -> Option<ResultExport> {
+    let name = validator.optional(setting!(args.result_export_bucket), without_spaces);
+    let region = validator.optional(setting!(args.result_export_region), without_spaces);
+    let prefix = validator.optional(setting!(args.result_export_prefix), without_spaces);
+    let name = name?;
+    if region.is_none() {
+        validator.add_problem("result_export_region", "is required with --result-export-bucket");
+    }
+    Some(ResultExport { bucket: Bucket { name, region: region? }, prefix })
 }
 
 fn object_store(validator: &mut Validator, args: &PlatformArgs) -> ObjectStore {
@@ -285,9 +300,6 @@ fn ignored(validator: &mut Validator, args: &UpstreamArgs) -> Vec<IgnoredSetting
     }
     let all = each![
         storage_class_default,
-        result_export_bucket,
-        result_export_region,
-        result_export_prefix,
         metrics_cert_path,
         metrics_cert_name,
         metrics_cert_key,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Parser;
-use plan::platform::SidecarIsolation;
+use plan::platform::{ResultExport, SidecarIsolation};
 
 use super::*;
 
@@ -175,12 +175,12 @@ fn namespace_is_required_for_leader_election_only() {
 #[test]
 fn upstream_flags_are_accepted_and_reported_as_ignored() {
     let more =
-        ["--zap-log-level=debug", "--metrics-secure=false", "--enable-http2", "--result-export-bucket=b"];
+        ["--zap-log-level=debug", "--metrics-secure=false", "--enable-http2", "--storage-class-default=c"];
     let ignored = |name: &str, reason: &str| IgnoredSetting { name: name.into(), reason: reason.into() };
     assert_eq!(
         settings(&[], &more).unwrap().ignored,
         [
-            ignored("--result-export-bucket (SEI_RESULT_EXPORT_BUCKET)", "Results are not exported"),
+            ignored("--storage-class-default (SEI_STORAGE_CLASS_DEFAULT)", "No node kind uses it"),
             ignored("--enable-http2", "Metrics are served over HTTP/1.1"),
             ignored("--zap-log-level", "Use --log-level"),
         ]
@@ -188,6 +188,26 @@ fn upstream_flags_are_accepted_and_reported_as_ignored() {
     // Serving over plain HTTP what was meant for TLS would be a security downgrade.
     let rejected = problems(&[], &["--metrics-secure"]);
     assert!(rejected[0].starts_with("--metrics-secure: metrics are not served over TLS"), "{rejected:?}");
+}
+
+#[test]
+fn exports_need_bucket_and_region() {
+    let read = |more: &[&str]| settings(&[], more).unwrap().platform.result_export;
+    let bucket = Bucket { name: "b".into(), region: "r".into() };
+    let region = "--result-export-region=r";
+    assert_eq!(read(&[]), None);
+    assert_eq!(read(&[region, "--result-export-prefix=p/", "--result-export-bucket="]), None);
+    assert_eq!(
+        read(&["--result-export-bucket=b", region]),
+        Some(ResultExport { bucket: bucket.clone(), prefix: None })
+    );
+    assert_eq!(
+        read(&["--result-export-bucket=b", region, "--result-export-prefix=p/"]),
+        Some(ResultExport { bucket, prefix: Some("p/".into()) })
+    );
+    let rejected = problems(&[], &["--result-export-bucket=b"]);
+    let region = "--result-export-region (SEI_RESULT_EXPORT_REGION): is required with --result-export-bucket";
+    assert_eq!(rejected, [region]);
 }
 
 #[test]

@@ -22,7 +22,27 @@ pub(super) enum StatusChange {
     /// What the running pod was created with.
     Pod(Box<CurrentPod>),
     /// How the sidecar API of a new pod is served, and the isolation of that pod.
-    Tls(ObservedTls, SidecarIsolation),
+    Tls {
+        tls: ObservedTls,
+        isolation: SidecarIsolation,
+        /// Whether the sidecar of the new pod does not continue the uploads of the previous one.
+        ends_uploads: bool,
+    },
+}
+
+impl StatusChange {
+    /// Returns how the sidecar API of a new pod is served.
+    pub(super) fn tls(context: NodeContext<'_>, tls: ObservedTls) -> Self {
+        let isolation = sidecar_isolation(context.node, context.platform);
+        Self::Tls { tls, isolation, ends_uploads: ends_uploads(context) }
+    }
+}
+
+/// Returns whether a pod with the desired template does not continue the uploads of a previous pod: its sidecar resumes them only if the
+/// node publishes snapshots. A shared sidecar always resumes them.
+fn ends_uploads(context: NodeContext<'_>) -> bool {
+    let isolation = sidecar_isolation(context.node, context.platform);
+    isolation == SidecarIsolation::Isolated && !context.kind.snapshot_generation().publish
 }
 
 /// What a running pod was created with.
@@ -39,6 +59,7 @@ pub(super) struct CurrentPod {
     proxy_config_hash: Option<String>,
     pod_labels: BTreeMap<String, String>,
     keys: ObservedKeys,
+    ends_uploads: bool,
 }
 
 impl CurrentPod {
@@ -61,6 +82,7 @@ impl CurrentPod {
             sidecar_isolation: sidecar_isolation(context.node, context.platform),
             pod_labels: drift::own_labels(&context.node.spec.pod_labels),
             keys: context.kind.key_secrets(),
+            ends_uploads: ends_uploads(context),
         }
     }
 }
@@ -68,6 +90,13 @@ impl CurrentPod {
 impl StatusChange {
     /// Writes the change into a status.
     pub(super) fn apply(self, status: &mut SeiNodeStatus) {
+        let ends_uploads = match &self {
+            Self::Pod(pod) => pod.ends_uploads,
+            Self::Tls { ends_uploads, .. } => *ends_uploads,
+        };
+        if let Some(generation) = status.current_snapshot_generation.as_mut().filter(|_| ends_uploads) {
+            generation.publish = false;
+        }
         match self {
             Self::Pod(pod) => {
                 status.current_image = pod.image;
@@ -82,7 +111,7 @@ impl StatusChange {
                 status.current_pod_labels = Some(pod.pod_labels);
                 status.current_keys = Some(pod.keys);
             }
-            Self::Tls(tls, isolation) => {
+            Self::Tls { tls, isolation, .. } => {
                 status.current_sidecar_tls = Some(tls);
                 status.current_sidecar_isolation = Some(isolation);
             }
@@ -101,7 +130,7 @@ pub(super) fn record_config(context: NodeContext<'_>, plan: &TaskPlan, status: &
     status.current_external_address = Some(external_address(node).unwrap_or_default().to_owned());
     let uploads = status.current_snapshot_generation.is_some_and(|before| before.publish);
     let mut generation = context.kind.snapshot_generation();
-    // Plans start uploads and never stop them.
+    // Plans start uploads. They end only with a pod.
     generation.publish |= uploads;
     status.current_snapshot_generation = Some(generation);
 }

@@ -476,6 +476,9 @@ impl Cluster {
             }],
         }))
         .unwrap();
+        // What the previous pod has accepted and not finished is not resumed.
+        self.sidecar.tasks.retain(|_, (_, state, _)| *state != TaskState::Running);
+        self.submissions.retain(|id, _| self.sidecar.tasks.contains_key(id));
         self.sidecar.tls = self.sidecar.pod_has_tls;
         self.sidecar.up = true;
         self.sidecar.ready = false;

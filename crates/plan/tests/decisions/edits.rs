@@ -1,7 +1,7 @@
 //! Edits of a running node: each is one plan and at most one pod replacement.
 
 use api::SeiNode;
-use api::names::annotation::APPLIED_HASH;
+use api::names::annotation::{APPLIED_HASH, EKS_SKIP_CONTAINERS};
 use api::sei_node::{
     FullNodeSpec, IssuerKind, LabelPeers, PeerSource, PlanKind, Publish, S3Snapshot, Scheduling,
     SeiNodeStatus, SidecarConfig, SidecarIsolation, SidecarTls, SnapshotGeneration, SnapshotSource,
@@ -211,7 +211,8 @@ fn resources_and_scheduling_edits_replace_the_pod_once_each() {
     assert_eq!(pod_deletions(&cluster), 2);
 }
 
-/// The status of the previous version has no `currentResources` and `currentScheduling`, and its template has no anti-affinity.
+/// The status of the previous version has no `currentResources` and `currentScheduling`, and its template has neither anti-affinity nor
+/// all annotations.
 #[test]
 fn node_of_the_previous_version_is_not_replaced_for_new_fields() {
     let mut cluster = running(validator("a"), &platform());
@@ -222,8 +223,11 @@ fn node_of_the_previous_version_is_not_replaced_for_new_fields() {
     older.conditions.retain(|condition| condition.type_ != "StorageReady");
     cluster.node.status = Some(older);
     let mut set = to_stateful_set(cluster.observed.stateful_set.as_ref().unwrap());
-    let template = set.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
-    template.affinity.as_mut().unwrap().pod_anti_affinity = None;
+    let template = &mut set.spec.as_mut().unwrap().template;
+    template.spec.as_mut().unwrap().affinity.as_mut().unwrap().pod_anti_affinity = None;
+    let removed =
+        template.metadata.as_mut().unwrap().annotations.as_mut().unwrap().remove(EKS_SKIP_CONTAINERS);
+    assert!(removed.is_some());
     let annotations = set.metadata.annotations.as_mut().unwrap();
     annotations.insert(APPLIED_HASH.into(), "of the previous version".into());
     *set.metadata.generation.as_mut().unwrap() += 1;
@@ -247,8 +251,9 @@ fn node_of_the_previous_version_is_not_replaced_for_new_fields() {
     converge(&mut cluster, &platform());
     assert_eq!(pod_deletions(&cluster), 1);
     let set = to_stateful_set(cluster.observed.stateful_set.as_ref().unwrap());
-    let affinity = set.spec.unwrap().template.spec.unwrap().affinity.unwrap();
-    assert!(affinity.pod_anti_affinity.is_some());
+    let template = set.spec.unwrap().template;
+    assert!(template.spec.unwrap().affinity.unwrap().pod_anti_affinity.is_some());
+    assert!(template.metadata.unwrap().annotations.unwrap().contains_key(EKS_SKIP_CONTAINERS));
     assert_steady(&mut cluster, &platform());
 }
 

@@ -59,6 +59,7 @@ pub fn platform() -> Platform {
         resources_archive: resources,
         snapshot_bucket: bucket.clone(),
         genesis_bucket: bucket,
+        result_export: None,
         object_store: ObjectStore::default(),
         sidecar_image: "sidecar:1".into(),
         sidecar_isolation: SidecarIsolation::Isolated,

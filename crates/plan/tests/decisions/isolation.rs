@@ -5,15 +5,17 @@ use std::sync::Arc;
 use api::SeiNode;
 use api::names::annotation::{APPLIED_HASH, SIDECAR_AUDIENCE};
 use api::sei_node::{
-    FullNodeSpec, S3Snapshot, Scheme, SidecarConfig, SidecarIsolation, SidecarTls, SnapshotSource,
+    FullNodeSpec, Publish, S3Snapshot, Scheme, SidecarConfig, SidecarIsolation, SidecarTls,
+    SnapshotGeneration, SnapshotSource, TendermintSnapshotGeneration,
 };
+use api::sidecar_wire::TaskState;
 use plan::Platform;
 use plan::node::{Queued, UpdateSlot, required_observations};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, to_observed, to_stateful_set};
 use super::fixture::{
-    converge, message, node, platform, pod_deletions, reason, running, size, status, steps,
+    converge, message, node, platform, pod_deletions, reason, run_once, running, size, status, steps,
 };
 use super::reconcile::{Fault, reconcile};
 
@@ -107,6 +109,72 @@ fn upgrade_replaces_no_pod_and_repairs_suit_the_running_one() {
     let writes = cluster.writes;
     converge(&mut cluster, &platform());
     assert_eq!(cluster.writes, writes, "writes in steady state");
+}
+
+#[test]
+fn unfinished_task_of_a_replaced_pod_is_submitted_again() {
+    let is_running = |cluster: &Cluster, name: &str| {
+        cluster.sidecar.tasks.values().any(|(task, state, _)| task == name && *state == TaskState::Running)
+    };
+    for task in ["config-apply", "config-validate", "mark-ready"] {
+        let mut cluster = running(node("a"), &platform());
+        cluster.edit(|node| drop(node.spec.overrides.insert("evm.http_port".into(), "1".into())));
+        for _ in 0..100 {
+            if is_running(&cluster, task) {
+                break;
+            }
+            run_once(&mut cluster, &platform());
+        }
+        assert!(is_running(&cluster, task), "{task}: {:?}", status(&cluster).plan);
+        let before = cluster.sidecar.tasks.len();
+        cluster.delete_pod();
+        cluster.run_kubelet();
+        cluster.run_stateful_set_controller();
+        cluster.run_kubelet();
+        assert_eq!(cluster.sidecar.tasks.len(), before - 1, "{task}: a new pod does not resume it");
+        converge(&mut cluster, &platform());
+        assert_eq!(reason(&cluster, "SpecApplied"), "AllApplied", "{task}");
+        assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{task}");
+        assert!(cluster.sidecar.ready, "{task}");
+    }
+}
+
+/// Returns an edit that generates snapshots, and publishes them or not.
+fn snapshots(publish: bool) -> impl FnOnce(&mut SeiNode) {
+    move |node| {
+        let publish = publish.then_some(Publish {});
+        let tendermint = Some(TendermintSnapshotGeneration { keep_recent: 3, publish });
+        let snapshot_generation = Some(SnapshotGeneration { tendermint });
+        node.spec.full_node = Some(FullNodeSpec { snapshot: None, snapshot_generation });
+    }
+}
+
+/// The sidecar of a new pod continues uploads only if the node publishes snapshots. They start again when it does so again.
+#[test]
+fn uploads_end_with_an_isolated_pod_and_start_again() {
+    for isolation in [Isolated, Shared] {
+        let platform = Platform { sidecar_isolation: isolation, ..platform() };
+        let mut cluster = running(node("a"), &platform);
+        let publishes = |cluster: &Cluster| status(cluster).current_snapshot_generation.unwrap().publish;
+        cluster.edit(snapshots(true));
+        converge(&mut cluster, &platform);
+        assert!(publishes(&cluster));
+        cluster.edit(snapshots(false));
+        converge(&mut cluster, &platform);
+        assert!(publishes(&cluster), "the running pod continues");
+        assert_eq!(reason(&cluster, "SpecApplied"), "FieldsNotApplied");
+        cluster.edit(|node| node.spec.image = "sei:1".into());
+        converge(&mut cluster, &platform);
+        let continues = isolation == Shared;
+        assert_eq!(publishes(&cluster), continues, "{isolation:?}");
+        let expected = if continues { "FieldsNotApplied" } else { "AllApplied" };
+        assert_eq!(reason(&cluster, "SpecApplied"), expected, "{isolation:?}");
+        cluster.edit(snapshots(true));
+        converge(&mut cluster, &platform);
+        assert!(publishes(&cluster));
+        let is_submitted = steps(&cluster).contains(&"snapshot-upload".to_owned());
+        assert_eq!(is_submitted, !continues, "{isolation:?}: {:?}", steps(&cluster));
+    }
 }
 
 #[test]

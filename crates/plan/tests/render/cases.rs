@@ -69,6 +69,7 @@ pub fn platform() -> Platform {
         resources_archive: resources("48", "448Gi"),
         snapshot_bucket: bucket("snapshots", "us-east-2"),
         genesis_bucket: bucket("genesis", "eu-west-1"),
+        result_export: None,
         object_store: ObjectStore::default(),
         sidecar_image: text("images.example/sidecar:v1"),
         sidecar_isolation: SidecarIsolation::Isolated,

@@ -1,5 +1,6 @@
 //! The scripts of seid's containers in a real shell, with a fake seid that prints its arguments.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -411,6 +412,36 @@ fn error_of_seid_is_kept_in_the_termination_log() {
         assert!(stdout(&output).ends_with("log\n"), "{output:?}");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
     }
+}
+
+/// A process that seid has started may hold its stderr for as long as it lives.
+fn assert_exits_before_its_descendant(case: &str, with_control: bool) {
+    let sandbox = Sandbox::with_seid(
+        "/bin/sleep 1000 & echo $! > \"$HOME/descendant\"\necho 'panic: kept' >&2\nexit 3",
+    );
+    let sandbox = if with_control { sandbox.with_control() } else { sandbox };
+    let (port, requests) = sidecar(&[READY]);
+    let child = RefCell::new(sandbox.start(&container(case, "seid", port)));
+    requests.join().unwrap();
+    let exit_code = || child.borrow_mut().try_wait().unwrap().map(|status| status.code());
+    wait_until("the container exits", || exit_code().is_some());
+    let descendant = fs::read_to_string(sandbox.path("descendant")).unwrap();
+    let killed = Command::new("kill").args(["-KILL", descendant.trim()]).status().unwrap();
+    assert!(killed.success(), "the descendant is alive");
+    let log = fs::read_to_string(sandbox.path("termination-log")).unwrap();
+    assert_eq!((exit_code(), log.as_str()), (Some(Some(3)), "panic: kept\n"), "{case}");
+    if with_control {
+        assert_eq!(sandbox.state(), "exited - 3\n");
+    }
+}
+
+#[test]
+fn descendant_that_holds_stderr_does_not_keep_the_container() {
+    thread::scope(|scope| {
+        for (case, with_control) in [("full", true), ("full", false), ("bootstrap", true)] {
+            scope.spawn(move || assert_exits_before_its_descendant(case, with_control));
+        }
+    });
 }
 
 fn wait_until(what: &str, is_true: impl Fn() -> bool) {

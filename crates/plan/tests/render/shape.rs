@@ -7,7 +7,7 @@ use api::sei_node::SidecarConfig;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, Probe, Service};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use plan::platform::{Endpoint, ObjectStore, SidecarIsolation};
+use plan::platform::{Bucket, Endpoint, ObjectStore, ResultExport, SidecarIsolation};
 use plan::{Platform, render};
 use serde_json::{Value, json};
 
@@ -287,14 +287,48 @@ fn isolated_containers_share_only_socket_and_control_directory() {
     }
 }
 
+/// What the sidecar has accepted is recorded where no other container can write.
+#[test]
+fn private_directory_is_mounted_by_the_sidecar_only() {
+    for pod in pods("bootstrap", SidecarIsolation::Isolated) {
+        let private = env(container(&pod, "sei-sidecar"))["OUTRIGGER_SIDECAR_PRIVATE_DIR"].clone();
+        let mounts = mounted_by(&pod, "sidecar-tmp");
+        assert_eq!(json!(mounts), json!([["sei-sidecar", private]]));
+        let volume = pod.volumes.iter().flatten().find(|volume| volume.name == "sidecar-tmp").unwrap();
+        assert_eq!(json!(volume), json!({ "name": "sidecar-tmp", "emptyDir": {} }), "it ends with the pod");
+    }
+}
+
+#[test]
+fn uploads_of_a_previous_pod_continue_only_if_the_node_publishes() {
+    let publishes = |case: &str, isolation| {
+        let platform = Platform { sidecar_isolation: isolation, ..cases::platform() };
+        let pod = render::stateful_set(&node(case), &platform).unwrap().spec.unwrap().template.spec.unwrap();
+        env(container(&pod, "sei-sidecar")).remove("OUTRIGGER_PUBLISH_SNAPSHOTS")
+    };
+    let (isolated, shared) = (SidecarIsolation::Isolated, SidecarIsolation::Shared);
+    assert_eq!(publishes("snapshot-generation", isolated), Some(json!("true")));
+    assert_eq!(publishes("snapshot-generation", shared), None);
+    assert_eq!(publishes("full", isolated), None);
+    let mut node = node("snapshot-generation");
+    let generation = node.spec.full_node.as_mut().unwrap().snapshot_generation.as_mut().unwrap();
+    generation.tendermint.as_mut().unwrap().publish = None;
+    let set = render::stateful_set(&node, &cases::platform()).unwrap();
+    assert!(!json!(set).to_string().contains("PUBLISH_SNAPSHOTS"));
+}
+
 #[test]
 fn shared_containers_use_loopback_and_signals() {
     for pod in pods("bootstrap", SidecarIsolation::Shared) {
         assert_eq!(pod.share_process_namespace, Some(true));
         let text = json!(pod.volumes).to_string() + &json!(container(&pod, "sei-sidecar")).to_string();
-        for absent in
-            ["sidecar-socket", "seid-control", "OUTRIGGER_SIDECAR_LISTEN", "OUTRIGGER_SEID_CONTROL_DIR"]
-        {
+        for absent in [
+            "sidecar-socket",
+            "seid-control",
+            "OUTRIGGER_SIDECAR_LISTEN",
+            "OUTRIGGER_SEID_CONTROL_DIR",
+            "PRIVATE_DIR",
+        ] {
             assert!(!text.contains(absent), "{absent}");
         }
         assert!(!env(container(&pod, "seid")).contains_key("OUTRIGGER_SEID_CONTROL_DIR"));
@@ -330,6 +364,20 @@ fn only_the_proxy_has_a_token() {
                 { "downwardAPI": { "items": [{ "path": "namespace", "fieldRef": { "fieldPath": "metadata.namespace" } }] } },
             ] } }])
         );
+    }
+}
+
+/// The webhook of EKS gives the credentials of a ServiceAccount to all other containers. It splits the list at commas and trims nothing.
+#[test]
+fn only_the_sidecar_gets_the_identity_of_the_pod() {
+    for (name, template) in BOTH.into_iter().flat_map(|isolation| templates("bootstrap", isolation)) {
+        let annotations = template.metadata.unwrap().annotations.unwrap();
+        let skipped: Vec<_> = annotations["eks.amazonaws.com/skip-containers"].split(',').collect();
+        let pod = template.spec.unwrap();
+        let mut expected = names(containers(&pod));
+        expected.retain(|container| *container != "sei-sidecar");
+        assert_eq!(skipped, expected, "{name}");
+        assert!(skipped.contains(&"seid") && skipped.contains(&"seid-init"), "{name}: {skipped:?}");
     }
 }
 
@@ -568,6 +616,35 @@ fn object_store_is_configured_in_sidecars_only() {
     let pod = self::pod("full");
     let named = env(container(&pod, "sei-sidecar")).into_keys().find(|name| name.starts_with("AWS_"));
     assert_eq!(named, None, "AWS S3 uses the identity of the pod");
+}
+
+#[test]
+fn destination_of_exports_is_configured_in_sidecars_only() {
+    let bucket = Bucket { name: "results".into(), region: "eu-1".into() };
+    for prefix in [None, Some("replays/")] {
+        let result_export = ResultExport { bucket: bucket.clone(), prefix: prefix.map(str::to_owned) };
+        let platform = Platform { result_export: Some(result_export), ..cases::platform() };
+        for isolation in BOTH {
+            let platform = Platform { sidecar_isolation: isolation, ..platform.clone() };
+            let node = node("bootstrap");
+            let own = render::stateful_set(&node, &platform).unwrap().spec.unwrap().template;
+            let bootstrap = render::bootstrap_job(&node, &platform).unwrap().spec.unwrap().template;
+            for pod in [own.spec.unwrap(), bootstrap.spec.unwrap()] {
+                let variables = env(container(&pod, "sei-sidecar"));
+                assert_eq!(variables["SEI_RESULT_EXPORT_BUCKET"], "results");
+                assert_eq!(variables["SEI_RESULT_EXPORT_REGION"], "eu-1");
+                assert_eq!(
+                    variables.get("SEI_RESULT_EXPORT_PREFIX"),
+                    prefix.map(|prefix| json!(prefix)).as_ref()
+                );
+                for container in containers(&pod).filter(|container| container.name != "sei-sidecar") {
+                    assert!(!json!(container).to_string().contains("RESULT_EXPORT"), "{}", container.name);
+                }
+            }
+        }
+    }
+    let text = json!(pod("full")).to_string();
+    assert!(!text.contains("RESULT_EXPORT"), "exports are not configured");
 }
 
 #[test]

@@ -125,24 +125,34 @@ impl Engine {
 
     /// Recovers the tasks of a previous process, holds first. The API must not accept connections before this returns.
     pub async fn recover(&self) -> Result<(), ledger::Error> {
-        for hold in recovery::stranded_holds(&self.0.ledger.list_running().await?) {
+        let ledger = &self.0.ledger;
+        for hold in recovery::stranded_holds(&ledger.list_unfinished().await?) {
             if let Some(KindLookup::Supported(kind)) = kinds::find(&hold.task_type) {
-                let execution = self.0.ledger.resume(hold).await?;
+                let execution = ledger.resume(hold).await?;
                 self.0.clone().execute(kind, execution).await;
             }
         }
-        let stranded = self.0.ledger.list_running().await?;
-        let newest_hold = self.0.ledger.last_submitted(TaskType::MarkNotReady).await;
-        for action in recovery::plan_recovery(stranded, &newest_hold) {
+        let stranded = ledger.list_unfinished().await?;
+        let newest_hold = ledger.last_submitted(TaskType::MarkNotReady).await;
+        let publishes_snapshots = self.0.node.settings().publish_snapshots;
+        for action in recovery::plan_recovery(stranded, &newest_hold, publishes_snapshots) {
             match action {
                 RecoveryAction::Restart(task, kind) => {
-                    let execution = self.0.ledger.resume(task).await?;
+                    let execution = ledger.resume(task).await?;
                     self.0.start(kind, execution);
                 }
                 RecoveryAction::Fail(task, error) => {
                     tracing::warn!(task = task.task_type, id = task.id, error, "stranded task failed");
-                    let execution = self.0.ledger.resume(task).await?;
-                    self.0.ledger.finish(&execution, None, Some(error)).await?;
+                    let execution = ledger.resume(task).await?;
+                    ledger.finish(&execution, None, Some(error)).await?;
+                }
+                RecoveryAction::Forget(task) => {
+                    tracing::warn!(
+                        task = task.task_type,
+                        id = task.id,
+                        "deleted an unfinished task that this sidecar has not accepted; submit it again"
+                    );
+                    ledger.delete(&task.id).await?;
                 }
             }
         }

@@ -27,6 +27,8 @@ fn fixture() -> Fixture {
         node_rpc: "http://127.0.0.1:1".into(),
         result_export: None,
         seid_control_dir: None,
+        private_dir: None,
+        publish_snapshots: false,
         listen: Listen::Tcp(Listen::loopback(1)),
         port: 1,
         authn: AuthnMode::Unauthenticated,
@@ -40,7 +42,8 @@ fn fixture() -> Fixture {
         log_format: Default::default(),
     };
     let shutdown = CancellationToken::new();
-    let (ledger, ledger_thread) = Ledger::open(&home.path().join(ledger::FILE), shutdown.clone()).unwrap();
+    let (ledger, ledger_thread) =
+        Ledger::open(&home.path().join(ledger::FILE), None, shutdown.clone()).unwrap();
     let node = Arc::new(Node::new(Arc::new(settings), ledger, Metrics::new()));
     Fixture { engine: Engine::new(node, shutdown), _ledger_thread: ledger_thread, _home: home }
 }
@@ -247,7 +250,7 @@ async fn concurrent_submissions_get_distinct_times() {
         start.elapsed()
     );
     let times: std::collections::BTreeSet<_> =
-        ledger.list_running().await.unwrap().into_iter().map(|task| task.submitted_at).collect();
+        ledger.list_unfinished().await.unwrap().into_iter().map(|task| task.row.submitted_at).collect();
     assert_eq!(times.len(), 300, "submission times are unique");
 }
 

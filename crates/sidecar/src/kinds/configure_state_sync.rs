@@ -1,5 +1,5 @@
 //! `configure-state-sync`: selects the trusted block and the RPC servers for state sync. One server could make the node trust a chain
-//! of its own, so two must agree on the block.
+//! of its own, so two must agree on the block. Servers on the same host, or with the same node ID, count as one.
 
 use std::time::Duration;
 
@@ -39,13 +39,12 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
     if params.backfill_blocks < 0 {
         return Err(TaskError::new("backfillBlocks must not be negative"));
     }
-    let responding = probe_all(&candidates(&ctx, &params).await?).await?;
-    let (_, latest) = responding[0];
+    let probed = probe_all(&candidates(&ctx, &params).await?).await?;
     let height = match params.use_local_snapshot {
         true => latest_snapshot_height(&ctx).await?,
-        false => (latest - TRUST_LAG).max(1),
+        false => (median_height(&probed.witnesses) - TRUST_LAG).max(1),
     };
-    let (servers, hash) = agree_on_block(&responding, height).await?;
+    let (servers, hash) = agree_on_block(probed, height).await?;
     let values = statesync_table(&params, height, &hash, &servers);
     let dir = home.to_owned();
     let result = json!({ "trustHeight": height, "trustHash": hash, "rpcServers": servers });
@@ -57,25 +56,77 @@ async fn run(ctx: TaskContext) -> TaskOutcome {
     .await
 }
 
-/// Returns the servers that have the block at a height, and its hash, on which they must agree.
-async fn agree_on_block(
-    responding: &[(String, i64)],
+/// A server that responds. No other one has its host or its node ID: whoever controls one of them controls both.
+#[derive(Debug, PartialEq, Eq)]
+struct Witness {
+    server: String,
+    node_id: String,
     height: i64,
-) -> Result<(Vec<String>, String), TaskError> {
+}
+
+/// The witnesses among the candidates, and why the last of the other candidates is none.
+#[derive(Debug, Default)]
+struct Probed {
+    witnesses: Vec<Witness>,
+    last_error: Option<String>,
+}
+
+impl Probed {
+    /// Returns why a server is not another witness, if its host shows that.
+    fn check_host(&self, server: &str) -> Result<(), String> {
+        self.check(server, "host", |known| host_of(&known.server).eq_ignore_ascii_case(host_of(server)))
+    }
+
+    fn add(&mut self, server: &str, status: &rpc::Status) -> Result<(), String> {
+        if status.height <= 0 {
+            return Err(format!("{server}: no block yet"));
+        }
+        if status.node_id.is_empty() {
+            return Err(format!("{server}: it reports no node ID"));
+        }
+        self.check(server, "node ID", |known| known.node_id.eq_ignore_ascii_case(&status.node_id))?;
+        let (server, node_id) = (server.to_owned(), status.node_id.clone());
+        self.witnesses.push(Witness { server, node_id, height: status.height });
+        Ok(())
+    }
+
+    fn check(&self, server: &str, what: &str, is_same: impl Fn(&Witness) -> bool) -> Result<(), String> {
+        match self.witnesses.iter().find(|known| is_same(known)) {
+            None => Ok(()),
+            Some(known) => Err(format!("{server}: it has the same {what} as {}", known.server)),
+        }
+    }
+}
+
+/// Returns the host of `host:port`.
+fn host_of(server: &str) -> &str {
+    server.rsplit_once(':').map_or(server, |(host, _)| host).trim_end_matches('.')
+}
+
+/// Returns the median of the heights, and the lower one of two: a minority of the witnesses cannot choose it.
+fn median_height(witnesses: &[Witness]) -> i64 {
+    let mut heights: Vec<i64> = witnesses.iter().map(|witness| witness.height).collect();
+    heights.sort_unstable();
+    heights.get(heights.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+}
+
+/// Returns the servers that have the block at a height, and its hash, on which they must agree.
+async fn agree_on_block(probed: Probed, height: i64) -> Result<(Vec<String>, String), TaskError> {
+    let Probed { witnesses, mut last_error } = probed;
     let mut confirmed: Vec<(String, String)> = Vec::new();
-    let mut last_error = String::new();
-    for (host, _) in responding {
-        match rpc::block_hash(&url(host), height).await {
-            Ok(hash) => confirmed.push((host.clone(), hash)),
-            Err(error) => last_error = format!("; last error: {host}: {error}"),
+    for Witness { server, .. } in &witnesses {
+        match rpc::block_hash(&url(server), height).await {
+            Ok(hash) => confirmed.push((server.clone(), hash)),
+            Err(error) => last_error = Some(format!("{server}: {error}")),
         }
     }
     if confirmed.len() < REQUIRED_WITNESSES {
+        let last_error = last_error.map(|error| format!("; last error: {error}")).unwrap_or_default();
         return Err(TaskError::new(format_args!(
             "only {} of {} RPC servers confirmed block {height}, and one server could make the node trust a forged chain: set \
-             rpcServers to {REQUIRED_WITNESSES} or more servers, or add peers{last_error}",
+             rpcServers to {REQUIRED_WITNESSES} or more servers on different hosts, or add peers{last_error}",
             confirmed.len(),
-            responding.len()
+            witnesses.len()
         )));
     }
     let (first, hash) = confirmed[0].clone();
@@ -132,7 +183,7 @@ async fn candidates(ctx: &TaskContext, params: &ConfigureStateSync) -> Result<Ve
     Ok(found)
 }
 
-/// The same server twice is one witness.
+/// Adds a server that is not listed yet.
 fn push_new(servers: &mut Vec<String>, server: String) {
     if !servers.iter().any(|known| known.eq_ignore_ascii_case(&server)) {
         servers.push(server);
@@ -157,21 +208,26 @@ fn url(host: &str) -> String {
     if host.ends_with(":443") { format!("https://{host}") } else { format!("http://{host}") }
 }
 
-/// Returns the servers that respond, each with its latest height: seid exits if a configured server is unreachable.
-async fn probe_all(candidates: &[String]) -> Result<Vec<(String, i64)>, TaskError> {
-    let mut found = Vec::new();
-    let mut last_error = String::new();
-    for host in candidates {
-        match rpc::status(&url(host), rpc::QUERY_TIMEOUT).await {
-            Ok(status) if status.height > 0 => found.push((host.clone(), status.height)),
-            Ok(_) => last_error = format!("{host}: no block yet"),
-            Err(error) => last_error = format!("{host}: {error}"),
+/// Returns the servers that respond: seid exits if a configured server is unreachable.
+async fn probe_all(candidates: &[String]) -> Result<Probed, TaskError> {
+    let mut probed = Probed::default();
+    for server in candidates {
+        let checked = match probed.check_host(server) {
+            Ok(()) => match rpc::status(&url(server), rpc::QUERY_TIMEOUT).await {
+                Ok(status) => probed.add(server, &status),
+                Err(error) => Err(format!("{server}: {error}")),
+            },
+            Err(same_host) => Err(same_host),
+        };
+        if let Err(error) = checked {
+            probed.last_error = Some(error);
         }
     }
-    if found.is_empty() {
+    if probed.witnesses.is_empty() {
+        let last_error = probed.last_error.unwrap_or_default();
         return Err(TaskError::new(format_args!("no RPC server responded; last error: {last_error}")));
     }
-    Ok(found)
+    Ok(probed)
 }
 
 async fn latest_snapshot_height(ctx: &TaskContext) -> Result<i64, TaskError> {
@@ -179,4 +235,55 @@ async fn latest_snapshot_height(ctx: &TaskContext) -> Result<i64, TaskError> {
     let heights = ctx.blocking(move || Ok(super::snapshot::heights(&snapshots))).await?;
     let latest = heights.last().and_then(|height| i64::try_from(*height).ok());
     latest.ok_or_else(|| TaskError::new("useLocalSnapshot: no snapshot in data/snapshots"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(id: &str, height: i64) -> rpc::Status {
+        rpc::Status { node_id: id.into(), height, latest_block_time: None, catching_up: false }
+    }
+
+    fn witnesses(heights: &[i64]) -> Vec<Witness> {
+        let witness =
+            |height: &i64| Witness { server: String::new(), node_id: String::new(), height: *height };
+        heights.iter().map(witness).collect()
+    }
+
+    #[test]
+    fn one_host_or_node_id_is_one_witness() {
+        let mut probed = Probed::default();
+        for (server, id, error) in [
+            ("a:26657", "01", ""),
+            ("a:443", "02", "a:443: it has the same host as a:26657"),
+            ("A.:443", "02", "A.:443: it has the same host as a:26657"),
+            ("b:26657", "01", "b:26657: it has the same node ID as a:26657"),
+            ("b:26657", "", "b:26657: it reports no node ID"),
+            ("b:26657", "0A", ""),
+            ("c:26657", "0a", "c:26657: it has the same node ID as b:26657"),
+            ("[fd00::1]:26657", "03", ""),
+            ("[fd00::1]:443", "04", "[fd00::1]:443: it has the same host as [fd00::1]:26657"),
+            ("[fd00::2]:26657", "04", ""),
+        ] {
+            let added = probed.check_host(server).and_then(|()| probed.add(server, &status(id, 7)));
+            assert_eq!(added.err().unwrap_or_default(), error, "{server} {id}");
+        }
+        assert_eq!(probed.add("d:1", &status("05", 0)), Err("d:1: no block yet".into()));
+        assert_eq!(probed.witnesses.len(), 4);
+    }
+
+    #[test]
+    fn minority_of_witnesses_does_not_choose_the_height() {
+        for (heights, median) in [
+            (&[5000][..], 5000),
+            (&[5000, 1], 1),
+            (&[9_000_000, 5000], 5000),
+            (&[9_000_000, 5000, 5001], 5001),
+            (&[1, 5000, 5001], 5000),
+            (&[9_000_000, 1, 5000, 5001, 9_000_000], 5001),
+        ] {
+            assert_eq!(median_height(&witnesses(heights)), median, "{heights:?}");
+        }
+    }
 }

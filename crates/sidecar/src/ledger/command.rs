@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::error::Error;
-use super::execution::{Execution, RunningExecutions};
+use super::execution::{Execution, RunningExecutions, UnfinishedTask};
 use super::row::{self, RawJson, TaskRow};
 use super::time::{Clock, StoredTime};
 
@@ -52,8 +52,8 @@ pub(super) enum Command {
         limit: u32,
         reply: Reply<Vec<TaskRow>>,
     },
-    ListRunning {
-        reply: Reply<Vec<TaskRow>>,
+    ListUnfinished {
+        reply: Reply<Vec<UnfinishedTask>>,
     },
     LastSubmitted {
         task_type: TaskType,
@@ -135,7 +135,7 @@ impl Command {
             )?),
             Self::Get { id, .. } => Applied::Found(row::get(connection, id)?),
             Self::ListNewest { limit, .. } => Applied::Listed(row::list_newest(connection, *limit)?),
-            Self::ListRunning { .. } => Applied::Listed(row::list_running(connection)?),
+            Self::ListUnfinished { .. } => Applied::Listed(row::list_running(connection)?),
             Self::LastSubmitted { task_type, .. } => {
                 Applied::Time(row::last_submitted(connection, task_type.as_str())?)
             }
@@ -178,7 +178,9 @@ impl Command {
             (Self::ListNewest { reply, .. }, Ok(Applied::Listed(rows))) => {
                 let _ = reply.send(Ok(rows.into_iter().map(|row| running.with_progress(row)).collect()));
             }
-            (Self::ListRunning { reply }, Ok(Applied::Listed(rows))) => drop(reply.send(Ok(rows))),
+            (Self::ListUnfinished { reply }, Ok(Applied::Listed(rows))) => {
+                let _ = reply.send(Ok(rows.into_iter().map(|row| running.with_acceptance(row)).collect()));
+            }
             (Self::LastSubmitted { reply, .. }, Ok(Applied::Time(time))) => drop(reply.send(Ok(time))),
             (Self::Delete { id, reply }, Ok(Applied::Deleted(deleted))) => {
                 running.cancel(&id);
@@ -200,7 +202,8 @@ impl Command {
             Self::Resume { reply, .. } => drop(reply.send(Err(error))),
             Self::Finish { reply, .. } | Self::Delete { reply, .. } => drop(reply.send(Err(error))),
             Self::Get { reply, .. } => drop(reply.send(Err(error))),
-            Self::ListNewest { reply, .. } | Self::ListRunning { reply } => drop(reply.send(Err(error))),
+            Self::ListNewest { reply, .. } => drop(reply.send(Err(error))),
+            Self::ListUnfinished { reply } => drop(reply.send(Err(error))),
             Self::LastSubmitted { reply, .. } => drop(reply.send(Err(error))),
             Self::DeleteType { reply, .. } | Self::Prune { reply, .. } => drop(reply.send(Err(error))),
             Self::Ping { reply } => drop(reply.send(Err(error))),

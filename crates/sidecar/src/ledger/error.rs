@@ -35,6 +35,14 @@ pub enum OpenError {
         /// The newest supported schema version.
         supported: i64,
     },
+    /// The private directory cannot be used.
+    #[error("--private-dir (OUTRIGGER_SIDECAR_PRIVATE_DIR): cannot use {dir}: {error}")]
+    PrivateDir {
+        /// The directory.
+        dir: PathBuf,
+        /// The cause.
+        error: std::io::Error,
+    },
     /// The ledger thread cannot be started.
     #[error("cannot start ledger thread: {0}")]
     Thread(std::io::Error),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use super::accepted::{AcceptedTasks, RecordName};
 use super::row::{RawJson, TaskRow};
 use super::time::StoredTime;
 
@@ -28,11 +29,23 @@ pub struct Execution {
     pub token: CancellationToken,
     /// Reported as the result while the task runs.
     pub progress: Progress,
+    /// Its record among the accepted tasks.
+    record: RecordName,
+}
+
+/// A task that is running according to the ledger.
+#[derive(Clone, Debug)]
+pub struct UnfinishedTask {
+    /// The task.
+    pub row: TaskRow,
+    /// Whether it is known that this sidecar has accepted it. Always true without a private directory.
+    pub is_accepted: bool,
 }
 
 impl Execution {
     /// Creates the execution of a stored task.
     pub(super) fn new(row: TaskRow, token: CancellationToken) -> Self {
+        let record = RecordName::of(&row);
         Self {
             id: row.id,
             submitted_at: row.submitted_at,
@@ -40,6 +53,7 @@ impl Execution {
             params: row.params.map(Arc::from),
             token,
             progress: Progress::default(),
+            record,
         }
     }
 }
@@ -61,10 +75,11 @@ impl Progress {
     }
 }
 
-/// All executions in progress, by task ID.
+/// All executions in progress, by task ID. Each is recorded as accepted until it ends.
 #[derive(Debug)]
 pub(super) struct RunningExecutions {
     handles: HashMap<String, Handle>,
+    accepted: AcceptedTasks,
     shutdown: CancellationToken,
 }
 
@@ -74,12 +89,13 @@ struct Handle {
     submitted_at: StoredTime,
     token: CancellationToken,
     progress: Progress,
+    record: RecordName,
 }
 
 impl RunningExecutions {
     /// Starts empty; cancelling `shutdown` cancels all executions.
-    pub(super) fn new(shutdown: CancellationToken) -> Self {
-        Self { handles: HashMap::new(), shutdown }
+    pub(super) fn new(accepted: AcceptedTasks, shutdown: CancellationToken) -> Self {
+        Self { handles: HashMap::new(), accepted, shutdown }
     }
 
     /// Returns the token for a new execution.
@@ -88,25 +104,35 @@ impl RunningExecutions {
     }
 
     pub(super) fn insert(&mut self, execution: &Execution) {
+        self.accepted.add(&execution.record);
         let handle = Handle {
             submitted_at: execution.submitted_at.clone(),
             token: execution.token.clone(),
             progress: execution.progress.clone(),
+            record: execution.record.clone(),
         };
         self.handles.insert(execution.id.clone(), handle);
     }
 
     /// Removes an execution, unless the task was submitted again since.
     pub(super) fn remove(&mut self, id: &str, submitted_at: &StoredTime) {
-        if self.handles.get(id).is_some_and(|handle| handle.submitted_at == *submitted_at) {
-            self.handles.remove(id);
+        let is_same = self.handles.get(id).is_some_and(|handle| handle.submitted_at == *submitted_at);
+        if is_same && let Some(handle) = self.handles.remove(id) {
+            self.accepted.remove(&handle.record);
         }
     }
 
     pub(super) fn cancel(&mut self, id: &str) {
         if let Some(handle) = self.handles.remove(id) {
             handle.token.cancel();
+            self.accepted.remove(&handle.record);
         }
+    }
+
+    /// Adds to the row of an unfinished task whether it was accepted.
+    pub(super) fn with_acceptance(&self, row: TaskRow) -> UnfinishedTask {
+        let is_accepted = self.accepted.contains(&RecordName::of(&row));
+        UnfinishedTask { row, is_accepted }
     }
 
     pub(super) fn count(&self) -> usize {

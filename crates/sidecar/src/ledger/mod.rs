@@ -1,5 +1,6 @@
 //! The task ledger in `sidecar.db`: every task and its outcome. A command is durable before its reply is sent.
 
+mod accepted;
 mod command;
 mod error;
 mod execution;
@@ -18,11 +19,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::command::SubmitOutcome;
 pub use self::error::{Error, OpenError};
-pub use self::execution::{Execution, Progress};
+pub use self::execution::{Execution, Progress, UnfinishedTask};
 pub use self::row::{RawJson, TaskRow};
 pub use self::schema::canonical_id;
 pub use self::time::StoredTime;
 
+use self::accepted::{AcceptedTasks, RecordName};
 use self::command::{Command, Reply};
 use self::execution::RunningExecutions;
 use self::time::Clock;
@@ -66,15 +68,29 @@ impl LedgerThread {
 }
 
 impl Ledger {
-    /// Opens the ledger, creating or migrating it. Cancelling `shutdown` cancels all executions.
-    pub fn open(path: &Path, shutdown: CancellationToken) -> Result<(Self, LedgerThread), OpenError> {
+    /// Opens the ledger, creating or migrating it. Accepted tasks are recorded in the private directory, if there is one. Cancelling
+    /// `shutdown` cancels all executions.
+    pub fn open(
+        path: &Path,
+        private_dir: Option<&Path>,
+        shutdown: CancellationToken,
+    ) -> Result<(Self, LedgerThread), OpenError> {
         let connection = schema::open(path)?;
-        let newest = row::newest_submission(&connection)
-            .map_err(|error| OpenError::Unusable { path: path.to_owned(), error })?;
+        let unusable = |error| OpenError::Unusable { path: path.to_owned(), error };
+        let newest = row::newest_submission(&connection).map_err(unusable)?;
+        let unfinished = row::list_running(&connection).map_err(unusable)?;
+        let accepted = AcceptedTasks::open(private_dir)
+            .and_then(|accepted| {
+                accepted.retain(&unfinished.iter().map(RecordName::of).collect()).map(|()| accepted)
+            })
+            .map_err(|error| OpenError::PrivateDir {
+                dir: private_dir.unwrap_or(Path::new("")).to_owned(),
+                error,
+            })?;
         let (commands, receiver) = mpsc::channel(QUEUE_CAPACITY);
         let clock = Clock::after(newest.as_ref());
-        let worker =
-            Worker { connection, clock, running: RunningExecutions::new(shutdown), commands: receiver };
+        let running = RunningExecutions::new(accepted, shutdown);
+        let worker = Worker { connection, clock, running, commands: receiver };
         let builder = std::thread::Builder::new().name("ledger".into()).stack_size(512 << 10);
         let thread = builder.spawn(move || worker.run()).map_err(OpenError::Thread)?;
         Ok((Self { commands: commands.clone() }, LedgerThread { commands, thread }))
@@ -131,9 +147,9 @@ impl Ledger {
         self.request_with_timeout(|reply| Command::ListNewest { limit: LIST_LIMIT, reply }).await
     }
 
-    /// Returns the running tasks, oldest first.
-    pub async fn list_running(&self) -> Result<Vec<TaskRow>, Error> {
-        self.request_with_timeout(|reply| Command::ListRunning { reply }).await
+    /// Returns the tasks that are running according to the ledger, oldest first.
+    pub async fn list_unfinished(&self) -> Result<Vec<UnfinishedTask>, Error> {
+        self.request_with_timeout(|reply| Command::ListUnfinished { reply }).await
     }
 
     /// Returns the last submission time of a task type, whatever the state of the task.

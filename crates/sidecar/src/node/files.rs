@@ -23,9 +23,7 @@ pub struct Staged {
 
 /// Writes the content to a temporary file next to its target and syncs it.
 pub fn stage(path: &Path, content: &[u8], mode: u32) -> io::Result<Staged> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let staged = parent_dir(path).join(format!(".{name}.{:016x}.new", random_suffix()));
-    let staged = Staged { staged, path: path.to_owned(), is_committed: false };
+    let staged = Staged { staged: staged_path(path), path: path.to_owned(), is_committed: false };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&staged.staged)?;
     file.write_all(content)?;
     file.sync_all()?;
@@ -48,6 +46,12 @@ impl Drop for Staged {
             let _ = fs::remove_file(&self.staged);
         }
     }
+}
+
+/// Returns a temporary name next to a path.
+fn staged_path(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    parent_dir(path).join(format!(".{name}.{:016x}.new", random_suffix()))
 }
 
 fn parent_dir(path: &Path) -> &Path {
@@ -101,6 +105,18 @@ pub fn remove_all(path: &Path) -> io::Result<()> {
     ok_if_missing(removed).map(drop)
 }
 
+/// Makes sure that nothing has a name, in a directory that others can write to. It is renamed first: who creates a directory can
+/// prevent that its content is removed, but not that it is renamed. Then it is removed if possible, without following links.
+pub fn free_name(path: &Path) -> io::Result<()> {
+    let renamed = staged_path(path);
+    if ok_if_missing(fs::rename(path, &renamed))?.is_some()
+        && let Err(error) = remove_all(&renamed)
+    {
+        tracing::warn!(%error, path = %renamed.display(), "cannot remove a renamed file or directory");
+    }
+    Ok(())
+}
+
 /// Lists a directory; empty if it does not exist.
 pub fn entries(dir: &Path) -> io::Result<impl Iterator<Item = fs::DirEntry>> {
     Ok(ok_if_missing(fs::read_dir(dir))?.into_iter().flatten().flatten())
@@ -116,10 +132,11 @@ pub fn read(path: &Path) -> io::Result<Option<String>> {
     ok_if_missing(fs::read_to_string(path))
 }
 
-/// Removes temporary files of [`stage`] that were never committed. Must not run concurrently with writes to the directory.
+/// Removes temporary files of [`stage`] that were never committed, and directories that have such a name. Must not run concurrently
+/// with writes to the directory.
 pub fn remove_staged(dir: &Path) -> io::Result<()> {
     for entry in entries(dir)?.filter(|entry| is_staged(&entry.file_name().to_string_lossy())) {
-        remove(&entry.path())?;
+        remove_all(&entry.path())?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Whether the node signs blocks. Every node has a consensus key, because `seid init` generates one; only a validator uses it.
+//! Whether the node signs blocks. Every node has a consensus key, because `seid init` generates one; only a validator uses it. A key
+//! from a Secret is mounted in the container of seid only, so the sidecar cannot tell which key it is.
 
 use std::fmt;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -13,8 +13,6 @@ use super::{config, files, home};
 pub enum SigningEvidence {
     /// seid runs as a validator.
     ValidatorMode,
-    /// The consensus key was mounted, so that it was not generated for this node.
-    MountedKey,
     /// The key has signed.
     Signed(String),
     /// A file cannot be read.
@@ -25,7 +23,6 @@ impl fmt::Display for SigningEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ValidatorMode => f.write_str("mode is validator in config.toml"),
-            Self::MountedKey => write!(f, "{} is mounted", home::CONSENSUS_KEY),
             Self::Signed(height) => write!(f, "its key has signed at height {height}"),
             Self::Unknown(error) => write!(f, "this cannot be excluded: {error}"),
         }
@@ -48,9 +45,6 @@ pub fn find_evidence(home: &Path) -> Option<SigningEvidence> {
         Ok(_) => {}
         Err(error) => return Some(SigningEvidence::Unknown(error.to_string())),
     }
-    if is_mounted(home) {
-        return Some(SigningEvidence::MountedKey);
-    }
     let unknown = |error: &dyn fmt::Display| {
         Some(SigningEvidence::Unknown(format!("{}: {error}", home::VALIDATOR_STATE)))
     };
@@ -66,12 +60,6 @@ pub fn find_evidence(home: &Path) -> Option<SigningEvidence> {
         },
         Err(error) => unknown(&error),
     }
-}
-
-/// Returns whether the consensus key is on another volume than the home.
-fn is_mounted(home: &Path) -> bool {
-    let device = |path: &Path| path.metadata().ok().map(|metadata| metadata.dev());
-    device(&home.join(home::CONSENSUS_KEY)).is_some_and(|key| Some(key) != device(home))
 }
 
 #[cfg(test)]

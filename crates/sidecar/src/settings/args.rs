@@ -42,6 +42,15 @@ pub(super) struct NodeArgs {
     /// that its container shares the process namespace
     #[arg(long, env = "OUTRIGGER_SEID_CONTROL_DIR", value_name = "DIR")]
     pub(super) seid_control_dir: Option<String>,
+    /// Directory that no other container mounts, and that survives restarts of the sidecar. It records which unfinished tasks the
+    /// sidecar has accepted; a restart resumes no others, because whoever can write to the home can add tasks to the ledger. If unset,
+    /// a restart resumes all unfinished tasks of the ledger
+    #[arg(long, env = "OUTRIGGER_SIDECAR_PRIVATE_DIR", value_name = "DIR")]
+    pub(super) private_dir: Option<String>,
+    /// Whether the node publishes snapshots. If it does, a snapshot-upload task of the ledger is resumed also if the sidecar of another
+    /// pod has accepted it
+    #[arg(long, env = "OUTRIGGER_PUBLISH_SNAPSHOTS", value_name = "BOOL", default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
+    pub(super) publish_snapshots: String,
     /// S3 bucket for exported block results, or a local directory as file:///DIR. If unset, nothing can be exported
     #[arg(long, env = "SEI_RESULT_EXPORT_BUCKET", value_name = "BUCKET")]
     pub(super) result_export_bucket: Option<String>,
@@ -60,12 +69,12 @@ pub(super) struct ApiArgs {
     /// Port of the API
     #[arg(long, env = "SEI_SIDECAR_PORT", value_name = "PORT", default_value = "7777")]
     pub(super) port: String,
-    /// Where the API listens: unix:PATH, or tcp:ADDRESS:PORT. If unset, on the port on 127.0.0.1. With unix:PATH, the port on
-    /// 127.0.0.1 serves only GET /v0/healthz
+    /// Where the API listens: unix:PATH, or tcp:ADDRESS:PORT with a loopback address. If unset, on the port on 127.0.0.1. With
+    /// unix:PATH, the port on 127.0.0.1 serves only GET /v0/healthz
     #[arg(long, env = "OUTRIGGER_SIDECAR_LISTEN", value_name = "ADDRESS")]
     pub(super) listen: Option<String>,
-    /// Authentication mode: trusted-header expects a proxy to set the authenticated user in X-Remote-User, and listens on a Unix
-    /// socket or loopback only; unauthenticated accepts every client
+    /// Authentication mode: trusted-header expects a proxy to set the authenticated user in X-Remote-User; unauthenticated accepts
+    /// every client. Clients on other hosts cannot connect in either mode
     #[arg(long, env = "SEI_SIDECAR_AUTHN_MODE", value_name = "MODE", default_value = "trusted-header")]
     pub(super) authn_mode: String,
 }

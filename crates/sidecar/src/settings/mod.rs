@@ -17,7 +17,7 @@ pub use self::listen::Listen;
 /// How clients are authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthnMode {
-    /// Every client is accepted.
+    /// Every client on the same host is accepted.
     Unauthenticated,
     /// Only a proxy on the same host is accepted; it names the user in a header. The default.
     TrustedHeader,
@@ -69,6 +69,10 @@ pub struct Settings {
     pub node_rpc: String,
     /// Control directory of seid; `None` if seid is stopped by signals.
     pub seid_control_dir: Option<PathBuf>,
+    /// Directory that no other container mounts; `None` if there is none.
+    pub private_dir: Option<PathBuf>,
+    /// Whether the node publishes snapshots.
+    pub publish_snapshots: bool,
     /// Where the API listens.
     pub listen: Listen,
     /// Port of the API, or of `/v0/healthz` if the API listens on a Unix socket.
@@ -104,20 +108,18 @@ impl TryFrom<Args> for Settings {
         let Args { node, api, tasks, process } = args;
         let any = |text: &str| Ok::<_, String>(text.to_owned());
         let port = validator.read(setting!(api.port), parse_port).unwrap_or_default();
-        let authn = match AuthnMode::parse(&api.authn_mode) {
-            Ok(authn) => authn,
-            Err(message) => {
-                validator.add_problem("authn_mode", message);
-                AuthnMode::TrustedHeader
-            }
-        };
+        let authn = AuthnMode::parse(&api.authn_mode).unwrap_or_else(|message| {
+            validator.add_problem("authn_mode", message);
+            AuthnMode::TrustedHeader
+        });
         let listen = validator.optional(setting!(api.listen), Listen::parse);
         let listen = listen.unwrap_or_else(|| Listen::Tcp(Listen::loopback(port)));
-        if authn == AuthnMode::TrustedHeader && listen.is_remote() {
+        if listen.is_remote() {
+            // In both modes a client on another host could act as any user.
             validator.add_problem(
                 "listen",
-                "must be unix:PATH or a loopback address with --authn-mode trusted-header, because clients on other hosts could \
-                 set X-Remote-User themselves",
+                "must be unix:PATH or a loopback address, because the sidecar cannot authenticate clients on other hosts: run a proxy \
+                 such as outrigger proxy in front of it",
             );
         }
         let settings = Self {
@@ -135,6 +137,10 @@ impl TryFrom<Args> for Settings {
             result_export: read_result_export(&mut validator, &node),
             node_rpc: validator.read(setting!(node.node_rpc), parse_rpc_url).unwrap_or_default(),
             seid_control_dir: validator.optional(setting!(node.seid_control_dir), parse_absolute_path),
+            private_dir: validator.optional(setting!(node.private_dir), parse_absolute_path),
+            publish_snapshots: validator
+                .read(setting!(node.publish_snapshots), parse::boolean)
+                .unwrap_or_default(),
             listen,
             port,
             authn,

@@ -65,9 +65,20 @@ fn default_is_authenticated_on_loopback() {
     let with = |flags: &[&str]| settings(&[&REQUIRED[..], flags].concat());
     let open = with(&["--authn-mode=unauthenticated"]).unwrap();
     assert!(!open.listen.is_remote(), "{:?}", open.listen);
-    assert!(with(&["--listen=tcp:0.0.0.0:7777"]).is_err(), "a client on another host could set the header");
-    assert!(with(&["--listen=tcp:0.0.0.0:7777", "--authn-mode=unauthenticated"]).is_ok());
-    assert!(with(&["--listen=unix:/run/api.sock"]).is_ok());
+    for mode in ["trusted-header", "unauthenticated"] {
+        for (address, is_valid) in [
+            ("tcp:0.0.0.0:7777", false),
+            ("tcp:10.0.0.1:7777", false),
+            ("tcp:[::]:7777", false),
+            ("tcp:127.0.0.2:7777", true),
+            ("unix:/run/api.sock", true),
+        ] {
+            let read = with(&[&format!("--listen={address}"), &format!("--authn-mode={mode}")]);
+            assert_eq!(read.is_ok(), is_valid, "{mode} {address}");
+            let problem = read.err().map(|problems| problems.lines().join("\n")).unwrap_or_default();
+            assert!(is_valid || problem.contains("run a proxy"), "{mode} {address}: {problem}");
+        }
+    }
     assert!(with(&["--seid-control-dir=control"]).is_err());
     assert!(with(&["--result-export-bucket=b"]).is_err(), "the region is missing");
     let export = with(&["--result-export-bucket=b", "--result-export-region=r"]).unwrap().result_export;

@@ -192,12 +192,17 @@ pub async fn forged_state_is_never_trusted(cx: Context) -> TestResult {
         }
         if state.is_dir() && !state.is_symlink() { fs::remove_dir(&state)? } else { fs::remove_file(&state)? }
     }
-    // A request that cannot be written names the file.
+    // A directory in place of the request prevents neither a start of the sidecar nor a request.
+    let request = fixture.control.join("request");
+    fs::create_dir_all(request.join("a"))?;
+    drop(sidecar);
+    let sidecar = fixture.start().await?;
+    fs::create_dir_all(request.join("a"))?;
     fs::write(&state, "running -\n")?;
-    fs::create_dir(fixture.control.join("request"))?;
-    let task = sidecar.run_task("stop-seid", &json!({})).await?;
-    let error = task["error"].as_str().unwrap_or_default();
-    assert!(error.starts_with("writing ") && error.contains("/control/request"), "{task}");
+    let id = sidecar.submit(None, "stop-seid", &json!({})).await?;
+    wait::until("the request", TIMEOUT, || async { fs::read_to_string(&request) }).await?;
+    fs::write(&state, "exited - 0\n")?;
+    assert_eq!(sidecar.wait_finished(&id).await?["status"], "completed");
     drop(sidecar);
     let missing = Fixture::new(&cx)?.env("OUTRIGGER_SEID_CONTROL_DIR", "/nonexistent/control");
     let (code, output) = missing.run_to_exit().await?;

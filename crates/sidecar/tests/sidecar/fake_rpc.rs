@@ -4,9 +4,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Serves responses of a function until the test ends.
-pub async fn serve(port: u16, respond: fn(&str) -> Value) -> std::io::Result<tokio::task::JoinHandle<()>> {
-    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+/// Serves responses of a function until the test ends, on all loopback addresses.
+pub async fn serve(
+    port: u16,
+    respond: impl Fn(&str) -> Value + Send + 'static,
+) -> std::io::Result<tokio::task::JoinHandle<()>> {
+    let listener = TcpListener::bind(("0.0.0.0", port)).await?;
     Ok(tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut buffer = vec![0; 4096];
@@ -23,10 +26,16 @@ pub async fn serve(port: u16, respond: fn(&str) -> Value) -> std::io::Result<tok
 
 /// The responses of a synced node at height 5000.
 pub fn synced_node(path: &str) -> Value {
-    match path {
-        "/status" => {
-            json!({"node_info": {"id": "ab".repeat(20)}, "sync_info": {"latest_block_height": "5000", "catching_up": false}})
-        }
+    node_at(0xab, 5000)(path)
+}
+
+/// The responses of a synced node, whose ID repeats a byte.
+pub fn node_at(id: u8, height: i64) -> impl Fn(&str) -> Value + Send + Copy {
+    move |path| match path {
+        "/status" => json!({
+            "node_info": {"id": format!("{id:02x}").repeat(20)},
+            "sync_info": {"latest_block_height": height.to_string(), "catching_up": false},
+        }),
         path if path.starts_with("/block?") => {
             json!({"jsonrpc": "2.0", "id": -1, "result": {"block_id": {"hash": "CD".repeat(32)}}})
         }

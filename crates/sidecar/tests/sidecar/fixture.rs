@@ -38,6 +38,8 @@ pub struct Fixture {
     pub objects: PathBuf,
     /// Control directory of seid: other seid processes of this machine are not stopped.
     pub control: PathBuf,
+    /// Private directory of the sidecar.
+    pub private: PathBuf,
     /// Port of the node's RPC.
     pub rpc: u16,
     envs: Vec<(String, String)>,
@@ -51,8 +53,9 @@ impl Fixture {
 
     pub fn with_program(cx: &Context, program: &Path) -> Result<Self, Error> {
         let site = cx.site()?;
-        let [home, objects, control] = ["home", "objects", "control"].map(|dir| site.dir().join(dir));
-        for dir in [&home, &objects, &control] {
+        let [home, objects, control, private] =
+            ["home", "objects", "control", "private"].map(|dir| site.dir().join(dir));
+        for dir in [&home, &objects, &control, &private] {
             std::fs::create_dir_all(dir)
                 .map_err(|source| Error::Io { what: "creating a directory".into(), source })?;
         }
@@ -61,6 +64,7 @@ impl Fixture {
             home,
             objects,
             control,
+            private,
             rpc: free_port(),
             envs: Vec::new(),
             program: program.to_owned(),
@@ -76,6 +80,11 @@ impl Fixture {
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.envs.push((name.into(), value.into()));
         self
+    }
+
+    /// Resumes all unfinished tasks of the ledger, like upstream.
+    pub fn without_private_dir(self) -> Self {
+        self.env("OUTRIGGER_SIDECAR_PRIVATE_DIR", "")
     }
 
     /// Builds the command line with all required settings.
@@ -96,6 +105,7 @@ impl Fixture {
             ("SEI_SIDECAR_PORT", port.to_string()),
             ("SEI_SIDECAR_AUTHN_MODE", "unauthenticated".into()),
             ("OUTRIGGER_SEID_CONTROL_DIR", self.control.display().to_string()),
+            ("OUTRIGGER_SIDECAR_PRIVATE_DIR", self.private.display().to_string()),
             ("OUTRIGGER_NODE_RPC", format!("http://127.0.0.1:{}", self.rpc)),
         ];
         let defaults = defaults.iter().map(|(name, value)| (*name, value.as_str()));

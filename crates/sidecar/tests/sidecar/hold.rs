@@ -25,7 +25,7 @@ fn write_stranded(fixture: &Fixture, rows: &[(&str, &str, u32)]) -> rusqlite::Re
 
 /// Every order of a stranded release and a hold, in every state of the hold, across two restarts.
 pub async fn stranded_release_never_overrides_a_newer_hold(cx: Context) -> TestResult {
-    let fixture = Fixture::new(&cx)?;
+    let fixture = Fixture::new(&cx)?.without_private_dir();
     fixture.start().await?.stop(crate::fixture::TIMEOUT)?;
     for hold in ["running", "failed", "completed"] {
         for (release_at, hold_at) in [(1, 2), (2, 2), (3, 2)] {

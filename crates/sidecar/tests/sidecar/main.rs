@@ -18,6 +18,7 @@ mod dry_run;
 mod engine;
 mod fake_rpc;
 mod fixture;
+mod forged;
 mod hardening;
 mod hold;
 mod peer;
@@ -42,7 +43,7 @@ testbed::suite![
     api::server_matches_openapi_document,
     authn::invalid_settings_exit_before_any_work,
     authn::exactly_one_user_header_is_required,
-    authn::sidecar_listens_on_loopback_unless_asked,
+    authn::sidecar_listens_on_loopback_only,
     authn::unix_socket_serves_the_api_and_loopback_only_healthz,
     authn::task_kind_header_must_match_the_body,
     authn::caller_is_stored_and_logged_but_not_params,
@@ -83,6 +84,8 @@ testbed::suite![
     engine::corrupt_ledger_fails_startup_with_remedy,
     engine::torn_wal_keeps_committed_tasks,
     engine::tasks_in_progress_are_limited,
+    forged::tasks_written_into_the_ledger_are_not_executed,
+    forged::tasks_of_a_previous_pod_are_submitted_again,
     hardening::process_is_unreadable_for_the_same_user,
     hold::stranded_release_never_overrides_a_newer_hold,
     hold::concurrent_release_and_hold_are_consistent,

@@ -97,7 +97,7 @@ pub async fn http_responses_match_upstream(cx: Context) -> TestResult {
 
 /// The task lifecycle as visible to clients.
 pub async fn task_lifecycle_matches_upstream(cx: Context) -> TestResult {
-    let ours = record_lifecycle(&Fixture::new(&cx)?).await?;
+    let ours = record_lifecycle(&Fixture::new(&cx)?.without_private_dir()).await?;
     for name in differences().keys() {
         let requested =
             REQUESTS.iter().map(|(question, ..)| *question).chain(RAW.iter().map(|(question, _)| *question));
@@ -114,8 +114,9 @@ pub async fn task_lifecycle_matches_upstream(cx: Context) -> TestResult {
 
 /// Ours, upstream, and ours again on one home. Without upstream's binary, ours is used for all three.
 pub async fn home_can_switch_to_upstream_and_back(cx: Context) -> TestResult {
-    let ours = Fixture::new(&cx)?;
-    let mut upstream = Fixture::with_program(&cx, &peer().unwrap_or(binaries::path("outrigger")?))?;
+    let ours = Fixture::new(&cx)?.without_private_dir();
+    let mut upstream =
+        Fixture::with_program(&cx, &peer().unwrap_or(binaries::path("outrigger")?))?.without_private_dir();
     upstream.home.clone_from(&ours.home);
     let (done, runs) = (new_id(), new_id());
     let endless = json!({"condition": "height", "targetHeight": 5});

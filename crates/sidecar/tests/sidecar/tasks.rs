@@ -172,8 +172,8 @@ pub async fn configure_state_sync_uses_rpc_servers(cx: Context) -> TestResult {
     assert!(url["error"].as_str().is_some_and(|error| error.contains("expected host:port")), "{url}");
     let _rpc = fake_rpc::serve(fixture.rpc, fake_rpc::synced_node).await?;
     let other_port = free_port();
-    let _other = fake_rpc::serve(other_port, fake_rpc::synced_node).await?;
-    let other = format!("127.0.0.1:{other_port}");
+    let _other = fake_rpc::serve(other_port, fake_rpc::node_at(2, 5000)).await?;
+    let other = format!("127.0.0.2:{other_port}");
     let params = json!({"rpcServers": [server, other], "trustPeriod": "168h0m0s", "backfillBlocks": 9});
     let done = sidecar.run_task("configure-state-sync", &params).await?;
     assert_eq!(done["status"], "completed", "{done}");
@@ -198,33 +198,38 @@ pub async fn configure_state_sync_uses_rpc_servers(cx: Context) -> TestResult {
 
 /// One server could make the node trust a chain of its own.
 pub async fn state_sync_requires_two_agreeing_servers(cx: Context) -> TestResult {
-    fn forged_block(path: &str) -> Value {
-        match path {
-            path if path.starts_with("/block?") => json!({"block_id": {"hash": "EF".repeat(32)}}),
-            path => fake_rpc::synced_node(path),
-        }
-    }
-    fn without_block(path: &str) -> Value {
-        match path {
-            path if path.starts_with("/block?") => json!({}),
-            path => fake_rpc::synced_node(path),
-        }
+    /// Replaces the answer about blocks.
+    fn with_block(id: u8, block: fn() -> Value) -> Box<dyn Fn(&str) -> Value + Send> {
+        let node = fake_rpc::node_at(id, 5000);
+        Box::new(move |path| if path.starts_with("/block?") { block() } else { node(path) })
     }
     let fixture = Fixture::new(&cx)?;
     let sidecar = fixture.start().await?;
     let mut servers = Vec::new();
-    for respond in [fake_rpc::synced_node, forged_block, without_block, fake_rpc::synced_node] {
+    for (host, respond) in [
+        (1, Box::new(fake_rpc::node_at(1, 5000)) as Box<dyn Fn(&str) -> Value + Send>),
+        (2, with_block(2, || json!({"block_id": {"hash": "EF".repeat(32)}}))),
+        (3, with_block(3, || json!({}))),
+        (4, Box::new(fake_rpc::node_at(4, 5000))),
+        // On the host of the first one; the first one under another address; one with another height.
+        (1, Box::new(fake_rpc::node_at(5, 5000))),
+        (6, Box::new(fake_rpc::node_at(1, 5000))),
+        (7, Box::new(fake_rpc::node_at(7, 9_000_000))),
+    ] {
         let port = free_port();
         fake_rpc::serve(port, respond).await?;
-        servers.push(format!("127.0.0.1:{port}"));
+        servers.push(format!("127.0.0.{host}:{port}"));
     }
-    let [honest, forging, pruned, second] = [0, 1, 2, 3].map(|index| servers[index].as_str());
+    let [honest, forging, pruned, second, same_host, same_node, ahead] =
+        [0, 1, 2, 3, 4, 5, 6].map(|index| servers[index].as_str());
     let dead = "127.0.0.1:1";
     let before = fs::read_to_string(fixture.home.join("config/config.toml"))?;
     for (servers, error_part) in [
         (vec![honest], "only 1 of 1 RPC servers confirmed block 3000"),
         (vec![honest, honest, &format!("http://{honest}/")], "only 1 of 1 RPC servers"),
-        (vec![honest, dead], "only 1 of 1 RPC servers"),
+        (vec![honest, same_host], "it has the same host as 127.0.0.1:"),
+        (vec![honest, same_node], "it has the same node ID as 127.0.0.1:"),
+        (vec![dead, honest], "only 1 of 1 RPC servers"),
         (vec![honest, pruned], "only 1 of 2 RPC servers"),
         (vec![honest, forging], "have different blocks at height 3000"),
         (vec![honest, second, forging], "have different blocks at height 3000"),
@@ -236,9 +241,11 @@ pub async fn state_sync_requires_two_agreeing_servers(cx: Context) -> TestResult
         );
     }
     assert_eq!(fs::read_to_string(fixture.home.join("config/config.toml"))?, before);
-    let agreed = json!({"rpcServers": [honest, dead, pruned, second]});
+    // The first one alone does not choose the height.
+    let agreed = json!({"rpcServers": [ahead, honest, dead, pruned, second]});
     let done = sidecar.run_task("configure-state-sync", &agreed).await?;
-    assert_eq!(done["result"]["rpcServers"], json!([honest, second]), "{done}");
+    assert_eq!(done["result"]["rpcServers"], json!([ahead, honest, second]), "{done}");
+    assert_eq!(done["result"]["trustHeight"], json!(3000), "{done}");
     Ok(())
 }
 

@@ -38,7 +38,7 @@ fn write_upstream_ledger(fixture: &Fixture, schema: u32) -> rusqlite::Result<()>
 pub async fn ledgers_of_schema_3_and_5_are_migrated(cx: Context) -> TestResult {
     for schema in [3, 5] {
         // Otherwise these old rows would be pruned.
-        let fixture = Fixture::new(&cx)?.env("OUTRIGGER_KEEP_TASKS_FOR", "1000000h");
+        let fixture = Fixture::new(&cx)?.without_private_dir().env("OUTRIGGER_KEEP_TASKS_FOR", "1000000h");
         write_upstream_ledger(&fixture, schema)?;
         let sidecar = fixture.start().await?;
         let id = |last: u32| format!("0d4f0a53-9c52-4a0e-8d55-{last:012}");
@@ -83,7 +83,7 @@ pub async fn ledgers_of_schema_3_and_5_are_migrated(cx: Context) -> TestResult {
 
 /// A user switches back to upstream for a while: it opens our ledger and writes rows in its own format.
 pub async fn rows_written_by_upstream_meanwhile_are_adopted(cx: Context) -> TestResult {
-    let fixture = Fixture::new(&cx)?;
+    let fixture = Fixture::new(&cx)?.without_private_dir();
     fixture.start().await?.stop(TIMEOUT)?;
     let id = new_id();
     let ledger = Connection::open(fixture.home.join("sidecar.db"))?;
@@ -116,7 +116,7 @@ pub async fn newer_ledger_is_rejected_unchanged(cx: Context) -> TestResult {
 
 /// Finished tasks are deleted after the retention time, except the newest hold; running tasks stay.
 pub async fn old_tasks_are_pruned_except_the_newest_hold(cx: Context) -> TestResult {
-    let fixture = Fixture::new(&cx)?;
+    let fixture = Fixture::new(&cx)?.without_private_dir();
     fixture.start().await?.stop(TIMEOUT)?;
     let ledger = Connection::open(fixture.home.join("sidecar.db"))?;
     for (number, task_type, status) in [

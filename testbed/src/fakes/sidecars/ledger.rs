@@ -1,8 +1,8 @@
-//! Tasks of one sidecar, which the real one keeps on its volume: they survive a restart.
+//! Tasks of one sidecar, which the real one keeps on its volume: they survive a restart, and finished ones also a new pod.
 
 use std::collections::HashMap;
 
-use api::sidecar_wire::{TaskResult, TaskState};
+use api::sidecar_wire::{TaskResult, TaskState, TaskType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -91,6 +91,14 @@ impl Ledger {
         resumed
     }
 
+    /// Removes the running tasks that the sidecar of a new pod does not resume: only holds, and endless uploads, are.
+    pub(super) fn forget_unfinished(&mut self) {
+        let kept = [TaskType::MarkNotReady, TaskType::SnapshotUpload].map(TaskType::as_str);
+        self.tasks.retain(|_, Task { result, .. }| {
+            result.status != TaskState::Running || kept.contains(&result.task_type.as_str())
+        });
+    }
+
     /// Returns ID and execution of all running tasks of a type.
     pub(super) fn running(&self, task_type: &str) -> Vec<(String, u64)> {
         let is_running =
@@ -153,6 +161,20 @@ mod tests {
         assert!(ledger.finish("a", execution.unwrap(), Ok(())).is_some());
         assert_eq!(ledger.submit("a", "config-apply", None), (Submission::Duplicate, None));
         assert_eq!(ledger.get("a").unwrap().task_type, "config-validate");
+    }
+
+    #[test]
+    fn new_pod_resumes_only_holds_and_uploads() {
+        let mut ledger = Ledger::default();
+        for task_type in ["config-apply", "mark-ready", "mark-not-ready", "snapshot-upload"] {
+            ledger.submit(task_type, task_type, None);
+        }
+        let (_, execution) = ledger.submit("done", "config-apply", None);
+        assert!(ledger.finish("done", execution.unwrap(), Ok(())).is_some());
+        ledger.forget_unfinished();
+        let mut kept: Vec<_> = ledger.newest().into_iter().map(|task| task.id.as_str()).collect();
+        kept.sort_unstable();
+        assert_eq!(kept, ["done", "mark-not-ready", "snapshot-upload"]);
     }
 
     #[test]

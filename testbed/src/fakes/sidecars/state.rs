@@ -221,8 +221,8 @@ impl Shared {
         receiver
     }
 
-    /// The containers of a pod started: the sidecar loses readiness and keeps its tasks. Ignored if it already runs
-    /// in this pod.
+    /// The containers of a pod started: the sidecar loses readiness, and does not resume what the one of another pod has accepted.
+    /// Ignored if it already runs in this pod.
     pub(crate) fn pod_started(self: &Arc<Self>, node: &NodeName, uid: &str, transport: Transport) {
         self.with(|state| {
             if state.node(node).pod.as_deref() == Some(uid) {
@@ -231,6 +231,7 @@ impl Shared {
             let entry = state.node(node);
             entry.pod = Some(uid.to_owned());
             entry.transport = transport;
+            entry.ledger.forget_unfinished();
             self.restart_in(state, node);
         });
     }

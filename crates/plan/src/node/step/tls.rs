@@ -9,7 +9,6 @@ use super::{StepOutcome, objects};
 use crate::node::action::Deletion;
 use crate::node::check::{CheckResult, reference, tls_secret};
 use crate::node::context::{NodeContext, is_controlled_by, is_terminating, name_of};
-use crate::node::isolation::sidecar_isolation;
 use crate::node::issued_secret;
 use crate::node::observed::ServingObservation;
 use crate::node::status_change::StatusChange;
@@ -82,8 +81,7 @@ pub(super) fn observe(context: NodeContext<'_>) -> StepOutcome {
             if served.is_some() && expected.is_some() && *served != expected {
                 return poll(Some("it still serves the previous certificate".into()));
             }
-            let isolation = sidecar_isolation(context.node, context.platform);
-            StepOutcome::Done(Some(StatusChange::Tls(desired.as_observed(), isolation)))
+            StepOutcome::Done(Some(StatusChange::tls(context, desired.as_observed())))
         }
     }
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, PodSpec, Volu
 
 use crate::render::RenderError;
 
-/// The containers that may mount each volume which is a channel between containers, or an identity.
+/// The containers that may mount each volume which is a channel between containers, an identity, or a record that the sidecar trusts.
 const VOLUMES: [(&str, &[&str]); 4] = [
     (volume::SIDECAR_TMP, &[container::SIDECAR]),
     (volume::SIDECAR_SOCKET, &[container::SIDECAR, container::PROXY]),

@@ -14,7 +14,7 @@ mod volumes;
 use std::collections::BTreeMap;
 
 use api::SeiNode;
-use api::names::{annotation, object};
+use api::names::{annotation, container, object};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
@@ -41,7 +41,7 @@ pub(super) fn node_template(node: &SeiNode, platform: &Platform) -> Result<PodTe
     pod.containers =
         vec![seid::node_container(node, kind, platform, tls.scheme)?, exporter::container(platform)?];
     guard::check(&pod, &keys, tls.secret_name.as_deref(), platform.object_store.credentials.as_deref())?;
-    let mut annotations = common_annotations(node);
+    let mut annotations = common_annotations(node, &pod);
     annotations.insert(annotation::PROXY_CONFIG_HASH.into(), proxy_config_hash(node, platform));
     annotations.insert(annotation::CONFIG_HASH.into(), config_hash(node, kind));
     // Replaces the pod when the issuer changes. The proxy would reload the certificate, but keep connections of the
@@ -75,7 +75,7 @@ pub(super) fn bootstrap_template(
         platform.object_store.credentials.as_deref(),
     )?;
     guard::check_no_signing_keys(&pod, &kind.key_secrets())?;
-    Ok(template(meta::bootstrap_labels(node), common_annotations(node), pod))
+    Ok(template(meta::bootstrap_labels(node), common_annotations(node, &pod), pod))
 }
 
 /// Renders what both pods share. Sidecar and proxy are identical in both.
@@ -93,7 +93,7 @@ fn common(
     // The order matters: the home directory, then the sidecar, then the proxy in front of it.
     let init_containers: Vec<Container> = vec![
         seid::init(node, image),
-        sidecar::container(node, platform, tls.scheme)?,
+        sidecar::container(node, kind, platform, tls.scheme)?,
         proxy::container(node, platform, tls.scheme)?,
     ];
     Ok(PodSpec {
@@ -126,13 +126,24 @@ fn template(labels: Labels, annotations: BTreeMap<String, String>, pod: PodSpec)
     }
 }
 
-/// Returns the annotations of both pods, which protect them from voluntary disruption, and name the audience of their proxies.
-fn common_annotations(node: &SeiNode) -> BTreeMap<String, String> {
+/// Returns the annotations of both pods, which protect them from voluntary disruption, and name the audience of their proxies and the
+/// containers that get no credentials of the pod's identity.
+fn common_annotations(node: &SeiNode, pod: &PodSpec) -> BTreeMap<String, String> {
     [
         (annotation::DO_NOT_DISRUPT.into(), "true".into()),
+        (annotation::EKS_SKIP_CONTAINERS.into(), containers_without_identity(pod)),
         (annotation::SIDECAR_AUDIENCE.into(), meta::sidecar_audience(node)),
     ]
     .into()
+}
+
+/// Lists all containers except the sidecar. The webhook that gives a pod on EKS the credentials of its ServiceAccount adds them to every
+/// container, and only the sidecar uses them. It compares whole names, without spaces.
+fn containers_without_identity(pod: &PodSpec) -> String {
+    let containers = pod.init_containers.iter().flatten().chain(&pod.containers);
+    let names =
+        containers.map(|container| container.name.as_str()).filter(|name| *name != container::SIDECAR);
+    names.collect::<Vec<_>>().join(",")
 }
 
 /// Returns a hash of everything that the configuration of seid depends on, so that a change of it changes the template.

@@ -19,10 +19,10 @@ if [ "$control" ]; then start_server; fi
 set -m
 terminated=
 trap 'terminated=yes' INT TERM
-exec {errors}> >(forward_stderr)
-forwarder=$!
+exec {forwarded}<> <(:)
+exec {errors}> >(forward_stderr; echo >&"$forwarded")
 exec 2>/dev/null
-seid_process "${@:3}" 2>&"$errors" {errors}>&- &
+seid_process "${@:3}" 2>&"$errors" {errors}>&- {forwarded}>&- &
 seid=$!
 exec {errors}>&-
 trap 'terminated=yes; kill -TERM "$seid"' INT TERM
@@ -31,6 +31,6 @@ wait "$seid"
 while kill -0 "$seid"; do wait "$seid"; done
 wait "$seid"
 code=$?
-wait "$forwarder"
+read -r -t 5 -u "$forwarded"
 if [ "$control" ]; then stop_server; fi
 [ "$handled" = "$before" ] || terminated=yes

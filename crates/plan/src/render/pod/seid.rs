@@ -30,7 +30,8 @@ const CONTROL: &str = include_str!("control.sh");
 /// background processes of a shell ignore interrupts. seid prints why it exits on stderr, followed by its flags or a
 /// stack trace: more than the kubelet keeps. The line with the cause is therefore written to the termination log.
 /// stderr of the shell itself is discarded, since it reports jobs. seid is awaited by its process id: bash forgets a job that has exited
-/// before `wait` asks for it, but not the status of its process, which a second `wait` returns again.
+/// before `wait` asks for it, but not the status of its process, which a second `wait` returns again. What is left of stderr is forwarded
+/// for five seconds at most: a process that seid has started may hold it open.
 const RUN: &str = include_str!("run.sh");
 
 /// Exits with the code of seid.

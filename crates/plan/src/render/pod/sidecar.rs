@@ -9,13 +9,14 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, Probe, SecretK
 use super::builders::{env as variable, mount, port};
 use super::probe::{self, Timing};
 use super::security;
-use crate::node::{sidecar_image, sidecar_isolation, sidecar_port, sidecar_resources};
-use crate::platform::{ObjectStore, Platform, SidecarIsolation};
+use crate::node::{NodeKind, sidecar_image, sidecar_isolation, sidecar_port, sidecar_resources};
+use crate::platform::{ObjectStore, Platform, ResultExport, SidecarIsolation};
 use crate::render::{RenderError, resources};
 
 /// Renders the sidecar. It gets no keys of the operator account: nothing signs with them.
 pub(super) fn container(
     node: &SeiNode,
+    kind: NodeKind<'_>,
     platform: &Platform,
     scheme: Scheme,
 ) -> Result<Container, RenderError> {
@@ -35,7 +36,7 @@ pub(super) fn container(
         image: Some(image.into()),
         restart_policy: Some("Always".into()),
         command: Some(vec!["seictl".into(), "serve".into()]),
-        env: Some(variables(node, platform)),
+        env: Some(variables(node, kind, platform)),
         ports: Some(vec![port((port_name::SIDECAR, sidecar_port(node)))]),
         volume_mounts: Some(mounts),
         resources: resources::requirements("sidecar.resources", sidecar_resources(node))?,
@@ -54,7 +55,7 @@ fn liveness(scheme: Scheme) -> Probe {
     probe::sidecar(sidecar_wire::path::LIVEZ, scheme, timing)
 }
 
-fn variables(node: &SeiNode, platform: &Platform) -> Vec<EnvVar> {
+fn variables(node: &SeiNode, kind: NodeKind<'_>, platform: &Platform) -> Vec<EnvVar> {
     use env::sidecar;
     let (genesis, snapshots) = (&platform.genesis_bucket, &platform.snapshot_bucket);
     let mut variables = vec![
@@ -67,12 +68,27 @@ fn variables(node: &SeiNode, platform: &Platform) -> Vec<EnvVar> {
         variable(sidecar::SNAPSHOT_REGION, &snapshots.region),
         variable(sidecar::AUTHN_MODE, sidecar::AUTHN_MODE_TRUSTED_HEADER),
     ];
+    variables.extend(result_export(platform.result_export.as_ref()));
     variables.extend(object_store(&platform.object_store));
     if sidecar_isolation(node, platform) == SidecarIsolation::Isolated {
         variables.push(variable(sidecar::LISTEN, format!("unix:{}", path::SIDECAR_SOCKET)));
         variables.push(variable(sidecar::SEID_CONTROL_DIR, path::SEID_CONTROL));
+        variables.push(variable(sidecar::PRIVATE_DIR, path::TMP));
+        if kind.snapshot_generation().publish {
+            variables.push(variable(sidecar::PUBLISH_SNAPSHOTS, "true"));
+        }
     }
     variables
+}
+
+/// Returns the variables of the destination of exported block results.
+fn result_export(export: Option<&ResultExport>) -> Vec<EnvVar> {
+    use env::sidecar::{RESULT_EXPORT_BUCKET, RESULT_EXPORT_PREFIX, RESULT_EXPORT_REGION};
+    let Some(ResultExport { bucket, prefix }) = export else { return Vec::new() };
+    let prefix = prefix.as_ref().map(|prefix| variable(RESULT_EXPORT_PREFIX, prefix));
+    let bucket =
+        [variable(RESULT_EXPORT_BUCKET, &bucket.name), variable(RESULT_EXPORT_REGION, &bucket.region)];
+    bucket.into_iter().chain(prefix).collect()
 }
 
 /// Returns the variables of an object store. There are none for AWS S3 with the pod's identity, which they would

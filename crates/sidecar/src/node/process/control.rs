@@ -49,8 +49,12 @@ impl ControlDir {
         let dir = self.request.parent().unwrap_or(Path::new("/"));
         // Fails if the directory does not exist.
         std::fs::read_dir(dir)?;
-        files::remove_staged(dir)?;
-        files::remove(&self.request)
+        files::free_name(&self.request)?;
+        // Nothing reads them: what cannot be removed may stay.
+        if let Err(error) = files::remove_staged(dir) {
+            tracing::warn!(%error, dir = %dir.display(), "cannot remove temporary files of the control directory");
+        }
+        Ok(())
     }
 
     /// Returns whether seid runs. Without a state the script has not started it.
@@ -89,6 +93,7 @@ struct PendingRequest<'a>(&'a Path);
 
 impl<'a> PendingRequest<'a> {
     fn write(file: &'a Path, request: &str) -> io::Result<Self> {
+        files::free_name(file)?;
         files::write(file, request.as_bytes(), 0o644)?;
         Ok(Self(file))
     }
@@ -96,7 +101,7 @@ impl<'a> PendingRequest<'a> {
 
 impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
-        if let Err(error) = files::remove(self.0) {
+        if let Err(error) = files::free_name(self.0) {
             tracing::warn!(%error, file = %self.0.display(), "cannot remove the request");
         }
     }
@@ -199,6 +204,33 @@ mod tests {
         assert!(ControlDir::new(&dir.path().join("none")).prepare().is_err());
     }
 
+    #[test]
+    fn directories_in_place_of_the_request_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let control = ControlDir::new(dir.path());
+        let other = tempfile::tempdir().unwrap();
+        std::fs::write(other.path().join("kept"), "").unwrap();
+        let fill = |name: &str| {
+            std::fs::create_dir_all(dir.path().join(name).join("a/b")).unwrap();
+            symlink(other.path(), dir.path().join(name).join("a/link")).unwrap();
+        };
+        fill("request");
+        fill(".request.0123456789abcdef.new");
+        control.prepare().unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        symlink(other.path(), &control.request).unwrap();
+        control.prepare().unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        fill("request");
+        let pending = PendingRequest::write(&control.request, "a TERM\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&control.request).unwrap(), "a TERM\n");
+        std::fs::remove_file(&control.request).unwrap();
+        fill("request");
+        drop(pending);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(other.path().join("kept").exists(), "links are not followed");
+    }
+
     #[tokio::test]
     async fn request_names_the_signal_and_is_withdrawn_when_seid_exited() {
         let dir = tempfile::tempdir().unwrap();
@@ -218,6 +250,14 @@ mod tests {
             assert_eq!((stopped.unwrap(), requested.as_str()), (true, name));
             assert!(!control.request.exists());
         }
+    }
+
+    #[tokio::test]
+    async fn request_that_cannot_be_written_names_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let control = ControlDir { request: dir.path().join("none/request"), ..ControlDir::new(dir.path()) };
+        let error = control.stop(Signal::TERM, Duration::from_secs(1)).await.unwrap_err().to_string();
+        assert!(error.starts_with("writing ") && error.contains("/none/request"), "{error}");
     }
 
     #[tokio::test(start_paused = true)]
