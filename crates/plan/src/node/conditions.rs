@@ -162,6 +162,10 @@ impl Writer<'_> {
         if findings.is_update_withdrawn {
             return self.set(NodeUpdateInProgress::NoUpdate, IN_SYNC);
         }
+        if self.status.plan.as_ref().is_some_and(stored_plan::is_interruption) {
+            // The update continues afterwards.
+            return;
+        }
         let plan = self
             .status
             .plan

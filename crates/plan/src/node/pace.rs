@@ -63,7 +63,8 @@ impl PacedNode {
             is_validator: NodeKind::from_spec(&node.spec).is_some_and(NodeKind::can_sign),
             is_unhealthy: is_running && !works && !is_leaving,
             is_disrupted: is_running
-                && last_update.is_some_and(|plan| plan.phase != PlanPhase::Complete || !works),
+                && (last_update.is_some_and(|plan| plan.phase != PlanPhase::Complete || !works)
+                    || status.and_then(stored_plan::unfinished_update).is_some()),
             is_queued: is_running
                 && condition::has_reason(conditions, NodeUpdateInProgress::UpdateQueued)
                 && !node.spec.paused

@@ -30,6 +30,9 @@ pub(super) fn check(clusters: &[Cluster], platform: &Platform, disruptions: usiz
         cluster.is_answer_pending = false;
         set_paused(cluster, false);
     }
+    if clusters.iter().any(|cluster| cluster.is_issuer_down) {
+        check_without_issuer(&mut clusters, platform, disruptions)?;
+    }
     let (mut idle, mut path) = (0, Vec::new());
     for _ in 0..400 {
         let current = key(&clusters, &platform.sidecar_image);
@@ -53,6 +56,29 @@ pub(super) fn check(clusters: &[Cluster], platform: &Platform, disruptions: usiz
     }
     let statuses: Vec<_> = clusters.iter().map(|cluster| &cluster.node.status).collect();
     Err(format!("not converged: {statuses:#?}"))
+}
+
+/// How many minutes pass until seid must run, although an update waits for its certificate.
+const RELEASED_AFTER: usize = 5;
+
+/// Checks that seid does not wait for the certificate of an update, and starts the issuer.
+fn check_without_issuer(
+    clusters: &mut [Cluster],
+    platform: &Platform,
+    disruptions: usize,
+) -> Result<(), String> {
+    let mut idle = 0;
+    while idle < RELEASED_AFTER && clusters.iter().any(|cluster| !cluster.sidecar.ready) {
+        if !run_all(clusters, platform, disruptions) {
+            clusters.iter_mut().for_each(|cluster| cluster.pass_minutes(1));
+            idle += 1;
+        }
+    }
+    if let Some(cluster) = clusters.iter().find(|cluster| !cluster.sidecar.ready) {
+        return Err(format!("seid waits for a certificate: {:#?}", cluster.node.status));
+    }
+    clusters.iter_mut().for_each(|cluster| cluster.is_issuer_down = false);
+    Ok(())
 }
 
 /// Runs every component of every node once. Returns whether anything has changed.
