@@ -413,7 +413,7 @@ impl Writer<'_> {
         let is_write_refused = condition::has_reason(conditions, SpecApplied::WriteRefused);
         match self.status.phase {
             Some(SeiNodePhase::Terminating) => self.set(Ready::Terminating, "the node is being deleted"),
-            Some(SeiNodePhase::Running) if findings.claim_termination.is_some() => {
+            _ if findings.claim_termination.is_some() => {
                 self.set(
                     Ready::DataVolumeTerminating,
                     findings.claim_termination.as_deref().unwrap_or_default(),

@@ -108,7 +108,8 @@ pub fn decide(
     status.resolved_peers = peers;
     let decider =
         Decider { context, now, new_plan_id, is_retry_requested, is_rolled_back: rolled_back.is_some() };
-    let mut findings = Findings::default();
+    let termination = claim::termination_in_use(context, status);
+    let mut findings = Findings { claim_termination: termination, ..Findings::default() };
     if node.spec.paused {
         findings.pending = decider.pending_changes(status);
         findings.pending.extend(volume::pending(context));
@@ -146,7 +147,6 @@ impl Decider<'_> {
             decision.requeue_after = Some(Duration::ZERO);
             return;
         }
-        findings.claim_termination = claim::termination(self.context.observed.claim.as_deref());
         if stored_plan::active(&decision.status).is_some() {
             self.supersede(&mut decision.status, findings);
             self.interrupt(&mut decision.status);

@@ -14,7 +14,9 @@ use plan::node::{Health, decide, transition_events};
 use serde_json::json;
 
 use super::cluster::{Cluster, to_observed, to_stateful_set};
-use super::fixture::{converge, message, node, platform, reason, run_once, running, status, steps};
+use super::fixture::{
+    converge, message, node, platform, reason, run_once, run_until_failed, running, status, steps,
+};
 use super::reconcile::{Fault, reconcile, time};
 
 #[test]
@@ -125,14 +127,102 @@ fn lost_volume_is_recreated_unless_the_node_signs() {
     assert_eq!(reason(&cluster, "Ready"), "DataVolumeMissing");
 }
 
+/// Starts to delete the claim. It exists as long as a pod uses it.
+fn delete_claim(cluster: &mut Cluster) {
+    let claim = Arc::make_mut(cluster.observed.claim.as_mut().unwrap());
+    claim.metadata.deletion_timestamp = Some(Time(time(1).0));
+}
+
+/// Reconciles a node, and asserts that its claim is reported as being deleted, with one event.
+fn assert_termination_is_reported(cluster: &mut Cluster) {
+    let before = status(cluster);
+    for _ in 0..3 {
+        reconcile(cluster, &platform(), Fault::None);
+    }
+    assert_eq!(reason(cluster, "Ready"), "DataVolumeTerminating", "{:#?}", status(cluster));
+    assert!(message(cluster, "Ready").contains("PersistentVolumeClaim data-a is being deleted"));
+    let events = transition_events(&cluster.node, &before, &status(cluster));
+    let reported = events.iter().filter(|event| event.reason == "DataVolumeTerminating");
+    assert_eq!(reported.count(), 1, "{events:?}");
+}
+
+#[test]
+fn claim_of_a_paused_node_is_reported_when_it_is_being_deleted() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.edit(|node| (node.spec.paused, node.spec.image) = (true, "sei:1".into()));
+    converge(&mut cluster, &platform());
+    delete_claim(&mut cluster);
+    assert_termination_is_reported(&mut cluster);
+    let stored = status(&cluster);
+    cluster.minutes += 60;
+    converge(&mut cluster, &platform());
+    assert_eq!(status(&cluster), stored, "it is reported once");
+}
+
+#[test]
+fn claim_of_a_new_or_failed_node_is_reported_when_it_is_being_deleted() {
+    for has_failed in [false, true] {
+        let mut cluster = Cluster::new(node("a"));
+        if has_failed {
+            run_until_failed(&mut cluster, "config-apply");
+        } else {
+            while cluster.observed.pods.is_empty() {
+                run_once(&mut cluster, &platform());
+            }
+        }
+        let phase = if has_failed { SeiNodePhase::Failed } else { SeiNodePhase::Initializing };
+        assert_eq!(status(&cluster).phase, Some(phase));
+        delete_claim(&mut cluster);
+        assert_termination_is_reported(&mut cluster);
+        // The next attempt would create a claim, and waits until this one is gone.
+        cluster.minutes += 1;
+        reconcile(&mut cluster, &platform(), Fault::None);
+        assert_eq!(reason(&cluster, "Ready"), "DataVolumeTerminating");
+    }
+    // A claim that a previous node has left behind is not in use.
+    let mut cluster = Cluster::new(node("a"));
+    for _ in 0..2 {
+        reconcile(&mut cluster, &platform(), Fault::None);
+    }
+    let claim = Arc::make_mut(cluster.observed.claim.as_mut().unwrap());
+    claim.metadata.owner_references.as_mut().unwrap()[0].uid = "previous".into();
+    delete_claim(&mut cluster);
+    cluster.node.status = None;
+    for _ in 0..3 {
+        reconcile(&mut cluster, &platform(), Fault::None);
+    }
+    assert_eq!(reason(&cluster, "Ready"), "Initializing");
+    assert!(message(&cluster, "Ready").contains("the previous one is still being deleted"));
+}
+
+/// The pod of the Job is deleted with it.
+#[test]
+fn bootstrap_job_is_not_deleted_while_its_claim_is_being_deleted() {
+    let mut finished = bootstrapped("Complete");
+    let mut failed = bootstrapped("Failed");
+    reconcile(&mut failed, &platform(), Fault::None);
+    assert_eq!(status(&failed).phase, Some(SeiNodePhase::Failed));
+    failed.minutes += 1;
+    reconcile(&mut failed, &platform(), Fault::None);
+    // The next attempt has validated the claim.
+    let tasks = &mut failed.node.status.as_mut().unwrap().plan.as_mut().unwrap().tasks;
+    tasks[0].status = TaskStatus::Complete;
+    for (cluster, waiting_task) in
+        [(&mut finished, "teardown-bootstrap"), (&mut failed, "deploy-bootstrap-job")]
+    {
+        delete_claim(cluster);
+        assert_termination_is_reported(cluster);
+        let plan = status(cluster).plan.unwrap();
+        let task = plan.tasks.iter().find(|task| task.status != TaskStatus::Complete).unwrap();
+        assert_eq!(task.task_type, waiting_task);
+        assert_eq!(status(cluster).waiting_for.unwrap().target, "PersistentVolumeClaim/data-a");
+        assert!(cluster.observed.job.is_some(), "{waiting_task}: its pod uses the claim");
+    }
+}
+
 /// A claim that is being deleted exists only as long as the pod.
 #[test]
 fn pod_is_not_replaced_while_its_claim_is_being_deleted() {
-    let delete_claim = |cluster: &mut Cluster| {
-        let mut claim = (**cluster.observed.claim.as_ref().unwrap()).clone();
-        claim.metadata.deletion_timestamp = Some(Time(time(1).0));
-        cluster.observed.claim = Some(Arc::new(claim));
-    };
     for is_plan_active in [false, true] {
         let mut cluster = running(node("a"), &platform());
         if !is_plan_active {

@@ -5,7 +5,6 @@ use api::names::{container, object};
 
 use super::{StepOutcome, Wait, objects};
 use crate::node::action::Deletion;
-use crate::node::check::claim;
 use crate::node::context::{NodeContext, is_terminating, name_of, revision_of};
 use crate::node::status_change::{CurrentPod, StatusChange};
 
@@ -43,12 +42,7 @@ pub(super) fn replace(context: NodeContext<'_>) -> StepOutcome {
                     "the pod of the previous revision is terminating",
                 );
             }
-            if let (Some(claim), Some(why)) =
-                (observed.claim.as_deref(), claim::termination(observed.claim.as_deref()))
-            {
-                return StepOutcome::wait("PersistentVolumeClaim", name_of(claim), why);
-            }
-            objects::delete(context, Deletion::Pod(Box::new((**pod).clone())))
+            objects::delete_pod(context, Deletion::Pod(Box::new((**pod).clone())))
         }
         _ => StepOutcome::DONE,
     }

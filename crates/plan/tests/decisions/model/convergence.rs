@@ -97,7 +97,7 @@ fn end_wait(clusters: &mut [Cluster]) -> Result<bool, String> {
     if let Some(cluster) = clusters.iter_mut().find(|cluster| cluster.is_claim_terminating()) {
         let status = cluster.node.status.clone().unwrap_or_default();
         let is_reported = condition::has_reason(&status.conditions, Ready::DataVolumeTerminating);
-        if status.phase == Some(SeiNodePhase::Running) && !is_reported {
+        if !cluster.observed.pods.is_empty() && !is_reported {
             return Err(format!("the claim is being deleted, which is not reported: {status:#?}"));
         }
         // The user gives the data up.
