@@ -186,8 +186,11 @@ impl Executor<'_> {
             WriteOutcome::Stale(reason) => {
                 return Err(Error::OutdatedObject { kind, reason });
             }
-            WriteOutcome::Missing if kind == "Certificate" => {
+            WriteOutcome::UnknownKind(_) if kind == "Certificate" => {
                 WriteFailure::Transient("the Certificate CRD is not installed: install cert-manager".into())
+            }
+            WriteOutcome::UnknownKind(reason) => {
+                WriteFailure::Transient(format!("the API server does not serve this kind: {reason}"))
             }
             WriteOutcome::Missing => {
                 let reason = "the object or its namespace does not exist".into();

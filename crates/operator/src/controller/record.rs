@@ -45,6 +45,7 @@ pub(super) async fn record(
         WriteOutcome::Conflict(reason)
         | WriteOutcome::Rejected(reason)
         | WriteOutcome::Forbidden(reason)
+        | WriteOutcome::UnknownKind(reason)
         | WriteOutcome::Unavailable(reason)
         | WriteOutcome::Unknown(reason) => return Err(Error::Status(reason)),
     };
@@ -78,6 +79,7 @@ async fn remove_finalizer(writer: &Writer, node: &SeiNode) -> Result<Next, Error
         WriteOutcome::Conflict(reason)
         | WriteOutcome::Rejected(reason)
         | WriteOutcome::Forbidden(reason)
+        | WriteOutcome::UnknownKind(reason)
         | WriteOutcome::Unavailable(reason)
         | WriteOutcome::Unknown(reason) => Err(Error::Finalizer(reason)),
     }
