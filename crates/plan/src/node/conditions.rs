@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::check::{claim, tls_secret};
 use super::context::{NodeContext, node_pod};
 use super::drift::Drift;
-use super::observed::{Health, Observed, WriteFailure};
+use super::observed::{ChainObservation, Health, Observed, WriteFailure};
 use super::pace::Queued;
 use super::step::StepOutcome;
 use super::task::Step;
@@ -339,17 +339,30 @@ impl Writer<'_> {
     }
 
     /// Writes `Ready` of a node whose sidecar lets seid run.
-    fn seid_ready(&mut self, is_container_ready: bool) {
-        let chain = condition::find::<ChainSynced>(&self.status.conditions);
+    fn seid_ready(&mut self, is_container_ready: bool, answer: &ChainObservation) {
+        let conditions = &self.status.conditions;
+        let chain = condition::find::<ChainSynced>(conditions);
         if let Some(chain) = chain.filter(|chain| chain.status == Status::False.as_str()) {
             let message = chain.message.clone();
             return self.set(Ready::ChainNotSynced, &message);
         }
-        if is_container_ready {
-            self.set(Ready::NodeReady, "the node is running and in sync with its spec");
-        } else {
-            let message = "the readiness probe of the container seid does not succeed yet: see its log if this persists";
-            self.set(Ready::SeidNotReady, message);
+        let is_synced = condition::is_true::<ChainSynced>(conditions);
+        match answer {
+            // The sidecar reports the chain, and seid does not answer: its process may hang.
+            ChainObservation::Unavailable(why) if !is_synced => {
+                let message = format!("seid does not answer: {why}: see its log if this persists");
+                self.set(Ready::SeidNotReady, &message);
+            }
+            // The answer is pending.
+            ChainObservation::Unknown
+                if !is_synced && condition::has_reason(conditions, Ready::SeidNotReady) => {}
+            _ if is_container_ready => {
+                self.set(Ready::NodeReady, "the node is running and in sync with its spec");
+            }
+            _ => {
+                let message = "the readiness probe of the container seid does not succeed yet: see its log if this persists";
+                self.set(Ready::SeidNotReady, message);
+            }
         }
     }
 
@@ -450,7 +463,8 @@ impl Writer<'_> {
             Some(SeiNodePhase::Running) => match (pod_failure, &observed.sidecar.health) {
                 (Some(failure), _) => self.set(Ready::PodFailing, &failure),
                 (None, Health::Ready) => {
-                    self.seid_ready(pod.is_some_and(|pod| pod.is_ready(container::SEID)))
+                    let is_container_ready = pod.is_some_and(|pod| pod.is_ready(container::SEID));
+                    self.seid_ready(is_container_ready, &observed.sidecar.chain);
                 }
                 (None, Health::NotReady) => self.set(Ready::SidecarNotReady, AWAITING_MARK_READY),
                 (None, Health::Unreachable(why)) => self.set(Ready::SidecarUnreachable, why),

@@ -413,7 +413,47 @@ fn ready_follows_the_chain_and_blocks_cause_no_writes() {
     assert_eq!(reason(&cluster, "Ready"), "NodeReady");
     cluster.minutes += 1;
     converge(&mut cluster, &platform());
-    assert_eq!(reason(&cluster, "ChainSynced"), "NotObserved");
+    assert_eq!(
+        (reason(&cluster, "ChainSynced"), reason(&cluster, "Ready")),
+        ("NotObserved".into(), "SeidNotReady".into()),
+        "the container is ready, and seid is silent"
+    );
+    assert!(message(&cluster, "Ready").starts_with("seid does not answer: no answer"));
+    // Late answers, and none, are not written.
+    let writes = cluster.writes;
+    for minutes in 0..5 {
+        cluster.chain.0 = match minutes % 2 {
+            0 => ChainObservation::Unknown,
+            _ => ChainObservation::Unavailable("no answer".into()),
+        };
+        cluster.minutes += 1;
+        run_once(&mut cluster, &platform());
+    }
+    assert_eq!(cluster.writes, writes, "{:#?}", status(&cluster));
+    report_height(&mut cluster, 51, false);
+    converge(&mut cluster, &platform());
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady");
+}
+
+/// Its chain is known once seid answers. Until then its silence costs no writes beyond those of a node that never reports a chain.
+#[test]
+fn first_answer_of_seid_makes_a_new_node_ready() {
+    let mut cluster = Cluster::new(node("a"));
+    cluster.chain.0 = ChainObservation::Unavailable("connection refused".into());
+    converge(&mut cluster, &platform());
+    assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Running));
+    assert_eq!(reason(&cluster, "Ready"), "SeidNotReady");
+    assert!(message(&cluster, "Ready").contains("connection refused"), "{}", message(&cluster, "Ready"));
+    let silent = cluster.writes;
+    report_height(&mut cluster, 1, false);
+    converge(&mut cluster, &platform());
+    assert_eq!(
+        (reason(&cluster, "ChainSynced"), reason(&cluster, "Ready")),
+        ("InSync".into(), "NodeReady".into())
+    );
+    assert_eq!(cluster.writes, silent + 1, "both conditions change at once");
+    let without_chain = running(node("b"), &platform()).writes;
+    assert!(cluster.writes <= without_chain + 1, "{} and {without_chain}", cluster.writes);
 }
 
 #[test]
