@@ -361,8 +361,39 @@ fn pod_of_an_unrecorded_template_is_replaced() {
     assert_eq!(cluster.pod_deletions.values().sum::<u32>(), 1);
 }
 
+/// Its seid may be running on the data that another plan would restore.
+#[test]
+fn edit_is_queued_while_a_bootstrap_pod_works() {
+    let mut cluster = bootstrapping();
+    let tasks = &mut cluster.node.status.as_mut().unwrap().plan.as_mut().unwrap().tasks;
+    let restore = tasks.iter_mut().find(|task| task.task_type == "snapshot-restore").unwrap();
+    restore.submitted_at = Some(time(0));
+    let plan = status(&cluster).plan.unwrap().id;
+    cluster.edit(|node| node.spec.image = "sei:1".into());
+    for _ in 0..3 {
+        reconcile(&mut cluster, &platform(), Fault::None);
+    }
+    assert_eq!(status(&cluster).plan.unwrap().id, plan, "the plan of the running Job");
+    assert_eq!(reason(&cluster, "SpecApplied"), "EditQueued");
+    assert_eq!(message(&cluster, "SpecApplied"), "the last edit waits for Job a-bootstrap to finish");
+    finish_job(&mut cluster, "Complete");
+    converge(&mut cluster, &platform());
+    assert_eq!(
+        (reason(&cluster, "SpecApplied"), reason(&cluster, "Ready")),
+        ("AllApplied".into(), "NodeReady".into())
+    );
+    assert_eq!(status(&cluster).current_image.as_deref(), Some("sei:1"));
+}
+
 /// Returns a cluster whose bootstrap Job has just finished with this condition.
 fn bootstrapped(job_condition: &str) -> Cluster {
+    let mut cluster = bootstrapping();
+    finish_job(&mut cluster, job_condition);
+    cluster
+}
+
+/// Returns a cluster whose bootstrap Job was just created.
+fn bootstrapping() -> Cluster {
     let mut node = node("a");
     let snapshot = SnapshotSource {
         s3: Some(S3Snapshot { target_height: 5 }),
@@ -375,11 +406,14 @@ fn bootstrapped(job_condition: &str) -> Cluster {
         reconcile(&mut cluster, &platform(), Fault::None);
     }
     assert_eq!(status(&cluster).waiting_for.unwrap().what, "Pod", "the bootstrap pod does not exist");
-    let finished =
-        JobCondition { type_: job_condition.into(), status: "True".into(), ..JobCondition::default() };
+    cluster
+}
+
+/// Finishes the bootstrap Job with this condition.
+fn finish_job(cluster: &mut Cluster, condition: &str) {
+    let finished = JobCondition { type_: condition.into(), status: "True".into(), ..JobCondition::default() };
     let job = Arc::make_mut(cluster.observed.job.as_mut().unwrap());
     job.status = Some(JobStatus { conditions: Some(vec![finished]), ..JobStatus::default() });
-    cluster
 }
 
 #[test]
