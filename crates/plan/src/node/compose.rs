@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::context::NodeContext;
 use super::settings::settings;
-use super::stored_plan::SEID_MAY_RUN;
+use super::stored_plan::{MUST_EXIST, SEID_MAY_RUN};
 use super::task::{self, Step};
 use super::{drift, retention, tls};
 use crate::render;
@@ -40,8 +40,9 @@ pub const SUBMITTED_TASKS: [TaskType; 12] = [
 type Tasks = Vec<(Step, Option<Value>)>;
 
 impl NodeContext<'_> {
-    /// Composes the plan that sets up a new node. A failure fails the node.
-    pub(super) fn setup_plan(self, id: &str, now: &Time) -> TaskPlan {
+    /// Composes the plan that sets up a new node. A failure fails the node. With `must_claim_exist`, the claim of the data volume is not
+    /// created.
+    pub(super) fn setup_plan(self, id: &str, must_claim_exist: bool, now: &Time) -> TaskPlan {
         let (kind, mut tasks) = if self.kind.ceremony().is_some() {
             (PlanKind::Genesis, self.genesis_tasks())
         } else if let Some((_, height)) = self.kind.bootstrap().filter(|_| !self.has_set_up_data()) {
@@ -51,6 +52,10 @@ impl NodeContext<'_> {
         };
         if self.observed.certificate.is_some() {
             tasks.extend(self.unused_certificate_task());
+        }
+        let claim = tasks.iter_mut().find(|(step, _)| *step == Step::EnsureDataClaim);
+        if let Some((_, Some(params))) = claim.filter(|_| must_claim_exist) {
+            params[MUST_EXIST] = json!(true);
         }
         let changes = PlanChanges {
             pod: true,

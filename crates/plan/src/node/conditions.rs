@@ -5,7 +5,7 @@ use api::condition::{
     self, ChainSynced, ImportPVCReady, NodeKeyReady, NodeUpdateInProgress, OperatorKeyringReady, Paused,
     Ready, Reason, SidecarReady, SidecarTLSSecretReady, SigningKeyReady, SpecApplied, Status, StorageReady,
 };
-use api::names::{annotation, container, object};
+use api::names::{annotation, container};
 use api::sei_node::{PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -432,6 +432,7 @@ impl Writer<'_> {
                     findings.claim_termination.as_deref().unwrap_or_default(),
                 );
             }
+            _ if findings.is_data_volume_missing => self.set(Ready::DataVolumeMissing, &claim::loss(node)),
             _ if is_spec_unapplied => {
                 let message = self.message_of::<SpecApplied>();
                 self.set(Ready::SpecNotApplied, &message);
@@ -440,14 +441,6 @@ impl Writer<'_> {
                 self.set(Ready::Initializing, &progress)
             }
             Some(SeiNodePhase::Failed) => self.set(Ready::PlanFailed, &failed.unwrap_or_default()),
-            Some(SeiNodePhase::Running) if findings.is_data_volume_missing => {
-                let claim = object::data_claim(node.metadata.name.as_deref().unwrap_or_default());
-                let message = format!(
-                    "PersistentVolumeClaim {claim} not found: restore it with its data (with an empty volume the \
-                     validator could sign a block twice), or delete the node"
-                );
-                self.set(Ready::DataVolumeMissing, &message);
-            }
             Some(SeiNodePhase::Running) if is_edit_paused => {
                 let message = "the node runs its previous configuration: set spec.paused to false to apply the last edit";
                 self.set(Ready::EditPaused, message);

@@ -244,7 +244,11 @@ impl Decider<'_> {
                     next
                 }
             }
-            _ => self.setup_plan(),
+            _ if self.has_lost_signing_data(status) => {
+                findings.is_data_volume_missing = true;
+                return;
+            }
+            _ => self.setup_plan(status),
         };
         if self.has_spec_problems(stored_plan::changes(&next), stored_plan::is_setup(&next), findings) {
             return;
@@ -315,12 +319,30 @@ impl Decider<'_> {
     }
 
     fn set_up(self, status: &mut SeiNodeStatus, findings: &mut Findings) {
-        let plan = self.setup_plan();
+        if self.has_lost_signing_data(status) {
+            findings.is_data_volume_missing = true;
+            return;
+        }
+        let plan = self.setup_plan(status);
         if self.has_spec_problems(stored_plan::changes(&plan), true, findings) {
             return;
         }
         self.start(status, plan);
         set_phase(status, SeiNodePhase::Initializing, self.now);
+    }
+
+    /// Returns whether the claim of a node that signs is gone after seid may have run on it. With an empty volume it could sign a block
+    /// twice.
+    fn has_lost_signing_data(self, status: &SeiNodeStatus) -> bool {
+        self.is_claim_missing() && self.may_have_signed(status)
+    }
+
+    fn is_claim_missing(self) -> bool {
+        self.context.observed.claim.is_none() && claim::imported(self.context.node).is_none()
+    }
+
+    fn may_have_signed(self, status: &SeiNodeStatus) -> bool {
+        self.context.kind.can_sign() && status.plan.as_ref().is_some_and(stored_plan::has_used_data)
     }
 
     /// Validates what a plan is about to apply, before it starts: a bad edit must leave a healthy node alone.
@@ -377,13 +399,13 @@ impl Decider<'_> {
 
     /// Keeps a running node in sync: updates it, lets seid start, or repairs its objects.
     fn keep_in_sync(self, decision: &mut Decision, findings: &mut Findings) {
-        let NodeContext { node, kind, observed, .. } = self.context;
+        let NodeContext { kind, observed, .. } = self.context;
         let status = &mut decision.status;
         adoption::adopt(self.context, status);
         if status.started_from.is_none() {
             status_change::record_start(kind, status);
         }
-        if observed.claim.is_none() && claim::imported(node).is_none() {
+        if self.is_claim_missing() {
             if kind.can_sign() {
                 findings.is_data_volume_missing = true;
                 return;
@@ -553,8 +575,8 @@ impl Decider<'_> {
         }
     }
 
-    fn setup_plan(self) -> TaskPlan {
-        self.context.setup_plan(self.new_plan_id, self.now)
+    fn setup_plan(self, status: &SeiNodeStatus) -> TaskPlan {
+        self.context.setup_plan(self.new_plan_id, self.may_have_signed(status), self.now)
     }
 
     fn update_plan(self, update: &Drift, status: &SeiNodeStatus) -> TaskPlan {

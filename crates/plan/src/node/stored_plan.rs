@@ -52,9 +52,13 @@ fn legacy_peers(plan: &TaskPlan) -> Option<Vec<PeerSource>> {
 /// state, not from the spec, and a setup must not restart because its StatefulSet exists by now.
 pub(super) fn has_same_tasks(one: &TaskPlan, other: &TaskPlan) -> bool {
     let ignored = [Step::ReplacePod.name(), Step::DryRunConfig.name()];
+    let params = |task: &PlannedTask| {
+        // As well: whether the claim must exist.
+        task.params.clone().filter(|_| task.task_type != Step::EnsureDataClaim.name())
+    };
     let tasks = |plan: &TaskPlan| -> Vec<(String, Option<Value>)> {
         let tasks = plan.tasks.iter().filter(|task| !ignored.contains(&task.task_type.as_str()));
-        tasks.map(|task| (task.task_type.clone(), task.params.clone())).collect()
+        tasks.map(|task| (task.task_type.clone(), params(task))).collect()
     };
     one.kind == other.kind && tasks(one) == tasks(other)
 }
@@ -161,6 +165,25 @@ pub(super) fn failed(plan: &TaskPlan) -> Option<(Step, &PlannedTask)> {
 pub(super) fn is_setup(plan: &TaskPlan) -> bool {
     matches!(plan.kind, Some(PlanKind::Init | PlanKind::Bootstrap | PlanKind::Genesis) | None)
         && plan.failed_phase.is_some()
+}
+
+/// The parameter of `ensure-data-pvc` that says that the claim must exist: a node that signs may have signed with its data.
+pub(super) const MUST_EXIST: &str = "mustExist";
+
+/// Returns whether the task that ensures the claim must not create it.
+pub(super) fn must_claim_exist(task: &PlannedTask) -> bool {
+    task.params.as_ref().is_some_and(|params| params[MUST_EXIST] == true)
+}
+
+/// Returns whether seid may have run on the data volume during this set-up, or a previous attempt. The seid of a bootstrap pod has no
+/// signing key.
+pub(super) fn has_used_data(plan: &TaskPlan) -> bool {
+    let find = |name: &str| plan.tasks.iter().rfind(|task| task.task_type == name);
+    let release = find(TaskType::MarkReady.as_str());
+    let is_released = |task: &PlannedTask| task.submitted_at.is_some() || task.status == TaskStatus::Complete;
+    is_setup(plan)
+        && (release.is_some_and(is_released)
+            || find(Step::EnsureDataClaim.name()).is_some_and(must_claim_exist))
 }
 
 /// Returns the tasks of a plan that come before the teardown of the bootstrap pod.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::SeiNode;
 use api::sei_node::{
-    FullNodeSpec, PlanKind, PlanPhase, S3Snapshot, SeiNodePhase, SnapshotSource, TaskStatus, ValidatorSpec,
+    FullNodeSpec, PlanKind, PlanPhase, S3Snapshot, SeiNodePhase, SnapshotSource, TaskStatus,
 };
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::cluster::{Cluster, to_observed, to_stateful_set};
 use super::fixture::{
-    converge, message, node, platform, reason, run_once, run_until_failed, running, status, steps,
+    converge, message, node, platform, reason, run_once, run_until_failed, running, status, steps, validator,
 };
 use super::reconcile::{Fault, reconcile, time};
 
@@ -117,14 +117,62 @@ fn lost_volume_is_recreated_unless_the_node_signs() {
     assert!(cluster.observed.claim.is_some());
     assert_eq!(status(&cluster).plan.unwrap().kind, Some(PlanKind::Init));
 
-    let mut validator = node("b");
-    validator.spec.full_node = None;
-    validator.spec.validator = Some(ValidatorSpec::default());
-    let mut cluster = running(validator, &platform());
+    let mut cluster = running(validator("b"), &platform());
     cluster.observed.claim = None;
     converge(&mut cluster, &platform());
     assert!(cluster.observed.claim.is_none(), "with an empty volume it could sign a block twice");
     assert_eq!(reason(&cluster, "Ready"), "DataVolumeMissing");
+}
+
+/// seid may have signed with the volume: whether the set-up has failed afterwards does not matter.
+#[test]
+fn lost_volume_of_a_validator_is_not_recreated_after_a_failed_setup() {
+    let lose_volume = |cluster: &mut Cluster| {
+        cluster.observed.claim = None;
+        for minutes in [0, 1, 20] {
+            cluster.minutes += minutes;
+            converge(cluster, &platform());
+        }
+        cluster.edit(|node| node.spec.image = "sei:1".into());
+        let annotations = cluster.node.metadata.annotations.get_or_insert_default();
+        annotations.insert("outrigger.dev/retry".into(), "now".into());
+        converge(cluster, &platform());
+        assert!(cluster.observed.claim.is_none(), "{:#?}", status(cluster));
+        assert_eq!(reason(cluster, "Ready"), "DataVolumeMissing");
+        assert!(message(cluster, "Ready").starts_with("PersistentVolumeClaim data-b not found: restore it"));
+    };
+    let mut failed = Cluster::new(validator("b"));
+    run_until_failed(&mut failed, "mark-ready");
+    assert_eq!(status(&failed).phase, Some(SeiNodePhase::Failed));
+    lose_volume(&mut failed.clone());
+
+    // The next attempt fails before it gets there.
+    failed.minutes += 1;
+    reconcile(&mut failed, &platform(), Fault::None);
+    run_until_failed(&mut failed, "config-apply");
+    lose_volume(&mut failed.clone());
+
+    // The volume is lost while the attempt after that is active.
+    failed.minutes += 2;
+    reconcile(&mut failed, &platform(), Fault::None);
+    assert_eq!(status(&failed).plan.unwrap().phase, PlanPhase::Active);
+    lose_volume(&mut failed);
+
+    // An edit replaces the plan that waits for mark-ready.
+    let mut waiting = Cluster::new(validator("b"));
+    while status(&waiting).waiting_for.is_none_or(|waiting| waiting.name != "mark-ready") {
+        run_once(&mut waiting, &platform());
+    }
+    waiting.sidecar.up = false;
+    lose_volume(&mut waiting);
+
+    // A node that has not run yet gets a new volume.
+    let mut new = Cluster::new(validator("b"));
+    run_until_failed(&mut new, "config-apply");
+    new.observed.claim = None;
+    new.minutes += 1;
+    converge(&mut new, &platform());
+    assert_eq!((new.observed.claim.is_some(), reason(&new, "Ready")), (true, "NodeReady".into()));
 }
 
 /// Starts to delete the claim. It exists as long as a pod uses it.

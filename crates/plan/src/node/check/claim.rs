@@ -1,6 +1,7 @@
 //! Validates an imported claim of the data volume.
 
 use api::SeiNode;
+use api::names::object;
 use api::sei_node::{SeiNodePhase, SeiNodeStatus};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
@@ -44,6 +45,15 @@ pub(crate) fn termination(claim: Option<&PersistentVolumeClaim>) -> Option<Strin
          create it again with the volume imported; or back the data up",
         name_of(claim)
     ))
+}
+
+/// Returns what to do about the missing claim of a node that signs.
+pub(crate) fn loss(node: &SeiNode) -> String {
+    format!(
+        "PersistentVolumeClaim {} not found: restore it with its data (with an empty volume the validator could sign a block twice), \
+         or delete the node",
+        object::data_claim(name_of(node))
+    )
 }
 
 /// Validates an imported claim. It is never changed.
