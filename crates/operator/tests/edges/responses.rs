@@ -90,7 +90,7 @@ pub async fn response_mapping_is_stable(_: Context) -> TestResult {
         for _ in 0..2 {
             assert_eq!(
                 sidecars.submit_task(&node, &to, None, &task(), &Claim::permanent()).await,
-                Some(expected.clone()),
+                expected,
                 "{code}"
             );
         }

@@ -68,7 +68,7 @@ pub(super) fn write(
     writer.update(findings);
     writer.sidecar(observed);
     writer.chain(context, observed);
-    writer.spec(node, context, findings);
+    writer.spec(node, context, observed, findings);
     if let Some(context) = context {
         writer.inputs(context);
     }
@@ -258,15 +258,19 @@ impl Writer<'_> {
         }
     }
 
-    fn spec(&mut self, node: &SeiNode, context: Option<NodeContext<'_>>, findings: &Findings) {
+    fn spec(
+        &mut self,
+        node: &SeiNode,
+        context: Option<NodeContext<'_>>,
+        observed: &Observed,
+        findings: &Findings,
+    ) {
+        if node.metadata.deletion_timestamp.is_some() {
+            return self.spec_of_deleted(observed);
+        }
         let Some(context) = context else {
-            if node.metadata.deletion_timestamp.is_none() {
-                let message = "the spec has no kind: set one of fullNode, archive, replayer and validator";
-                self.set(SpecApplied::SpecInvalid, message);
-            } else if !self.has::<SpecApplied>() {
-                self.set(SpecApplied::NotEvaluated, "the node is being deleted");
-            }
-            return;
+            let message = "the spec has no kind: set one of fullNode, archive, replayer and validator";
+            return self.set(SpecApplied::SpecInvalid, message);
         };
         if !findings.refused_references.is_empty() {
             return self.set(SpecApplied::ReferenceRefused, &findings.refused_references.join("; "));
@@ -317,6 +321,21 @@ impl Writer<'_> {
             }
             _ if !unapplied.is_empty() => self.set(SpecApplied::FieldsNotApplied, &unapplied.join("; ")),
             _ => self.set(SpecApplied::AllApplied, "every field of the spec is applied"),
+        }
+    }
+
+    /// Reports the refused writes of a node that is being deleted. Nothing else of its spec is evaluated.
+    fn spec_of_deleted(&mut self, observed: &Observed) {
+        let was_refused = condition::has_reason(&self.status.conditions, SpecApplied::WriteRefused);
+        match observed.write_failures.iter().next() {
+            Some((kind, failure)) => {
+                let message = format!("{kind}: {}; the node is deleted after this write", failure.message());
+                self.set(SpecApplied::WriteRefused, &message);
+            }
+            None if was_refused || !self.has::<SpecApplied>() => {
+                self.set(SpecApplied::NotEvaluated, "the node is being deleted");
+            }
+            None => {}
         }
     }
 
@@ -425,6 +444,10 @@ impl Writer<'_> {
             || (!is_updating && condition::has_reason(conditions, SpecApplied::UpdateRolledBack));
         let is_write_refused = condition::has_reason(conditions, SpecApplied::WriteRefused);
         match self.status.phase {
+            Some(SeiNodePhase::Terminating) if is_write_refused => {
+                let message = self.message_of::<SpecApplied>();
+                self.set(Ready::Terminating, &message);
+            }
             Some(SeiNodePhase::Terminating) => self.set(Ready::Terminating, "the node is being deleted"),
             _ if findings.claim_termination.is_some() => {
                 self.set(

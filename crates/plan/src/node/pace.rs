@@ -276,7 +276,7 @@ mod tests {
             assert_eq!(with(json!([sidecar, unknown])), healthy);
             assert_eq!(with(json!([sidecar, condition("ChainSynced", "True", "InSync")])), healthy);
             assert_eq!(with(json!([])), broken, "{reason}: the sidecar has never answered");
-            let crashed = condition("SidecarReady", "False", "Unreachable");
+            let crashed = condition("SidecarReady", "Unknown", "Unreachable");
             assert_eq!(with(json!([crashed, unknown])), broken, "{reason}");
             let halted = condition("ChainSynced", "False", "Halted");
             assert_eq!(with(json!([sidecar, halted])), broken, "{reason}");

@@ -67,6 +67,8 @@ pub struct Cluster {
     pub refusals: BTreeMap<&'static str, &'static str>,
     /// The answer of a reachable sidecar to a dry-run.
     pub dry_run: DryRunObservation,
+    /// Submissions do not reach the sidecar, and their answers are pending.
+    pub is_submission_pending: bool,
     /// cert-manager issues no certificate.
     pub is_issuer_down: bool,
 }
@@ -111,6 +113,7 @@ impl Cluster {
             history: History::default(),
             refusals: BTreeMap::new(),
             dry_run: DryRunObservation::Valid,
+            is_submission_pending: false,
             is_issuer_down: false,
         }
     }
@@ -270,7 +273,9 @@ impl Cluster {
             }
             Action::Submit(to, request) => {
                 let id = request.id.clone().unwrap_or_default();
-                let answer = if self.sidecar.up && self.sidecar.tls == (to.scheme == Scheme::Https) {
+                let answer = if self.is_submission_pending {
+                    Submission::Pending
+                } else if self.sidecar.up && self.sidecar.tls == (to.scheme == Scheme::Https) {
                     self.submit(request);
                     Submission::Accepted
                 } else {

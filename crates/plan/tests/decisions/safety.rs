@@ -343,6 +343,19 @@ fn pending_answer_at_the_deadline_is_awaited() {
     assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Running));
 }
 
+/// Nothing is known about the submission until then.
+#[test]
+fn pending_answer_to_a_submission_is_awaited_at_the_deadline() {
+    let mut cluster = Cluster::new(node("a"));
+    cluster.is_submission_pending = true;
+    run_until_task(&mut cluster);
+    let limit = minutes_left(&cluster);
+    assert_eq!(phase_after(&mut cluster, limit - 1), Some(SeiNodePhase::Initializing));
+    assert_eq!(phase_after(&mut cluster, 2), Some(SeiNodePhase::Initializing), "the answer is pending");
+    cluster.is_submission_pending = false;
+    assert_eq!(phase_after(&mut cluster, 0), Some(SeiNodePhase::Failed), "it was not accepted in time");
+}
+
 #[test]
 fn paused_node_with_an_edit_is_not_ready() {
     let mut cluster = running(node("a"), &platform());

@@ -229,6 +229,8 @@ pub enum Submission {
     Accepted,
     /// The task will never be accepted, with the error.
     Rejected(String),
+    /// The answer is pending.
+    Pending,
     /// It is unknown whether the task was accepted, with the error.
     Unknown(String),
 }
