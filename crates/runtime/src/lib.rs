@@ -13,6 +13,7 @@
 //! | concurrent requests are limited, watches excluded | `client::tests::concurrent_requests_are_limited_and_watches_are_exempt` |
 //! | Secrets are never cached cluster-wide | `watch::tests::cluster_wide_secrets_are_never_cached` |
 //! | a status is written at most once per reconcile (enforced by types), only if it differs, and only onto the version that was read | `write::status::tests::patch_has_only_changed_fields_and_nulls_removed_ones`, `writes::stale_status_write_is_rejected` |
+//! | what an admission webhook or policy denies may be accepted later, and a missing kind is no missing object | `write::outcome::tests::denials_of_admission_may_be_lifted_and_invalid_objects_stay_invalid`, `write::outcome::tests::missing_kind_is_not_a_missing_object` |
 //! | a leader claim expires by the clock, without a message | `lease::claim::tests::claim_expires_by_the_clock` |
 //! | clocks of other machines are not trusted | `lease::record::tests::expiry_ignores_the_timestamps_in_the_lease` |
 //! | without the Lease, no work runs | `process::tests::work_does_not_run_without_the_lease` |

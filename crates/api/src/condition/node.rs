@@ -15,7 +15,7 @@ conditions! {
         PodFailing => False, "A container of the pod does not run.", "Fix the cause in the message; a change of the spec is applied at once.";
         DataVolumeMissing => False, "The data volume is missing on a node that may have signed blocks. With an empty volume it could sign the same heights again and be slashed.", "Restore the PersistentVolumeClaim in the message with its data; or delete and recreate the node.";
         DataVolumeTerminating => False, "The PersistentVolumeClaim of the data volume is being deleted. Kubernetes keeps it only while the pod runs, so nothing that replaces the pod is done.", "Save the data as the message says, or delete the node.";
-        SeidNotReady => False, "The container seid is not ready.", "Wait until seid has started; if this persists, see its log.";
+        SeidNotReady => False, "The container seid is not ready, or seid does not answer.", "Wait until seid has started; if this persists, see its log.";
         ChainNotSynced => False, "seid does not follow its chain.", "See the condition ChainSynced.";
         EditPaused => False, "The node is paused, and its spec has changes that are not applied.", "Set `spec.paused` to false to apply them.";
         SpecNotApplied => False, "Part of the spec cannot be applied.", "See the condition SpecApplied.";

@@ -7,8 +7,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::core::{ObjectMeta, PartialObjectMetaExt};
 use kube::{Resource, ResourceExt};
 use plan::node::{
-    Action, ClaimOwnership, Deletion, Object, Observed, ObservedStatefulSet, SecretOwnership, Submission,
-    WriteFailure,
+    Action, ClaimOwnership, Deletion, Object, Observed, ObservedStatefulSet, SecretOwnership, WriteFailure,
 };
 use runtime::Key;
 use runtime::write::{self, NamespacedObject, WriteOutcome, Writer};
@@ -48,10 +47,9 @@ impl Executor<'_> {
                 let claim = self.writer.claim();
                 let submission =
                     self.sidecars.submit_task(self.key, &transport, secret.as_ref(), &request, claim).await;
-                let pending = || Submission::Unknown("waiting for the response of the sidecar".into());
                 // What was observed of the task before is outdated now.
                 observed.sidecar.task = Default::default();
-                observed.sidecar.submission = Some((id, submission.unwrap_or_else(pending)));
+                observed.sidecar.submission = Some((id, submission));
                 Ok(())
             }
         }
@@ -186,8 +184,11 @@ impl Executor<'_> {
             WriteOutcome::Stale(reason) => {
                 return Err(Error::OutdatedObject { kind, reason });
             }
-            WriteOutcome::Missing if kind == "Certificate" => {
+            WriteOutcome::UnknownKind(_) if kind == "Certificate" => {
                 WriteFailure::Transient("the Certificate CRD is not installed: install cert-manager".into())
+            }
+            WriteOutcome::UnknownKind(reason) => {
+                WriteFailure::Transient(format!("the API server does not serve this kind: {reason}"))
             }
             WriteOutcome::Missing => {
                 let reason = "the object or its namespace does not exist".into();

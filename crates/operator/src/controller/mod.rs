@@ -61,9 +61,6 @@ pub(crate) enum Error {
     /// The status was not stored.
     #[error("cannot write status: {0}")]
     Status(String),
-    /// The finalizer of the upstream controller was not removed.
-    #[error("cannot remove the finalizer of the upstream controller: {0}")]
-    Finalizer(String),
     /// The request was not sent.
     #[error(transparent)]
     Write(#[from] write::Error),

@@ -67,7 +67,14 @@ async fn run_round(
     node: &Arc<SeiNode>,
 ) -> Result<Next, Error> {
     let mut observed = observe::observe_objects(controller, key, node).await?;
-    let decision = decide::decide_and_act(controller, writer, key, node, &mut observed).await?;
+    let mut decision = decide::decide_and_act(controller, writer, key, node, &mut observed).await?;
+    if decision.remove_finalizer {
+        if let Some(next) = record::remove_finalizer(writer, node, &mut observed).await? {
+            return Ok(next);
+        }
+        // Reports the refusal in the status.
+        decision = decide::decide_and_act(controller, writer, key, node, &mut observed).await?;
+    }
     let next = record::record(controller, writer, node, decision).await?;
     // An error, so that the queue backs off: the cause is outside of the node, and no event announces that it is gone.
     match observed.write_failures.iter().next() {

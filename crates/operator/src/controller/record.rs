@@ -9,14 +9,14 @@ use api::names::{finalizer, object};
 use api::sei_node::{PlanPhase, SeiNodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use plan::node::{Decision, deletion_event, transition_events};
+use plan::node::{Decision, Observed, WriteFailure, deletion_event, transition_events};
 use runtime::Key;
 use runtime::write::{WriteOutcome, Writer};
 
 use super::reconcile::{Next, STALE_REQUEUE};
 use super::{Controller, Error};
 
-/// Stores the status of a decision, or removes the finalizer of a node that is being deleted.
+/// Stores the status of a decision.
 pub(super) async fn record(
     controller: &Controller,
     writer: &Writer,
@@ -25,9 +25,6 @@ pub(super) async fn record(
 ) -> Result<Next, Error> {
     // Before the status write: most repairs do not change the status.
     emit_repairs(controller, node, &decision.repairs);
-    if decision.remove_finalizer {
-        return remove_finalizer(writer, node).await;
-    }
     let status = decision.status;
     let stored = match writer.status_update(&**node).write(&status).await? {
         WriteOutcome::Unchanged => {
@@ -45,6 +42,7 @@ pub(super) async fn record(
         WriteOutcome::Conflict(reason)
         | WriteOutcome::Rejected(reason)
         | WriteOutcome::Forbidden(reason)
+        | WriteOutcome::UnknownKind(reason)
         | WriteOutcome::Unavailable(reason)
         | WriteOutcome::Unknown(reason) => return Err(Error::Status(reason)),
     };
@@ -70,16 +68,27 @@ pub(super) async fn record_deletion(controller: &Controller, key: &Key, node: &S
     Ok(())
 }
 
-async fn remove_finalizer(writer: &Writer, node: &SeiNode) -> Result<Next, Error> {
+/// Removes the finalizer of a node that is being deleted. If the API server refuses that, the refusal becomes part of the observed state:
+/// it is reported, and retried with backoff.
+pub(super) async fn remove_finalizer(
+    writer: &Writer,
+    node: &SeiNode,
+    observed: &mut Observed,
+) -> Result<Option<Next>, Error> {
     match writer.remove_finalizer(node, finalizer::NODE).await? {
-        WriteOutcome::Unchanged | WriteOutcome::Applied(_) | WriteOutcome::Missing => Ok(Next::Requeue(None)),
-        WriteOutcome::Stale(_) => Ok(Next::Requeue(Some(STALE_REQUEUE))),
-        // An error: it is retried with backoff and logged, instead of ten times a second without a log.
+        WriteOutcome::Unchanged | WriteOutcome::Applied(_) | WriteOutcome::Missing => {
+            Ok(Some(Next::Requeue(None)))
+        }
+        WriteOutcome::Stale(_) => Ok(Some(Next::Requeue(Some(STALE_REQUEUE)))),
         WriteOutcome::Conflict(reason)
         | WriteOutcome::Rejected(reason)
         | WriteOutcome::Forbidden(reason)
+        | WriteOutcome::UnknownKind(reason)
         | WriteOutcome::Unavailable(reason)
-        | WriteOutcome::Unknown(reason) => Err(Error::Finalizer(reason)),
+        | WriteOutcome::Unknown(reason) => {
+            observed.write_failures.insert("SeiNode", WriteFailure::Transient(reason));
+            Ok(None)
+        }
     }
 }
 

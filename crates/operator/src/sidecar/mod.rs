@@ -74,8 +74,8 @@ impl Sidecars {
         task
     }
 
-    /// Submits a task, while the claim is valid: two leaders must not run tasks on one node. Returns `None` while the response is
-    /// pending; the same call in the next reconcile returns that response and submits nothing twice.
+    /// Submits a task, while the claim is valid: two leaders must not run tasks on one node. Returns [`Submission::Pending`] while the
+    /// response is pending; the same call in the next reconcile returns that response and submits nothing twice.
     pub async fn submit_task(
         &self,
         node: &Key,
@@ -83,12 +83,12 @@ impl Sidecars {
         secret: Option<&SecretObservation>,
         task: &TaskRequest,
         claim: &Claim,
-    ) -> Option<Submission> {
+    ) -> Submission {
         let fenced = FencedTask { task: task.clone(), claim: claim.clone() };
         match self.call(node, to, secret, Call::SubmitTask(fenced)).await {
-            Ok(Some(CallResult::Submission(submission))) => Some(submission),
-            Ok(_) => None,
-            Err(error) => Some(Submission::Unknown(error.to_string())),
+            Ok(Some(CallResult::Submission(submission))) => submission,
+            Ok(_) => Submission::Pending,
+            Err(error) => Submission::Unknown(error.to_string()),
         }
     }
 

@@ -74,19 +74,22 @@ pub async fn slow_submission_is_sent_once(_: Context) -> TestResult {
         assert_eq!(caller.sidecars.get_task(&node, &to, None, "x").await, TaskObservation::NotFound);
         assert_eq!(
             caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await,
-            None
+            Submission::Pending
         );
     }
     caller.wait_woken(1).await?;
     assert_eq!(
         caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await,
-        Some(Submission::Accepted)
+        Submission::Accepted
     );
     let submissions = |server: &Server| server.requests().iter().filter(|one| one.method == "POST").count();
     assert_eq!(submissions(&server), 1);
 
     // Once the sidecar knows the task, an unread result is not taken for the response to the next attempt.
-    assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await, None);
+    assert_eq!(
+        caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await,
+        Submission::Pending
+    );
     caller.wait_woken(2).await?;
     let failed =
         json!({ "id": "x", "type": "mark-ready", "status": "failed", "submittedAt": "2026-05-18T10:00:00Z" });
@@ -97,7 +100,7 @@ pub async fn slow_submission_is_sent_once(_: Context) -> TestResult {
     let task_state = caller.sidecars.get_task(&node, &to, None, "x").await;
     assert!(matches!(task_state, TaskObservation::Found(_)), "{task_state:?}");
     let again = caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await;
-    assert_eq!((again, submissions(&server)), (Some(Submission::Rejected("no".into())), 3));
+    assert_eq!((again, submissions(&server)), (Submission::Rejected("no".into()), 3));
     Ok(())
 }
 
@@ -219,7 +222,10 @@ pub async fn deleted_node_leaves_no_calls(_: Context) -> TestResult {
     let caller = Caller::new(&server);
     let (node, to) = (node(), transport(None));
     assert_eq!(caller.sidecars.probe_health(&node, &to, None).await, Health::Unknown);
-    assert_eq!(caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await, None);
+    assert_eq!(
+        caller.sidecars.submit_task(&node, &to, None, &task("x"), &Claim::permanent()).await,
+        Submission::Pending
+    );
     wait_requests(&server, 2).await?;
     assert_eq!(caller.sidecars.call_count(), 2);
     caller.sidecars.forget(&node);
@@ -240,7 +246,7 @@ pub async fn submission_without_valid_claim_is_not_sent(_: Context) -> TestResul
     let expired = Claim::until(Instant::now());
     let submitted = caller.sidecars.submit_task(&node, &to, None, &task("x"), &expired).await;
     assert!(
-        matches!(&submitted, Some(Submission::Unknown(why)) if why.contains("not the leader")),
+        matches!(&submitted, Submission::Unknown(why) if why.contains("not the leader")),
         "{submitted:?}"
     );
     assert_eq!(server.requests().len(), 0);

@@ -100,7 +100,7 @@ pub async fn response_mapping_is_stable(_: Context) -> TestResult {
             assert_eq!(
                 answer(async || sidecars.submit_task(&node, &to, None, &task(), &Claim::permanent()).await)
                     .await,
-                Some(expected.clone()),
+                expected,
                 "{code}"
             );
         }

@@ -225,7 +225,7 @@ pub async fn task_kind_is_sent_to_pods_with_an_audience(cx: Context) -> TestResu
         wait::until("the submission", TIMEOUT, || async {
             let claim = Claim::permanent();
             match caller.sidecars.submit_task(&node, to, None, &task, &claim).await {
-                Some(Submission::Accepted) => Ok(()),
+                Submission::Accepted => Ok(()),
                 other => Err(format!("{other:?}")),
             }
         })
@@ -313,7 +313,7 @@ pub async fn no_request_is_sent_without_a_legacy_token(_: Context) -> TestResult
         let unreachable = TaskObservation::Unreachable(reason.into());
         assert_eq!(caller.sidecars.get_task(&node, &to, None, ID).await, unreachable);
         let submitted = caller.sidecars.submit_task(&node, &to, None, &task, &Claim::permanent()).await;
-        assert_eq!(submitted, Some(Submission::Unknown(reason.into())));
+        assert_eq!(submitted, Submission::Unknown(reason.into()));
     }
     assert!(server.requests().is_empty(), "{:?}", server.requests());
     Ok(())

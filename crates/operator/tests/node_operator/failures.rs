@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use api::SeiNode;
 use api::sei_node::{PlanPhase, SeiNodeStatus};
 use api::sidecar_wire::TaskType;
 use http::StatusCode;
@@ -49,6 +50,37 @@ pub async fn failed_task_fails_node_until_next_edit(cx: Context) -> TestResult {
     assert_eq!(history.plan_ids("full").len(), 2);
     let failed = fixture.events("full").await?.iter().filter(|(reason, _)| reason == "NodeFailed").count();
     assert_eq!(failed, 1);
+    Ok(())
+}
+
+/// A rejected task is not retried by itself.
+pub async fn retry_annotation_retries_a_failed_node_at_once(cx: Context) -> TestResult {
+    let fixture = Fixture::new(&cx).await?;
+    let _operator = fixture.start_operator()?;
+    let rejection = json!({ "error": "unknown mode" }).to_string();
+    let rejecting = fixture.sidecar("full").on_request(
+        RequestFilter::submissions().for_task_type(TaskType::ConfigApply),
+        RequestFault::Respond(StatusCode::BAD_REQUEST, rejection),
+    );
+    fixture.create("full", |_| {}).await?;
+    let failed_plan = |node: &SeiNode| node.status.clone().and_then(|status| status.last_failed_plan);
+    let failed = failed_plan(&fixture.wait_failed("full").await?).expect("a failed plan");
+    assert_eq!((failed.next_retry_at, failed.attempts), (None, 1), "only an edit or a request retries it");
+    let request = |value: &str| json!({ "metadata": { "annotations": { "outrigger.dev/retry": value } } });
+    let generation = fixture.edit("full", request("1")).await?.metadata.generation;
+    let node = fixture
+        .wait_until("full", "the second attempt fails", |_, status| {
+            status.last_failed_plan.as_ref().is_some_and(|again| again.id != failed.id)
+        })
+        .await?;
+    assert_eq!(failed_plan(&node).map(|again| again.attempts), Some(2));
+    assert_eq!(node.metadata.generation, generation, "the spec is the same");
+    fixture.assert_no_writes(Duration::from_secs(3)).await?;
+    rejecting.remove();
+    fixture.edit("full", request("2")).await?;
+    let node = fixture.wait_ready("full", "the third attempt succeeds").await?;
+    let status = node.status.unwrap_or_default();
+    assert_eq!((status.retry_requested.as_deref(), status.last_failed_plan), (Some("2"), None));
     Ok(())
 }
 

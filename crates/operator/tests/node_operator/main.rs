@@ -12,6 +12,7 @@ mod keys;
 mod pacing;
 mod policy;
 mod protection;
+mod refusals;
 mod regressions;
 mod repair;
 mod resume;
@@ -25,6 +26,7 @@ testbed::suite![
     startup::removed_settings_are_reported_before_any_request,
     startup::missing_permission_for_tokens_stops_startup,
     failures::failed_task_fails_node_until_next_edit,
+    failures::retry_annotation_retries_a_failed_node_at_once,
     failures::unreachable_sidecar_is_retried_without_duplicate_tasks,
     failures::task_is_retried_after_backoff_until_max_retries,
     failures::failed_update_keeps_node_running_and_next_edit_applies,
@@ -59,8 +61,13 @@ testbed::suite![
     repair::modified_objects_are_restored_without_a_new_pod,
     repair::deleted_stateful_set_is_restored_with_a_new_pod,
     eviction::validator_is_evicted_only_with_the_annotation,
-    repair::forbidden_repair_is_reported_and_backs_off,
-    repair::invalid_repair_is_reported_and_backs_off,
+    refusals::forbidden_repair_is_reported_and_backs_off,
+    refusals::repair_denied_as_invalid_is_reported_and_backs_off,
+    refusals::repair_beyond_a_quota_is_reported_and_backs_off,
+    refusals::repair_during_an_overload_is_reported_and_backs_off,
+    refusals::repair_during_an_outage_is_reported_and_backs_off,
+    refusals::repair_of_a_missing_kind_is_reported_and_backs_off,
+    refusals::setup_beyond_a_quota_waits_for_it,
     storage::unusable_claim_fails_the_node,
     storage::unready_claim_is_waited_for,
     storage::foreign_claim_is_not_adopted,

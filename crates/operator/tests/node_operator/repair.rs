@@ -7,7 +7,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 use testbed::harness::wait;
 use testbed::{Context, Error, TestResult};
 
-use crate::fixture::{Fixture, TIMEOUT, message, reason};
-use crate::policy::Policy;
+use crate::fixture::{Fixture, TIMEOUT};
 
 /// Waits until an ObjectRestored event was recorded this many times.
 async fn wait_restored_event(fixture: &Fixture<'_>, text: &str, times: usize) -> Result<(), Error> {
@@ -118,69 +117,4 @@ pub async fn deleted_stateful_set_is_restored_with_a_new_pod(cx: Context) -> Tes
     fixture.sidecar("full").wait_ready(TIMEOUT).await?;
     assert_eq!(fixture.pod_deletion_count_of("full").await?, 0);
     Ok(())
-}
-
-/// How long a refused repair is observed.
-const REFUSED: Duration = Duration::from_secs(10);
-
-/// Requests in that time: with a backoff from 200 ms there are about six. Without one there were 200 per reconcile.
-const MAX_REFUSED_REQUESTS: usize = 12;
-
-/// Refuses the restoration of a deleted Service with a reason of the API server, and expects the reason of `SpecApplied`.
-async fn refuse_repair(fixture: &Fixture<'_>, cause: &str, expected: &str) -> TestResult {
-    let rule = json!({
-        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"], "operations": ["CREATE"],
-    });
-    let frozen = json!({ "expression": "false", "message": "Services are frozen", "reason": cause });
-    let policy = Policy::deny_unless(fixture, rule, frozen).await?;
-    wait::until("the policy", TIMEOUT, || async {
-        let service = json!({ "metadata": { "name": "probe" }, "spec": { "ports": [{ "port": 80 }] } });
-        let service: Service = serde_json::from_value(service).map_err(|error| error.to_string())?;
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        match fixture.api::<Service>().create(&dry_run, &service).await {
-            Err(kube::Error::Api(status)) if status.message.contains("frozen") => Ok(()),
-            other => Err(format!("{}", other.is_ok())),
-        }
-    })
-    .await?;
-    fixture.delete::<Service>("full").await?;
-    let node = fixture
-        .wait_until("full", "the refusal is reported", |_, status| reason(status, "SpecApplied") == expected)
-        .await?;
-    let status = node.status.clone().unwrap_or_default();
-    assert!(message(&status, "SpecApplied").contains("Services are frozen"), "{status:?}");
-    assert_eq!(reason(&status, "Ready"), "SpecNotApplied");
-    let refused = || -> Result<usize, Error> {
-        let writes = fixture.writes()?;
-        Ok(writes.iter().filter(|write| write.resource == "services" && write.code >= 400).count())
-    };
-    wait::throughout("one status write and few requests", REFUSED, || async {
-        let now = fixture.nodes().get("full").await.map_err(|error| error.to_string())?;
-        let (refused, is_same) = (refused().map_err(|error| error.to_string())?, now.status == node.status);
-        if is_same && refused <= MAX_REFUSED_REQUESTS {
-            Ok(())
-        } else {
-            Err(format!("{refused} requests, {:?}", now.status))
-        }
-    })
-    .await?;
-    assert!(refused()? > 1, "the repair is retried");
-    policy.remove().await?;
-    fixture.wait_ready("full", "it is ready after the repair").await?;
-    fixture.api::<Service>().get("full").await?;
-    Ok(())
-}
-
-pub async fn forbidden_repair_is_reported_and_backs_off(cx: Context) -> TestResult {
-    let fixture = Fixture::new(&cx).await?;
-    let _operator = fixture.start_operator()?;
-    fixture.create_ready("full", |_| {}).await?;
-    refuse_repair(&fixture, "Forbidden", "WriteRefused").await
-}
-
-pub async fn invalid_repair_is_reported_and_backs_off(cx: Context) -> TestResult {
-    let fixture = Fixture::new(&cx).await?;
-    let _operator = fixture.start_operator()?;
-    fixture.create_ready("full", |_| {}).await?;
-    refuse_repair(&fixture, "Invalid", "SpecInvalid").await
 }

@@ -411,6 +411,13 @@ pub async fn rejected_finalizer_removal_is_retried_with_backoff(cx: Context) -> 
         let waited = pair[1].received.0.duration_since(pair[0].received.0);
         assert!(waited.as_millis() >= shortest, "retried after {waited:?}, expected at least {shortest} ms");
     }
+    let node = fixture
+        .wait_until("full", "the refusal is reported", |_, status| {
+            reason(status, "SpecApplied") == "WriteRefused"
+                && message(status, "SpecApplied").contains("finalizer is required")
+        })
+        .await?;
+    assert_eq!(reason(&node.status.unwrap_or_default(), "Ready"), "Terminating");
     policy.remove().await?;
     wait::until("the node is deleted", TIMEOUT, || async {
         match fixture.nodes().get_opt("full").await {

@@ -280,10 +280,14 @@ fn fail(context: NodeContext<'_>, status: &mut SeiNodeStatus, index: usize, fail
     plan.failed_task_index = i32::try_from(index).ok();
     plan.failed_task_detail = Some(detail.clone());
     status.waiting_for = None;
-    let is_after_rollback = plan.kind == Some(PlanKind::MarkReady)
-        && status.last_failed_plan.as_ref().is_some_and(|failed| failed.rolled_back);
-    if plan.kind == Some(PlanKind::Rollback) || is_after_rollback {
-        // The failure of the update stays visible, and the update is not tried again: it is what the user must fix.
+    let is_failed_update = |failed: &FailedPlan| {
+        failed.rolled_back
+            || failed.kind == Some(PlanKind::NodeUpdate) && applied_spec::is_spec_of(failed, context.node)
+    };
+    let is_after_failed_update = plan.kind == Some(PlanKind::MarkReady)
+        && status.last_failed_plan.as_ref().is_some_and(is_failed_update);
+    if plan.kind == Some(PlanKind::Rollback) || is_after_failed_update {
+        // The failure of the update stays visible, and the update is not tried again at once: it is what the user must fix.
         status.plan = Some(plan);
         return;
     }

@@ -37,9 +37,10 @@ pub(super) fn check(
             Some(judge(chain, progress, elapsed(&progress.moved_at, now) >= halt_timeout))
         }
         (ChainObservation::Unavailable(why), progress) => {
-            // A single answer may be late, in particular while seid is busy.
-            let is_recent =
-                progress.as_ref().is_some_and(|progress| elapsed(&progress.answered_at, now) < halt_timeout);
+            // A single answer may be late, in particular while seid is busy. Previous operators may have had answers.
+            let last = progress.as_ref().map(|progress| &progress.answered_at);
+            let last = last.or(observed.active_since.as_ref());
+            let is_recent = last.is_some_and(|last| elapsed(last, now) < halt_timeout);
             if is_recent { None } else { not_observed(why) }
         }
         // The answer is pending.
@@ -195,6 +196,12 @@ mod tests {
         assert_eq!(reason_at(59, silent(), Some(progress())), None);
         assert_eq!(reason_at(60, silent(), Some(progress())), Some(ChainSynced::NotObserved));
         assert_eq!(reason_at(0, silent(), None), Some(ChainSynced::NotObserved));
+        let after_start = |seconds: i64| {
+            let mut observed = Observed { active_since: Some(at(0)), ..Observed::default() };
+            observed.sidecar.chain = silent();
+            check(&observed, HALT, &at(seconds)).map(|(reason, _)| reason)
+        };
+        assert_eq!([after_start(59), after_start(60)], [None, Some(ChainSynced::NotObserved)]);
         assert_eq!(reason_at(600, ChainObservation::Unknown, Some(progress())), None);
         assert_eq!(reason_at(0, ChainObservation::NotSupported, None), Some(ChainSynced::NotObserved));
     }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::context::NodeContext;
 use super::settings::settings;
+use super::stored_plan::{MUST_EXIST, SEID_MAY_RUN};
 use super::task::{self, Step};
 use super::{drift, retention, tls};
 use crate::render;
@@ -39,8 +40,9 @@ pub const SUBMITTED_TASKS: [TaskType; 12] = [
 type Tasks = Vec<(Step, Option<Value>)>;
 
 impl NodeContext<'_> {
-    /// Composes the plan that sets up a new node. A failure fails the node.
-    pub(super) fn setup_plan(self, id: &str, now: &Time) -> TaskPlan {
+    /// Composes the plan that sets up a new node. A failure fails the node. With `must_claim_exist`, the claim of the data volume is not
+    /// created.
+    pub(super) fn setup_plan(self, id: &str, must_claim_exist: bool, now: &Time) -> TaskPlan {
         let (kind, mut tasks) = if self.kind.ceremony().is_some() {
             (PlanKind::Genesis, self.genesis_tasks())
         } else if let Some((_, height)) = self.kind.bootstrap().filter(|_| !self.has_set_up_data()) {
@@ -50,6 +52,10 @@ impl NodeContext<'_> {
         };
         if self.observed.certificate.is_some() {
             tasks.extend(self.unused_certificate_task());
+        }
+        let claim = tasks.iter_mut().find(|(step, _)| *step == Step::EnsureDataClaim);
+        if let Some((_, Some(params))) = claim.filter(|_| must_claim_exist) {
+            params[MUST_EXIST] = json!(true);
         }
         let changes = PlanChanges {
             pod: true,
@@ -63,13 +69,15 @@ impl NodeContext<'_> {
     }
 
     /// Composes a plan that brings a running node in sync with its spec: an update, or a rollback. A failure leaves the
-    /// node running. With `with_dry_run`, a changed configuration is checked before anything is changed.
+    /// node running. With `with_dry_run`, a changed configuration is checked before anything is changed. `seid_may_run` says whether
+    /// seid may run in the current pod until the plan changes its template.
     pub(super) fn update_plan(
         self,
         id: &str,
         kind: PlanKind,
         changes: PlanChanges,
         with_dry_run: bool,
+        seid_may_run: bool,
         now: &Time,
     ) -> TaskPlan {
         let mut tasks = Tasks::new();
@@ -83,7 +91,10 @@ impl NodeContext<'_> {
             tasks.extend(self.certificate_tasks());
         }
         tasks.extend(self.object_tasks());
-        tasks.push(self.own(Step::ReplacePod));
+        let replacement = json!({
+            "nodeName": self.name(), "namespace": self.namespace(), SEID_MAY_RUN: seid_may_run,
+        });
+        tasks.push((Step::ReplacePod, Some(replacement)));
         if changes.pod {
             tasks.push(self.own(Step::ObserveImage));
         }
@@ -105,10 +116,12 @@ impl NodeContext<'_> {
         self.plan(id, kind, tasks, changes, now)
     }
 
-    /// Composes the plan that lets seid start after a restart of the sidecar.
-    pub(super) fn mark_ready_plan(self, id: &str, now: &Time) -> TaskPlan {
+    /// Composes the plan that lets seid start after a restart of the sidecar. If it interrupts an update, it stores the changes of
+    /// that update.
+    pub(super) fn mark_ready_plan(self, id: &str, interrupted: PlanChanges, now: &Time) -> TaskPlan {
         let tasks = vec![sidecar(TaskType::MarkReady, None::<()>)];
-        self.plan(id, PlanKind::MarkReady, tasks, PlanChanges::default(), now)
+        let plan = self.plan(id, PlanKind::MarkReady, tasks, PlanChanges::default(), now);
+        TaskPlan { changes: Some(interrupted), ..plan }
     }
 
     fn init_tasks(self) -> Tasks {

@@ -5,7 +5,7 @@ use api::condition::{
     self, ChainSynced, ImportPVCReady, NodeKeyReady, NodeUpdateInProgress, OperatorKeyringReady, Paused,
     Ready, Reason, SidecarReady, SidecarTLSSecretReady, SigningKeyReady, SpecApplied, Status, StorageReady,
 };
-use api::names::{annotation, container, object};
+use api::names::{annotation, container};
 use api::sei_node::{PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SeiNodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::check::{claim, tls_secret};
 use super::context::{NodeContext, node_pod};
 use super::drift::Drift;
-use super::observed::{Health, Observed, WriteFailure};
+use super::observed::{ChainObservation, Health, Observed, WriteFailure};
 use super::pace::Queued;
 use super::step::StepOutcome;
 use super::task::Step;
@@ -68,7 +68,7 @@ pub(super) fn write(
     writer.update(findings);
     writer.sidecar(observed);
     writer.chain(context, observed);
-    writer.spec(node, context, findings);
+    writer.spec(node, context, observed, findings);
     if let Some(context) = context {
         writer.inputs(context);
     }
@@ -162,6 +162,10 @@ impl Writer<'_> {
         if findings.is_update_withdrawn {
             return self.set(NodeUpdateInProgress::NoUpdate, IN_SYNC);
         }
+        if self.status.plan.as_ref().is_some_and(stored_plan::is_interruption) {
+            // The update continues afterwards.
+            return;
+        }
         let plan = self
             .status
             .plan
@@ -254,15 +258,19 @@ impl Writer<'_> {
         }
     }
 
-    fn spec(&mut self, node: &SeiNode, context: Option<NodeContext<'_>>, findings: &Findings) {
+    fn spec(
+        &mut self,
+        node: &SeiNode,
+        context: Option<NodeContext<'_>>,
+        observed: &Observed,
+        findings: &Findings,
+    ) {
+        if node.metadata.deletion_timestamp.is_some() {
+            return self.spec_of_deleted(observed);
+        }
         let Some(context) = context else {
-            if node.metadata.deletion_timestamp.is_none() {
-                let message = "the spec has no kind: set one of fullNode, archive, replayer and validator";
-                self.set(SpecApplied::SpecInvalid, message);
-            } else if !self.has::<SpecApplied>() {
-                self.set(SpecApplied::NotEvaluated, "the node is being deleted");
-            }
-            return;
+            let message = "the spec has no kind: set one of fullNode, archive, replayer and validator";
+            return self.set(SpecApplied::SpecInvalid, message);
         };
         if !findings.refused_references.is_empty() {
             return self.set(SpecApplied::ReferenceRefused, &findings.refused_references.join("; "));
@@ -316,6 +324,21 @@ impl Writer<'_> {
         }
     }
 
+    /// Reports the refused writes of a node that is being deleted. Nothing else of its spec is evaluated.
+    fn spec_of_deleted(&mut self, observed: &Observed) {
+        let was_refused = condition::has_reason(&self.status.conditions, SpecApplied::WriteRefused);
+        match observed.write_failures.iter().next() {
+            Some((kind, failure)) => {
+                let message = format!("{kind}: {}; the node is deleted after this write", failure.message());
+                self.set(SpecApplied::WriteRefused, &message);
+            }
+            None if was_refused || !self.has::<SpecApplied>() => {
+                self.set(SpecApplied::NotEvaluated, "the node is being deleted");
+            }
+            None => {}
+        }
+    }
+
     /// Adds the conditions of inputs that were not validated yet.
     fn inputs(&mut self, context: NodeContext<'_>) {
         let keys = context.kind.key_secrets();
@@ -335,17 +358,30 @@ impl Writer<'_> {
     }
 
     /// Writes `Ready` of a node whose sidecar lets seid run.
-    fn seid_ready(&mut self, is_container_ready: bool) {
-        let chain = condition::find::<ChainSynced>(&self.status.conditions);
+    fn seid_ready(&mut self, is_container_ready: bool, answer: &ChainObservation) {
+        let conditions = &self.status.conditions;
+        let chain = condition::find::<ChainSynced>(conditions);
         if let Some(chain) = chain.filter(|chain| chain.status == Status::False.as_str()) {
             let message = chain.message.clone();
             return self.set(Ready::ChainNotSynced, &message);
         }
-        if is_container_ready {
-            self.set(Ready::NodeReady, "the node is running and in sync with its spec");
-        } else {
-            let message = "the readiness probe of the container seid does not succeed yet: see its log if this persists";
-            self.set(Ready::SeidNotReady, message);
+        let is_synced = condition::is_true::<ChainSynced>(conditions);
+        match answer {
+            // The sidecar reports the chain, and seid does not answer: its process may hang.
+            ChainObservation::Unavailable(why) if !is_synced => {
+                let message = format!("seid does not answer: {why}: see its log if this persists");
+                self.set(Ready::SeidNotReady, &message);
+            }
+            // The answer is pending.
+            ChainObservation::Unknown
+                if !is_synced && condition::has_reason(conditions, Ready::SeidNotReady) => {}
+            _ if is_container_ready => {
+                self.set(Ready::NodeReady, "the node is running and in sync with its spec");
+            }
+            _ => {
+                let message = "the readiness probe of the container seid does not succeed yet: see its log if this persists";
+                self.set(Ready::SeidNotReady, message);
+            }
         }
     }
 
@@ -408,13 +444,18 @@ impl Writer<'_> {
             || (!is_updating && condition::has_reason(conditions, SpecApplied::UpdateRolledBack));
         let is_write_refused = condition::has_reason(conditions, SpecApplied::WriteRefused);
         match self.status.phase {
+            Some(SeiNodePhase::Terminating) if is_write_refused => {
+                let message = self.message_of::<SpecApplied>();
+                self.set(Ready::Terminating, &message);
+            }
             Some(SeiNodePhase::Terminating) => self.set(Ready::Terminating, "the node is being deleted"),
-            Some(SeiNodePhase::Running) if findings.claim_termination.is_some() => {
+            _ if findings.claim_termination.is_some() => {
                 self.set(
                     Ready::DataVolumeTerminating,
                     findings.claim_termination.as_deref().unwrap_or_default(),
                 );
             }
+            _ if findings.is_data_volume_missing => self.set(Ready::DataVolumeMissing, &claim::loss(node)),
             _ if is_spec_unapplied => {
                 let message = self.message_of::<SpecApplied>();
                 self.set(Ready::SpecNotApplied, &message);
@@ -423,14 +464,6 @@ impl Writer<'_> {
                 self.set(Ready::Initializing, &progress)
             }
             Some(SeiNodePhase::Failed) => self.set(Ready::PlanFailed, &failed.unwrap_or_default()),
-            Some(SeiNodePhase::Running) if findings.is_data_volume_missing => {
-                let claim = object::data_claim(node.metadata.name.as_deref().unwrap_or_default());
-                let message = format!(
-                    "PersistentVolumeClaim {claim} not found: restore it with its data (with an empty volume the \
-                     validator could sign a block twice), or delete the node"
-                );
-                self.set(Ready::DataVolumeMissing, &message);
-            }
             Some(SeiNodePhase::Running) if is_edit_paused => {
                 let message = "the node runs its previous configuration: set spec.paused to false to apply the last edit";
                 self.set(Ready::EditPaused, message);
@@ -446,7 +479,8 @@ impl Writer<'_> {
             Some(SeiNodePhase::Running) => match (pod_failure, &observed.sidecar.health) {
                 (Some(failure), _) => self.set(Ready::PodFailing, &failure),
                 (None, Health::Ready) => {
-                    self.seid_ready(pod.is_some_and(|pod| pod.is_ready(container::SEID)))
+                    let is_container_ready = pod.is_some_and(|pod| pod.is_ready(container::SEID));
+                    self.seid_ready(is_container_ready, &observed.sidecar.chain);
                 }
                 (None, Health::NotReady) => self.set(Ready::SidecarNotReady, AWAITING_MARK_READY),
                 (None, Health::Unreachable(why)) => self.set(Ready::SidecarUnreachable, why),

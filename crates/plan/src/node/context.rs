@@ -14,7 +14,7 @@ use super::isolation::with_running_isolation;
 use super::kind::NodeKind;
 use super::observed::{Observed, ObservedPod, ObservedVolume};
 use crate::platform::Platform;
-use crate::render;
+use crate::render::{self, RenderError};
 
 /// The label that names the StatefulSet revision a pod was created from.
 const REVISION: &str = "controller-revision-hash";
@@ -71,6 +71,12 @@ impl<'a> NodeContext<'a> {
             Some(cache.compare(node, set, &hash, render) == Drift::InSync)
         };
         find().unwrap_or_default()
+    }
+
+    /// Returns the hash of the desired StatefulSet.
+    pub(super) fn desired_template_hash(self) -> Result<String, RenderError> {
+        let render = || render::stateful_set(self.node, self.platform);
+        self.observed.render_cache.desired_hash(self.node, kind_of::<StatefulSet>(), render)
     }
 
     /// Returns how to reach the sidecar of the node's own pod, with the transport that was last observed.

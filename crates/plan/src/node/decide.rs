@@ -11,7 +11,7 @@ use api::sei_node::{
 use api::sidecar_wire::TaskState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::action::Action;
+use super::action::{Action, Object};
 use super::advance::{advance, set_phase};
 use super::check::{claim, reference, spec};
 use super::conditions::{self, Findings};
@@ -23,8 +23,8 @@ use super::pace::Queued;
 use super::step::{self, StepOutcome, job_result};
 use super::task::{self, Step};
 use super::{
-    adoption, applied_spec, deadline, dry_run, issued_secret, repair, retention, status_change, stored_plan,
-    volume,
+    adoption, applied_spec, deadline, dry_run, interruption, issued_secret, repair, retention, status_change,
+    stored_plan, volume,
 };
 use crate::platform::Platform;
 use crate::render;
@@ -108,7 +108,8 @@ pub fn decide(
     status.resolved_peers = peers;
     let decider =
         Decider { context, now, new_plan_id, is_retry_requested, is_rolled_back: rolled_back.is_some() };
-    let mut findings = Findings::default();
+    let termination = claim::termination_in_use(context, status);
+    let mut findings = Findings { claim_termination: termination, ..Findings::default() };
     if node.spec.paused {
         findings.pending = decider.pending_changes(status);
         findings.pending.extend(volume::pending(context));
@@ -146,9 +147,9 @@ impl Decider<'_> {
             decision.requeue_after = Some(Duration::ZERO);
             return;
         }
-        findings.claim_termination = claim::termination(self.context.observed.claim.as_deref());
         if stored_plan::active(&decision.status).is_some() {
             self.supersede(&mut decision.status, findings);
+            self.interrupt(&mut decision.status);
         } else {
             match decision.status.phase {
                 None | Some(SeiNodePhase::Pending | SeiNodePhase::Initializing) => {
@@ -169,6 +170,10 @@ impl Decider<'_> {
         let progress = advance(self.context, &mut decision.status, self.now);
         decision.actions = progress.actions;
         decision.requeue_after = progress.requeue_after.or(Some(RESYNC));
+        if decision.actions.is_empty() {
+            let repairs = self.repairs_during_update(&decision.status);
+            (decision.actions, decision.repairs) = repairs.into_iter().unzip();
+        }
         let is_complete = decision.status.plan.as_ref().is_some_and(|plan| plan.phase == PlanPhase::Complete);
         if is_complete && self.drift(&decision.status).changes.is_empty() && volume::is_in_sync(self.context)
         {
@@ -230,16 +235,20 @@ impl Decider<'_> {
                 self.update_plan(&self.required_update(status), status)
             }
             Some(PlanKind::MarkReady) => {
-                let drift = self.drift(status);
-                if drift.changes.is_empty() {
-                    self.mark_ready_plan()
+                let update = self.required_update(status);
+                if update.changes.is_empty() {
+                    self.mark_ready_plan(status)
                 } else {
-                    let next = self.update_plan(&drift, status);
-                    findings.update = Some(drift);
+                    let next = self.update_plan(&update, status);
+                    findings.update = Some(update);
                     next
                 }
             }
-            _ => self.setup_plan(),
+            _ if self.has_lost_signing_data(status) => {
+                findings.is_data_volume_missing = true;
+                return;
+            }
+            _ => self.setup_plan(status),
         };
         if self.has_spec_problems(stored_plan::changes(&next), stored_plan::is_setup(&next), findings) {
             return;
@@ -260,6 +269,17 @@ impl Decider<'_> {
                     self.start(status, next);
                 }
             }
+        }
+    }
+
+    /// Lets seid run if an update has to wait although nothing that the pod runs with has changed. The update continues afterwards.
+    fn interrupt(self, status: &mut SeiNodeStatus) {
+        if interruption::is_required(self.context, status, self.now, MARK_READY_INTERVAL) {
+            let (next, interrupted) = (self.mark_ready_plan(status), status.plan.clone());
+            if let Some(interrupted) = interrupted {
+                applied_spec::forget_if_released(&interrupted, status, self.context.observed);
+            }
+            self.start(status, next);
         }
     }
 
@@ -299,12 +319,30 @@ impl Decider<'_> {
     }
 
     fn set_up(self, status: &mut SeiNodeStatus, findings: &mut Findings) {
-        let plan = self.setup_plan();
+        if self.has_lost_signing_data(status) {
+            findings.is_data_volume_missing = true;
+            return;
+        }
+        let plan = self.setup_plan(status);
         if self.has_spec_problems(stored_plan::changes(&plan), true, findings) {
             return;
         }
         self.start(status, plan);
         set_phase(status, SeiNodePhase::Initializing, self.now);
+    }
+
+    /// Returns whether the claim of a node that signs is gone after seid may have run on it. With an empty volume it could sign a block
+    /// twice.
+    fn has_lost_signing_data(self, status: &SeiNodeStatus) -> bool {
+        self.is_claim_missing() && self.may_have_signed(status)
+    }
+
+    fn is_claim_missing(self) -> bool {
+        self.context.observed.claim.is_none() && claim::imported(self.context.node).is_none()
+    }
+
+    fn may_have_signed(self, status: &SeiNodeStatus) -> bool {
+        self.context.kind.can_sign() && status.plan.as_ref().is_some_and(stored_plan::has_used_data)
     }
 
     /// Validates what a plan is about to apply, before it starts: a bad edit must leave a healthy node alone.
@@ -361,13 +399,13 @@ impl Decider<'_> {
 
     /// Keeps a running node in sync: updates it, lets seid start, or repairs its objects.
     fn keep_in_sync(self, decision: &mut Decision, findings: &mut Findings) {
-        let NodeContext { node, kind, observed, .. } = self.context;
+        let NodeContext { kind, observed, .. } = self.context;
         let status = &mut decision.status;
         adoption::adopt(self.context, status);
         if status.started_from.is_none() {
             status_change::record_start(kind, status);
         }
-        if observed.claim.is_none() && claim::imported(node).is_none() {
+        if self.is_claim_missing() {
             if kind.can_sign() {
                 findings.is_data_volume_missing = true;
                 return;
@@ -377,30 +415,38 @@ impl Decider<'_> {
         }
         let update = self.required_update(status);
         let is_in_sync = update.changes.is_empty();
-        let mut next = RESYNC;
+        let (mut next, mut has_failed) = (RESYNC, false);
         // An update replaces the pod: it starts only if that is safe.
         if !is_in_sync
             && findings.claim_termination.is_none()
             && !self.has_spec_problems(update.changes, false, findings)
             && !self.is_rejected_by_dry_run(status, &update, findings)
         {
-            let Some(queued) = self.queued(status, &update) else {
-                match self.update_backoff(status) {
-                    Some(left) => decision.requeue_after = Some(left),
-                    None => self.start(status, self.update_plan(&update, status)),
+            if let Some(queued) = self.queued(status, &update) {
+                next = queue_poll(kind, queued.position);
+                findings.update_queued = Some((update, queued));
+            } else {
+                let backoff = self.update_backoff(status);
+                if backoff.is_none() {
+                    self.start(status, self.update_plan(&update, status));
                 }
                 findings.update = Some(update);
-                return;
-            };
-            next = queue_poll(kind, queued.position);
-            findings.update_queued = Some((update, queued));
+                let Some(left) = backoff else { return };
+                if !interruption::may_seid_run(self.context, status) {
+                    // Neither seid nor an object of the previous configuration belongs to the pod of the failed update.
+                    decision.requeue_after = Some(left);
+                    return;
+                }
+                (next, has_failed) = (next.min(left), true);
+            }
         }
-        // The pod of a failed update must not run seid before its rollback, which may be held back.
+        // The pod of a failed update must not run seid before its rollback or the next attempt, which may be held back.
         let is_rollback_due = self.is_rolled_back && !is_in_sync;
-        if observed.sidecar.health == Health::NotReady && !is_rollback_due {
+        let may_seid_run = !is_rollback_due && interruption::may_seid_run(self.context, status);
+        if observed.sidecar.health == Health::NotReady && may_seid_run {
             match self.mark_ready_backoff(status) {
-                Some(left) => decision.requeue_after = Some(left),
-                None => self.start(status, self.mark_ready_plan()),
+                Some(left) => decision.requeue_after = Some(left.min(next)),
+                None => self.start(status, self.mark_ready_plan(status)),
             }
             return;
         }
@@ -414,7 +460,9 @@ impl Decider<'_> {
             status.adopted = adoption::is_unchanged(self.context, status);
             self.record_applied(status);
         }
-        let repairs = self.repairs(status, is_in_sync, findings);
+        let is_held_back =
+            has_failed || !findings.spec_problems.is_empty() || !findings.refused_references.is_empty();
+        let repairs = self.repairs(status, is_in_sync, is_held_back);
         (decision.actions, decision.repairs) = repairs.into_iter().unzip();
         if observed.sidecar.health != Health::Ready {
             // The pod is starting, or fails: mark-ready follows as soon as the sidecar answers.
@@ -427,8 +475,21 @@ impl Decider<'_> {
         decision.requeue_after = Some(next);
     }
 
-    /// Returns the actions that restore objects. An edit that is held back is not applied by them: they restore what the node runs with.
-    fn repairs(self, status: &SeiNodeStatus, is_in_sync: bool, findings: &Findings) -> Vec<(Action, String)> {
+    /// Returns the actions that restore objects while an update waits for its inputs. The Certificate is left to the update, which has
+    /// applied it already.
+    fn repairs_during_update(self, status: &SeiNodeStatus) -> Vec<(Action, String)> {
+        let is_waiting = stored_plan::active(status).is_some_and(stored_plan::awaits_inputs);
+        if !is_waiting || !interruption::may_seid_run(self.context, status) {
+            return Vec::new();
+        }
+        let mut repairs = self.repairs(status, false, true);
+        repairs.retain(|(action, _)| !matches!(action, Action::Apply(Object::Certificate(_))));
+        repairs
+    }
+
+    /// Returns the actions that restore objects. An edit that is held back, or fails before it changes the pod, is not applied by them:
+    /// they restore what the node runs with.
+    fn repairs(self, status: &SeiNodeStatus, is_in_sync: bool, is_held_back: bool) -> Vec<(Action, String)> {
         let NodeContext { node, platform, observed, .. } = self.context;
         let previous = if is_in_sync { None } else { applied_spec::previous(node, status, observed) };
         let previous =
@@ -436,7 +497,7 @@ impl Decider<'_> {
         let Some(previous) = previous else { return repair::repairs(self.context, status, is_in_sync) };
         // The user may take days to correct the edit, and without a StatefulSet seid does not run. A change of the platform is left to
         // an update, except that a new pod has it.
-        let with_stateful_set = !findings.spec_problems.is_empty()
+        let with_stateful_set = is_held_back
             && (observed.stateful_set.is_none() || drift::find(previous, status).changes.is_empty());
         repair::repairs(previous, status, with_stateful_set)
     }
@@ -473,24 +534,27 @@ impl Decider<'_> {
 
     /// Returns how long to wait before the next update. There is no wait after an edit.
     fn update_backoff(self, status: &SeiNodeStatus) -> Option<Duration> {
-        let plan = status.plan.as_ref()?;
-        if self.is_retry_requested || plan.generation != self.context.node.metadata.generation {
+        if self.is_retry_requested {
             return None;
         }
-        match (plan.kind, self.is_rolled_back) {
-            (Some(PlanKind::NodeUpdate), false) => {}
-            (Some(PlanKind::Rollback), _) => {
-                return self.time_left(plan.created_at.as_ref()?, UPDATE_INTERVAL);
+        let generation = self.context.node.metadata.generation;
+        if let Some(plan) = status.plan.as_ref().filter(|plan| plan.generation == generation) {
+            // Without a minimum interval, an update that succeeds and leaves drift would be repeated without end.
+            let is_complete = plan.phase == PlanPhase::Complete && !self.is_rolled_back;
+            match plan.kind {
+                Some(PlanKind::NodeUpdate) if !is_complete => {}
+                Some(PlanKind::NodeUpdate | PlanKind::Rollback) => {
+                    return self.time_left(plan.created_at.as_ref()?, UPDATE_INTERVAL);
+                }
+                _ => {}
             }
-            // A rollback starts at once: seid does not run.
-            _ => return None,
         }
-        // Without a minimum interval, an update that succeeds and leaves drift would be repeated without end.
-        if plan.phase == PlanPhase::Complete {
-            return self.time_left(plan.created_at.as_ref()?, UPDATE_INTERVAL);
-        }
-        let failed = status.last_failed_plan.as_ref().filter(|failed| failed.id == plan.id)?;
-        self.time_left(&failed.failed_at, task::plan_backoff(failed.attempts))
+        // A rollback starts at once: seid does not run.
+        let failed = status.last_failed_plan.as_ref().filter(|_| !self.is_rolled_back)?;
+        // Whatever the last plan is: seid may have been let run since.
+        let is_same =
+            failed.kind == Some(PlanKind::NodeUpdate) && applied_spec::is_spec_of(failed, self.context.node);
+        self.time_left(&failed.failed_at, task::plan_backoff(failed.attempts)).filter(|_| is_same)
     }
 
     fn mark_ready_backoff(self, status: &SeiNodeStatus) -> Option<Duration> {
@@ -511,8 +575,8 @@ impl Decider<'_> {
         }
     }
 
-    fn setup_plan(self) -> TaskPlan {
-        self.context.setup_plan(self.new_plan_id, self.now)
+    fn setup_plan(self, status: &SeiNodeStatus) -> TaskPlan {
+        self.context.setup_plan(self.new_plan_id, self.may_have_signed(status), self.now)
     }
 
     fn update_plan(self, update: &Drift, status: &SeiNodeStatus) -> TaskPlan {
@@ -523,11 +587,13 @@ impl Decider<'_> {
             changes.config = ConfigChange::Full;
         }
         let with_dry_run = !self.is_rolled_back && dry_run::is_possible(self.context, status);
-        self.context.update_plan(self.new_plan_id, kind, changes, with_dry_run, self.now)
+        let seid_may_run = !self.is_rolled_back && interruption::may_seid_run(self.context, status);
+        self.context.update_plan(self.new_plan_id, kind, changes, with_dry_run, seid_may_run, self.now)
     }
 
-    fn mark_ready_plan(self) -> TaskPlan {
-        self.context.mark_ready_plan(self.new_plan_id, self.now)
+    fn mark_ready_plan(self, status: &SeiNodeStatus) -> TaskPlan {
+        let interrupted = stored_plan::unfinished_update(status).map(stored_plan::changes);
+        self.context.mark_ready_plan(self.new_plan_id, interrupted.unwrap_or_default(), self.now)
     }
 
     fn start(self, status: &mut SeiNodeStatus, plan: TaskPlan) {

@@ -4,7 +4,7 @@ use api::condition::{
     self, ImportPVCReady, Ready, SidecarReady, SidecarTLSSecretReady, SigningKeyReady, Status,
 };
 use api::event::{EventRecord, EventType};
-use api::sei_node::{PlanPhase, Scheme, SeiNodePhase, SeiNodeStatus};
+use api::sei_node::{Scheme, SeiNodePhase, SeiNodeStatus};
 use api::{SeiNode, condition::Reason};
 
 use super::stored_plan;
@@ -52,17 +52,16 @@ pub fn transition_events(node: &SeiNode, before: &SeiNodeStatus, after: &SeiNode
         );
         events.push(normal("DryRunSkipped", "Plan", message));
     }
-    let plan = |status: &SeiNodeStatus| {
-        status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active).map(|plan| plan.id.clone())
-    };
-    if let (Some(old), Some(new)) = (plan(before), plan(after))
-        && old != new
+    if let (Some(old), Some(new)) = (stored_plan::active(before), stored_plan::active(after))
+        && old.id != new.id
     {
-        events.push(normal(
-            "PlanSuperseded",
-            "Plan",
-            format!("plan {new} replaces plan {old} after an edit of the spec"),
-        ));
+        let why = if stored_plan::is_interruption(new) {
+            "to let seid run; the update continues afterwards"
+        } else {
+            "after an edit of the spec"
+        };
+        let message = format!("plan {} replaces plan {} {why}", new.id, old.id);
+        events.push(normal("PlanSuperseded", "Plan", message));
     }
     let (was, is) = (status_of::<SidecarReady>(before), status_of::<SidecarReady>(after));
     let not_ready = condition::has_reason(&after.conditions, SidecarReady::NotReady);

@@ -15,6 +15,7 @@ mod drift;
 mod dry_run;
 mod events;
 mod exclusive;
+mod interruption;
 mod isolation;
 mod issued_secret;
 mod kind;

@@ -2,7 +2,7 @@
 //! setting would restart every node at once.
 
 use api::SeiNode;
-use api::condition::{self, NodeUpdateInProgress, Ready};
+use api::condition::{self, ChainSynced, NodeUpdateInProgress, Ready, SidecarReady, Status};
 use api::sei_node::{PlanKind, PlanPhase, SeiNodePhase};
 
 use super::kind::NodeKind;
@@ -49,9 +49,12 @@ impl PacedNode {
         let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
         let is_running = status.is_some_and(|status| status.phase == Some(SeiNodePhase::Running));
         // A spec that is not applied says nothing about the running pod.
-        let works = condition::is_true::<Ready>(conditions)
-            || condition::has_reason(conditions, Ready::SpecNotApplied)
+        let is_unapplied = condition::has_reason(conditions, Ready::SpecNotApplied)
             || condition::has_reason(conditions, Ready::EditPaused);
+        let is_behind = condition::find::<ChainSynced>(conditions)
+            .is_some_and(|chain| chain.status == Status::False.as_str());
+        let works = condition::is_true::<Ready>(conditions)
+            || is_unapplied && condition::is_true::<SidecarReady>(conditions) && !is_behind;
         let last_update = status
             .and_then(|status| status.plan.as_ref())
             .filter(|plan| matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback)))
@@ -63,7 +66,8 @@ impl PacedNode {
             is_validator: NodeKind::from_spec(&node.spec).is_some_and(NodeKind::can_sign),
             is_unhealthy: is_running && !works && !is_leaving,
             is_disrupted: is_running
-                && last_update.is_some_and(|plan| plan.phase != PlanPhase::Complete || !works),
+                && (last_update.is_some_and(|plan| plan.phase != PlanPhase::Complete || !works)
+                    || status.and_then(stored_plan::unfinished_update).is_some()),
             is_queued: is_running
                 && condition::has_reason(conditions, NodeUpdateInProgress::UpdateQueued)
                 && !node.spec.paused
@@ -258,10 +262,26 @@ mod tests {
             healthy,
             "its setup disrupts no other node"
         );
-        let unapplied = condition("Ready", "False", "SpecNotApplied");
-        assert_eq!(read(false, running(json!([unapplied]), plan("Complete"))), healthy);
-        let failing = condition("Ready", "False", "PodFailing");
         let broken = PacedNode { is_unhealthy: true, is_disrupted: true, ..healthy.clone() };
+        let sidecar = condition("SidecarReady", "True", "Ready");
+        for reason in ["SpecNotApplied", "EditPaused"] {
+            let unapplied = condition("Ready", "False", reason);
+            let with = |others: serde_json::Value| {
+                let mut conditions = vec![unapplied.clone()];
+                conditions.extend(others.as_array().unwrap().iter().cloned());
+                read(false, running(json!(conditions), plan("Complete")))
+            };
+            let unknown = condition("ChainSynced", "Unknown", "NotObserved");
+            assert_eq!(with(json!([sidecar])), healthy, "an older sidecar");
+            assert_eq!(with(json!([sidecar, unknown])), healthy);
+            assert_eq!(with(json!([sidecar, condition("ChainSynced", "True", "InSync")])), healthy);
+            assert_eq!(with(json!([])), broken, "{reason}: the sidecar has never answered");
+            let crashed = condition("SidecarReady", "Unknown", "Unreachable");
+            assert_eq!(with(json!([crashed, unknown])), broken, "{reason}");
+            let halted = condition("ChainSynced", "False", "Halted");
+            assert_eq!(with(json!([sidecar, halted])), broken, "{reason}");
+        }
+        let failing = condition("Ready", "False", "PodFailing");
         assert_eq!(read(false, running(json!([failing]), plan("Complete"))), broken);
         let disrupted = PacedNode { is_disrupted: true, ..healthy.clone() };
         assert_eq!(read(false, running(json!([ready]), plan("Active"))), disrupted);

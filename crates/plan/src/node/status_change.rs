@@ -121,7 +121,8 @@ impl StatusChange {
 
 /// Records the configuration that a completed plan had the sidecar write.
 pub(super) fn record_config(context: NodeContext<'_>, plan: &TaskPlan, status: &mut SeiNodeStatus) {
-    if stored_plan::changes(plan).config == ConfigChange::Unchanged {
+    // The changes of an interruption are those of an update that is not complete.
+    if stored_plan::changes(plan).config == ConfigChange::Unchanged || stored_plan::is_interruption(plan) {
         return;
     }
     let node = context.node;

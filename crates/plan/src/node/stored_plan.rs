@@ -52,9 +52,13 @@ fn legacy_peers(plan: &TaskPlan) -> Option<Vec<PeerSource>> {
 /// state, not from the spec, and a setup must not restart because its StatefulSet exists by now.
 pub(super) fn has_same_tasks(one: &TaskPlan, other: &TaskPlan) -> bool {
     let ignored = [Step::ReplacePod.name(), Step::DryRunConfig.name()];
+    let params = |task: &PlannedTask| {
+        // As well: whether the claim must exist.
+        task.params.clone().filter(|_| task.task_type != Step::EnsureDataClaim.name())
+    };
     let tasks = |plan: &TaskPlan| -> Vec<(String, Option<Value>)> {
         let tasks = plan.tasks.iter().filter(|task| !ignored.contains(&task.task_type.as_str()));
-        tasks.map(|task| (task.task_type.clone(), task.params.clone())).collect()
+        tasks.map(|task| (task.task_type.clone(), params(task))).collect()
     };
     one.kind == other.kind && tasks(one) == tasks(other)
 }
@@ -64,19 +68,60 @@ pub(super) fn active(status: &SeiNodeStatus) -> Option<&TaskPlan> {
     status.plan.as_ref().filter(|plan| plan.phase == PlanPhase::Active)
 }
 
-/// Returns the last update or rollback of a status, unless it has succeeded or not changed anything yet.
+/// Returns the last update or rollback of a status, or the interruption of an update, unless it has succeeded or not changed
+/// anything yet.
 pub(super) fn unfinished_update(status: &SeiNodeStatus) -> Option<&TaskPlan> {
     status.plan.as_ref().filter(|plan| {
-        matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback))
-            && plan.phase != PlanPhase::Complete
-            && !is_in_dry_run(plan)
+        is_interruption(plan)
+            || matches!(plan.kind, Some(PlanKind::NodeUpdate | PlanKind::Rollback))
+                && plan.phase != PlanPhase::Complete
+                && !is_in_dry_run(plan)
     })
+}
+
+/// Returns whether a plan lets seid run before an update continues. It stores the changes of that update, whose objects may be
+/// applied in part.
+pub(super) fn is_interruption(plan: &TaskPlan) -> bool {
+    plan.kind == Some(PlanKind::MarkReady) && plan.changes.is_some_and(|changes| !changes.is_empty())
+}
+
+/// The parameter of `replace-pod` that says whether seid may run in the pod that an update starts with.
+pub(super) const SEID_MAY_RUN: &str = "seidMayRun";
+
+/// Returns whether an update started with a pod that seid may run in, and has not completed the step that changes its template. The
+/// plans of previous versions do not say what they started with.
+pub(super) fn keeps_template(plan: &TaskPlan) -> bool {
+    let is_step = |task: &PlannedTask, step: Step| task.task_type == step.name();
+    let may_run = plan
+        .tasks
+        .iter()
+        .find(|task| is_step(task, Step::ReplacePod))
+        .is_some_and(|task| task.params.as_ref().is_some_and(|params| params[SEID_MAY_RUN] == true));
+    let apply = plan.tasks.iter().position(|task| is_step(task, Step::ApplyStatefulSet));
+    let next = plan.tasks.iter().position(|task| task.status != TaskStatus::Complete);
+    plan.kind == Some(PlanKind::NodeUpdate) && may_run && next.is_some() && next <= apply
+}
+
+/// Returns whether an update or rollback has done everything that seid needs before it runs.
+pub(super) fn has_prepared_seid(plan: &TaskPlan) -> bool {
+    let release = plan.tasks.iter().position(|task| task.task_type == TaskType::MarkReady.as_str());
+    let next = plan.tasks.iter().position(|task| task.status != TaskStatus::Complete);
+    release.is_some() && next.is_none_or(|next| Some(next) >= release)
+}
+
+/// Returns whether an update waits for something that it needs before it changes any object but the Certificate.
+pub(super) fn awaits_inputs(plan: &TaskPlan) -> bool {
+    let first = plan.tasks.iter().position(|task| task.task_type == Step::ApplyNetworkPolicy.name());
+    let next = plan.tasks.iter().position(|task| task.status != TaskStatus::Complete);
+    plan.kind == Some(PlanKind::NodeUpdate) && next.is_some() && next < first
 }
 
 /// Removes a mark-ready plan that failed. Its task may have finished after the deadline: the sidecar is ready now.
 pub(super) fn remove_failed_mark_ready(status: &mut SeiNodeStatus) {
     let is_mark_ready = |kind: Option<PlanKind>| kind == Some(PlanKind::MarkReady);
-    status.plan.take_if(|plan| is_mark_ready(plan.kind) && plan.phase == PlanPhase::Failed);
+    status.plan.take_if(|plan| {
+        is_mark_ready(plan.kind) && plan.phase == PlanPhase::Failed && !is_interruption(plan)
+    });
     status.last_failed_plan.take_if(|failed| is_mark_ready(failed.kind));
 }
 
@@ -120,6 +165,25 @@ pub(super) fn failed(plan: &TaskPlan) -> Option<(Step, &PlannedTask)> {
 pub(super) fn is_setup(plan: &TaskPlan) -> bool {
     matches!(plan.kind, Some(PlanKind::Init | PlanKind::Bootstrap | PlanKind::Genesis) | None)
         && plan.failed_phase.is_some()
+}
+
+/// The parameter of `ensure-data-pvc` that says that the claim must exist: a node that signs may have signed with its data.
+pub(super) const MUST_EXIST: &str = "mustExist";
+
+/// Returns whether the task that ensures the claim must not create it.
+pub(super) fn must_claim_exist(task: &PlannedTask) -> bool {
+    task.params.as_ref().is_some_and(|params| params[MUST_EXIST] == true)
+}
+
+/// Returns whether seid may have run on the data volume during this set-up, or a previous attempt. The seid of a bootstrap pod has no
+/// signing key.
+pub(super) fn has_used_data(plan: &TaskPlan) -> bool {
+    let find = |name: &str| plan.tasks.iter().rfind(|task| task.task_type == name);
+    let release = find(TaskType::MarkReady.as_str());
+    let is_released = |task: &PlannedTask| task.submitted_at.is_some() || task.status == TaskStatus::Complete;
+    is_setup(plan)
+        && (release.is_some_and(is_released)
+            || find(Step::EnsureDataClaim.name()).is_some_and(must_claim_exist))
 }
 
 /// Returns the tasks of a plan that come before the teardown of the bootstrap pod.

@@ -67,6 +67,10 @@ pub struct Cluster {
     pub refusals: BTreeMap<&'static str, &'static str>,
     /// The answer of a reachable sidecar to a dry-run.
     pub dry_run: DryRunObservation,
+    /// Submissions do not reach the sidecar, and their answers are pending.
+    pub is_submission_pending: bool,
+    /// cert-manager issues no certificate.
+    pub is_issuer_down: bool,
 }
 
 /// The sidecar in the pod of the node.
@@ -109,6 +113,8 @@ impl Cluster {
             history: History::default(),
             refusals: BTreeMap::new(),
             dry_run: DryRunObservation::Valid,
+            is_submission_pending: false,
+            is_issuer_down: false,
         }
     }
 
@@ -195,7 +201,8 @@ impl Cluster {
     }
 
     fn secret(&self, name: &str) -> SecretObservation {
-        let issued = || super::certificate::secret(name).filter(|_| self.observed.certificate.is_some());
+        let is_issued = self.observed.certificate.is_some() && !self.is_issuer_down;
+        let issued = || super::certificate::secret(name).filter(|_| is_issued);
         let found = self.secrets.get(name).cloned().or_else(issued);
         let observed = |secret| ObservedSecret { secret, key_pair: self.key_pair };
         found
@@ -266,7 +273,9 @@ impl Cluster {
             }
             Action::Submit(to, request) => {
                 let id = request.id.clone().unwrap_or_default();
-                let answer = if self.sidecar.up && self.sidecar.tls == (to.scheme == Scheme::Https) {
+                let answer = if self.is_submission_pending {
+                    Submission::Pending
+                } else if self.sidecar.up && self.sidecar.tls == (to.scheme == Scheme::Https) {
                     self.submit(request);
                     Submission::Accepted
                 } else {
@@ -529,7 +538,8 @@ impl Cluster {
         let node = (&self.node.spec, &self.node.metadata.generation, &self.node.status);
         let mut hasher = DefaultHasher::new();
         serde_json::to_string(&node).unwrap().hash(&mut hasher);
-        (set, pod, existing, &self.pod_deletions, &self.history, self.is_answer_pending).hash(&mut hasher);
+        (set, pod, existing, &self.pod_deletions, &self.history).hash(&mut hasher);
+        (self.is_answer_pending, self.is_issuer_down).hash(&mut hasher);
         for (name, secret) in &self.secrets {
             (name, json!(secret.metadata.owner_references).to_string()).hash(&mut hasher);
         }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use api::SeiNode;
 use api::sei_node::{
-    ConfigChange, PeerSource, PlanChanges, PlanPhase, SeiNodePhase, SidecarConfig, SidecarTls, StaticPeers,
-    TaskStatus,
+    ConfigChange, PeerSource, PlanChanges, PlanKind, PlanPhase, SeiNodePhase, SidecarConfig, SidecarTls,
+    StaticPeers, TaskStatus,
 };
+use plan::node::Observed;
 use serde_json::{Value, json};
 
 use super::certificate;
@@ -159,6 +160,170 @@ fn failed_update_keeps_node_running_and_retries_with_backoff() {
     assert_eq!(now.last_failed_plan, None);
     assert_eq!(now.current_overrides.unwrap().len(), 1);
     assert_eq!(cluster.pod_deletions.values().sum::<u32>(), 1, "the pod already has the new template");
+}
+
+/// Returns a running node with an edit that waits for a certificate, which is not issued.
+fn waiting_for_certificate() -> Cluster {
+    let mut cluster = running(node("a"), &platform());
+    cluster.is_issuer_down = true;
+    cluster.edit(|node| {
+        let tls = SidecarTls { issuer_name: Some("ca".into()), ..SidecarTls::default() };
+        node.spec.sidecar = Some(SidecarConfig { tls: Some(tls), ..SidecarConfig::default() });
+        node.spec.image = "sei:1".into();
+    });
+    run_times(&mut cluster, 3);
+    assert_eq!(status(&cluster).waiting_for.unwrap().what, "Secret");
+    cluster
+}
+
+fn run_times(cluster: &mut Cluster, times: usize) {
+    for _ in 0..times {
+        run_once(cluster, &platform());
+    }
+}
+
+fn last_plan(cluster: &Cluster) -> (PlanKind, PlanPhase) {
+    let plan = status(cluster).plan.unwrap();
+    (plan.kind.unwrap(), plan.phase)
+}
+
+/// Runs every component for some minutes.
+fn run_minutes(cluster: &mut Cluster, minutes: i64) {
+    for _ in 0..minutes {
+        cluster.minutes += 1;
+        run_times(cluster, 5);
+    }
+}
+
+/// Nothing that the pod runs with has changed yet, and it may take hours until the update continues or the edit is corrected.
+#[test]
+fn pending_update_does_not_hold_seid_back() {
+    for has_failed in [false, true] {
+        let mut cluster = waiting_for_certificate();
+        cluster.minutes += if has_failed { 16 } else { 2 };
+        run_times(&mut cluster, 1);
+        let phase = if has_failed { PlanPhase::Failed } else { PlanPhase::Active };
+        assert_eq!(last_plan(&cluster), (PlanKind::NodeUpdate, phase));
+        let failed = status(&cluster).last_failed_plan;
+        // The process of the sidecar restarts.
+        cluster.restart_sidecar();
+        cluster.observed.service = None;
+        run_times(&mut cluster, 6);
+        assert!(cluster.sidecar.ready, "seid runs again, failed: {has_failed}: {:#?}", status(&cluster));
+        assert!(cluster.observed.service.is_some(), "failed: {has_failed}");
+        assert_eq!(status(&cluster).last_failed_plan, failed);
+        if has_failed {
+            assert_eq!(last_plan(&cluster), (PlanKind::MarkReady, PlanPhase::Complete), "within the backoff");
+            assert_eq!(reason(&cluster, "NodeUpdateInProgress"), "UpdateFailed");
+            assert_eq!(reason(&cluster, "Ready"), "PlanFailed");
+        } else {
+            assert_eq!(last_plan(&cluster), (PlanKind::NodeUpdate, PlanPhase::Active), "it waits again");
+        }
+        // The pod and objects are deleted, and then the StatefulSet.
+        run_minutes(&mut cluster, 1);
+        cluster.delete_pod();
+        cluster.delete_objects();
+        run_minutes(&mut cluster, 2);
+        assert!(cluster.sidecar.ready, "seid runs in the new pod, failed: {has_failed}");
+        let Observed { service, proxy_config, network_policy, .. } = &cluster.observed;
+        let restored = [service.is_some(), proxy_config.is_some(), network_policy.is_some()];
+        assert_eq!(restored, [true; 3], "failed: {has_failed}");
+        cluster.delete_stateful_set();
+        run_minutes(&mut cluster, 2);
+        assert!(
+            cluster.sidecar.ready,
+            "seid runs in the pod of a restored StatefulSet, failed: {has_failed}"
+        );
+        assert_eq!((status(&cluster).current_image.as_deref(), pod_deletions(&cluster)), (Some("sei:0"), 0));
+        assert_eq!(cluster.pod_image("seid").as_deref(), Some("sei:0"));
+        cluster.is_issuer_down = false;
+        cluster.minutes += 11;
+        converge(&mut cluster, &platform());
+        assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{:#?}", status(&cluster));
+        assert_eq!((status(&cluster).current_image.as_deref(), pod_deletions(&cluster)), (Some("sei:1"), 1));
+        assert_eq!(status(&cluster).last_failed_plan, None);
+    }
+}
+
+/// What it has applied so far is undone with the edit.
+#[test]
+fn interrupted_update_is_completed_or_undone() {
+    for is_withdrawn in [false, true] {
+        let mut cluster = waiting_for_certificate();
+        cluster.minutes += 2;
+        cluster.restart_sidecar();
+        run_times(&mut cluster, 1);
+        assert_eq!(last_plan(&cluster), (PlanKind::MarkReady, PlanPhase::Active));
+        assert_eq!(reason(&cluster, "NodeUpdateInProgress"), "UpdateAndTLSToggleStarted", "it continues");
+        if is_withdrawn {
+            run_until_released(&mut cluster);
+            cluster.edit(|live| live.spec = node("a").spec);
+        }
+        cluster.is_issuer_down = is_withdrawn;
+        converge(&mut cluster, &platform());
+        assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{:#?}", status(&cluster));
+        assert_eq!(cluster.observed.certificate.is_some(), !is_withdrawn);
+        assert_eq!(pod_deletions(&cluster), u32::from(!is_withdrawn));
+        assert_eq!(status(&cluster).reconciled_generation, cluster.node.metadata.generation);
+    }
+}
+
+/// Runs every component until a plan that lets seid run is complete.
+fn run_until_released(cluster: &mut Cluster) {
+    for _ in 0..10 {
+        run_once(cluster, &platform());
+        if last_plan(cluster) == (PlanKind::MarkReady, PlanPhase::Complete) {
+            return;
+        }
+    }
+    panic!("seid does not run: {:#?}", status(cluster));
+}
+
+/// The configuration of the new pod is not written, or only in part.
+#[test]
+fn pod_of_an_unfinished_update_is_not_marked_ready() {
+    // A task of the sidecar fails, and the previous configuration is not known.
+    let mut cluster = running_without_applied_spec();
+    cluster.edit(|node| {
+        node.spec.image = "sei:1".into();
+        node.spec.overrides.insert("evm.http_port".into(), "8545".into());
+    });
+    run_until_failed(&mut cluster, "config-apply");
+    let failed = status(&cluster).plan.unwrap().id;
+    cluster.minutes += 1;
+    // The next attempt waits for a certificate, and so does the one after it.
+    cluster.is_issuer_down = true;
+    cluster.edit(|node| {
+        let tls = SidecarTls { issuer_name: Some("ca".into()), ..SidecarTls::default() };
+        node.spec.sidecar = Some(SidecarConfig { tls: Some(tls), ..SidecarConfig::default() });
+    });
+    for minutes in [0, 2, 15, 1, 15] {
+        cluster.minutes += minutes;
+        run_times(&mut cluster, 3);
+        assert!(!cluster.sidecar.ready, "{:#?}", status(&cluster));
+    }
+    assert_ne!(status(&cluster).plan.unwrap().id, failed);
+    // An edit that is held back does not change that.
+    cluster.edit(|node| node.spec.image = "Sei:1".into());
+    run_times(&mut cluster, 3);
+    assert!(!cluster.sidecar.ready && reason(&cluster, "SpecApplied") == "SpecInvalid");
+    cluster.edit(|node| node.spec.image = "sei:1".into());
+    cluster.is_issuer_down = false;
+    cluster.minutes += 11;
+    converge(&mut cluster, &platform());
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady", "{:#?}", status(&cluster));
+
+    // An operator is killed after it has applied the StatefulSet, and the certificate is lost.
+    let mut cluster = waiting_for_certificate();
+    cluster.is_issuer_down = false;
+    let actions = reconcile(&mut cluster.clone(), &platform(), Fault::None);
+    reconcile(&mut cluster, &platform(), Fault::KilledAfter(actions));
+    cluster.is_issuer_down = true;
+    cluster.secrets.clear();
+    cluster.delete_pod();
+    run_minutes(&mut cluster, 3);
+    assert_eq!(cluster.pod_image("seid").as_deref(), Some("sei:1"), "{:#?}", status(&cluster));
+    assert!(!cluster.sidecar.ready);
 }
 
 #[test]
@@ -454,9 +619,7 @@ fn lost_objects_are_restored_while_an_edit_is_invalid() {
     });
     converge(&mut cluster, &platform());
     cluster.delete_objects();
-    cluster.observed.stateful_set = None;
-    cluster.observed.pods.clear();
-    (cluster.sidecar.up, cluster.sidecar.ready) = (false, false);
+    cluster.delete_stateful_set();
     cluster.minutes += 1;
     converge(&mut cluster, &platform());
     assert!(cluster.observed.stateful_set.is_some(), "{:#?}", status(&cluster));

@@ -22,6 +22,13 @@ impl Cluster {
         deleted.contains(&true)
     }
 
+    /// Deletes the StatefulSet with its pod, not as the operator.
+    pub fn delete_stateful_set(&mut self) {
+        self.observed.stateful_set = None;
+        self.observed.pods.clear();
+        (self.sidecar.up, self.sidecar.ready) = (false, false);
+    }
+
     /// Deletes the claim of the data volume, not as the operator. It exists until no pod uses it. Returns whether there was one.
     pub fn delete_claim(&mut self) -> bool {
         let Some(claim) =
@@ -48,6 +55,11 @@ impl Cluster {
     /// Returns whether the claim of the data volume is being deleted.
     pub fn is_claim_terminating(&self) -> bool {
         self.observed.claim.as_deref().is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
+    }
+
+    /// Stops the issuer of certificates. Returns whether that makes a difference: a certificate that was issued stays.
+    pub fn stop_issuer(&mut self) -> bool {
+        self.observed.certificate.is_none() && !std::mem::replace(&mut self.is_issuer_down, true)
     }
 
     /// Restarts the process of the sidecar. Unfinished tasks restart.

@@ -255,7 +255,10 @@ fn without_paused(spec: &SeiNodeSpec) -> String {
 }
 
 fn is_unfinished_update(plan: &TaskPlan) -> bool {
-    plan.kind == Some(PlanKind::NodeUpdate) && plan.phase != PlanPhase::Complete
+    // A plan that lets seid run before an update continues has the changes of that update.
+    let is_interruption =
+        plan.kind == Some(PlanKind::MarkReady) && plan.changes.is_some_and(|changes| !changes.is_empty());
+    is_interruption || plan.kind == Some(PlanKind::NodeUpdate) && plan.phase != PlanPhase::Complete
 }
 
 /// Returns the configuration that a spec asks for.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::SeiNode;
 use api::sei_node::{
-    FullNodeSpec, PlanKind, PlanPhase, S3Snapshot, SeiNodePhase, SnapshotSource, TaskStatus, ValidatorSpec,
+    FullNodeSpec, PlanKind, PlanPhase, S3Snapshot, SeiNodePhase, SnapshotSource, TaskStatus,
 };
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -14,7 +14,9 @@ use plan::node::{Health, decide, transition_events};
 use serde_json::json;
 
 use super::cluster::{Cluster, to_observed, to_stateful_set};
-use super::fixture::{converge, message, node, platform, reason, run_once, running, status, steps};
+use super::fixture::{
+    converge, message, node, platform, reason, run_once, run_until_failed, running, status, steps, validator,
+};
 use super::reconcile::{Fault, reconcile, time};
 
 #[test]
@@ -115,24 +117,160 @@ fn lost_volume_is_recreated_unless_the_node_signs() {
     assert!(cluster.observed.claim.is_some());
     assert_eq!(status(&cluster).plan.unwrap().kind, Some(PlanKind::Init));
 
-    let mut validator = node("b");
-    validator.spec.full_node = None;
-    validator.spec.validator = Some(ValidatorSpec::default());
-    let mut cluster = running(validator, &platform());
+    let mut cluster = running(validator("b"), &platform());
     cluster.observed.claim = None;
     converge(&mut cluster, &platform());
     assert!(cluster.observed.claim.is_none(), "with an empty volume it could sign a block twice");
     assert_eq!(reason(&cluster, "Ready"), "DataVolumeMissing");
 }
 
+/// seid may have signed with the volume: whether the set-up has failed afterwards does not matter.
+#[test]
+fn lost_volume_of_a_validator_is_not_recreated_after_a_failed_setup() {
+    let lose_volume = |cluster: &mut Cluster| {
+        cluster.observed.claim = None;
+        for minutes in [0, 1, 20] {
+            cluster.minutes += minutes;
+            converge(cluster, &platform());
+        }
+        cluster.edit(|node| node.spec.image = "sei:1".into());
+        let annotations = cluster.node.metadata.annotations.get_or_insert_default();
+        annotations.insert("outrigger.dev/retry".into(), "now".into());
+        converge(cluster, &platform());
+        assert!(cluster.observed.claim.is_none(), "{:#?}", status(cluster));
+        assert_eq!(reason(cluster, "Ready"), "DataVolumeMissing");
+        assert!(message(cluster, "Ready").starts_with("PersistentVolumeClaim data-b not found: restore it"));
+    };
+    let mut failed = Cluster::new(validator("b"));
+    run_until_failed(&mut failed, "mark-ready");
+    assert_eq!(status(&failed).phase, Some(SeiNodePhase::Failed));
+    lose_volume(&mut failed.clone());
+
+    // The next attempt fails before it gets there.
+    failed.minutes += 1;
+    reconcile(&mut failed, &platform(), Fault::None);
+    run_until_failed(&mut failed, "config-apply");
+    lose_volume(&mut failed.clone());
+
+    // The volume is lost while the attempt after that is active.
+    failed.minutes += 2;
+    reconcile(&mut failed, &platform(), Fault::None);
+    assert_eq!(status(&failed).plan.unwrap().phase, PlanPhase::Active);
+    lose_volume(&mut failed);
+
+    // An edit replaces the plan that waits for mark-ready.
+    let mut waiting = Cluster::new(validator("b"));
+    while status(&waiting).waiting_for.is_none_or(|waiting| waiting.name != "mark-ready") {
+        run_once(&mut waiting, &platform());
+    }
+    waiting.sidecar.up = false;
+    lose_volume(&mut waiting);
+
+    // A node that has not run yet gets a new volume.
+    let mut new = Cluster::new(validator("b"));
+    run_until_failed(&mut new, "config-apply");
+    new.observed.claim = None;
+    new.minutes += 1;
+    converge(&mut new, &platform());
+    assert_eq!((new.observed.claim.is_some(), reason(&new, "Ready")), (true, "NodeReady".into()));
+}
+
+/// Starts to delete the claim. It exists as long as a pod uses it.
+fn delete_claim(cluster: &mut Cluster) {
+    let claim = Arc::make_mut(cluster.observed.claim.as_mut().unwrap());
+    claim.metadata.deletion_timestamp = Some(Time(time(1).0));
+}
+
+/// Reconciles a node, and asserts that its claim is reported as being deleted, with one event.
+fn assert_termination_is_reported(cluster: &mut Cluster) {
+    let before = status(cluster);
+    for _ in 0..3 {
+        reconcile(cluster, &platform(), Fault::None);
+    }
+    assert_eq!(reason(cluster, "Ready"), "DataVolumeTerminating", "{:#?}", status(cluster));
+    assert!(message(cluster, "Ready").contains("PersistentVolumeClaim data-a is being deleted"));
+    let events = transition_events(&cluster.node, &before, &status(cluster));
+    let reported = events.iter().filter(|event| event.reason == "DataVolumeTerminating");
+    assert_eq!(reported.count(), 1, "{events:?}");
+}
+
+#[test]
+fn claim_of_a_paused_node_is_reported_when_it_is_being_deleted() {
+    let mut cluster = running(node("a"), &platform());
+    cluster.edit(|node| (node.spec.paused, node.spec.image) = (true, "sei:1".into()));
+    converge(&mut cluster, &platform());
+    delete_claim(&mut cluster);
+    assert_termination_is_reported(&mut cluster);
+    let stored = status(&cluster);
+    cluster.minutes += 60;
+    converge(&mut cluster, &platform());
+    assert_eq!(status(&cluster), stored, "it is reported once");
+}
+
+#[test]
+fn claim_of_a_new_or_failed_node_is_reported_when_it_is_being_deleted() {
+    for has_failed in [false, true] {
+        let mut cluster = Cluster::new(node("a"));
+        if has_failed {
+            run_until_failed(&mut cluster, "config-apply");
+        } else {
+            while cluster.observed.pods.is_empty() {
+                run_once(&mut cluster, &platform());
+            }
+        }
+        let phase = if has_failed { SeiNodePhase::Failed } else { SeiNodePhase::Initializing };
+        assert_eq!(status(&cluster).phase, Some(phase));
+        delete_claim(&mut cluster);
+        assert_termination_is_reported(&mut cluster);
+        // The next attempt would create a claim, and waits until this one is gone.
+        cluster.minutes += 1;
+        reconcile(&mut cluster, &platform(), Fault::None);
+        assert_eq!(reason(&cluster, "Ready"), "DataVolumeTerminating");
+    }
+    // A claim that a previous node has left behind is not in use.
+    let mut cluster = Cluster::new(node("a"));
+    for _ in 0..2 {
+        reconcile(&mut cluster, &platform(), Fault::None);
+    }
+    let claim = Arc::make_mut(cluster.observed.claim.as_mut().unwrap());
+    claim.metadata.owner_references.as_mut().unwrap()[0].uid = "previous".into();
+    delete_claim(&mut cluster);
+    cluster.node.status = None;
+    for _ in 0..3 {
+        reconcile(&mut cluster, &platform(), Fault::None);
+    }
+    assert_eq!(reason(&cluster, "Ready"), "Initializing");
+    assert!(message(&cluster, "Ready").contains("the previous one is still being deleted"));
+}
+
+/// The pod of the Job is deleted with it.
+#[test]
+fn bootstrap_job_is_not_deleted_while_its_claim_is_being_deleted() {
+    let mut finished = bootstrapped("Complete");
+    let mut failed = bootstrapped("Failed");
+    reconcile(&mut failed, &platform(), Fault::None);
+    assert_eq!(status(&failed).phase, Some(SeiNodePhase::Failed));
+    failed.minutes += 1;
+    reconcile(&mut failed, &platform(), Fault::None);
+    // The next attempt has validated the claim.
+    let tasks = &mut failed.node.status.as_mut().unwrap().plan.as_mut().unwrap().tasks;
+    tasks[0].status = TaskStatus::Complete;
+    for (cluster, waiting_task) in
+        [(&mut finished, "teardown-bootstrap"), (&mut failed, "deploy-bootstrap-job")]
+    {
+        delete_claim(cluster);
+        assert_termination_is_reported(cluster);
+        let plan = status(cluster).plan.unwrap();
+        let task = plan.tasks.iter().find(|task| task.status != TaskStatus::Complete).unwrap();
+        assert_eq!(task.task_type, waiting_task);
+        assert_eq!(status(cluster).waiting_for.unwrap().target, "PersistentVolumeClaim/data-a");
+        assert!(cluster.observed.job.is_some(), "{waiting_task}: its pod uses the claim");
+    }
+}
+
 /// A claim that is being deleted exists only as long as the pod.
 #[test]
 fn pod_is_not_replaced_while_its_claim_is_being_deleted() {
-    let delete_claim = |cluster: &mut Cluster| {
-        let mut claim = (**cluster.observed.claim.as_ref().unwrap()).clone();
-        claim.metadata.deletion_timestamp = Some(Time(time(1).0));
-        cluster.observed.claim = Some(Arc::new(claim));
-    };
     for is_plan_active in [false, true] {
         let mut cluster = running(node("a"), &platform());
         if !is_plan_active {
@@ -271,8 +409,39 @@ fn pod_of_an_unrecorded_template_is_replaced() {
     assert_eq!(cluster.pod_deletions.values().sum::<u32>(), 1);
 }
 
+/// Its seid may be running on the data that another plan would restore.
+#[test]
+fn edit_is_queued_while_a_bootstrap_pod_works() {
+    let mut cluster = bootstrapping();
+    let tasks = &mut cluster.node.status.as_mut().unwrap().plan.as_mut().unwrap().tasks;
+    let restore = tasks.iter_mut().find(|task| task.task_type == "snapshot-restore").unwrap();
+    restore.submitted_at = Some(time(0));
+    let plan = status(&cluster).plan.unwrap().id;
+    cluster.edit(|node| node.spec.image = "sei:1".into());
+    for _ in 0..3 {
+        reconcile(&mut cluster, &platform(), Fault::None);
+    }
+    assert_eq!(status(&cluster).plan.unwrap().id, plan, "the plan of the running Job");
+    assert_eq!(reason(&cluster, "SpecApplied"), "EditQueued");
+    assert_eq!(message(&cluster, "SpecApplied"), "the last edit waits for Job a-bootstrap to finish");
+    finish_job(&mut cluster, "Complete");
+    converge(&mut cluster, &platform());
+    assert_eq!(
+        (reason(&cluster, "SpecApplied"), reason(&cluster, "Ready")),
+        ("AllApplied".into(), "NodeReady".into())
+    );
+    assert_eq!(status(&cluster).current_image.as_deref(), Some("sei:1"));
+}
+
 /// Returns a cluster whose bootstrap Job has just finished with this condition.
 fn bootstrapped(job_condition: &str) -> Cluster {
+    let mut cluster = bootstrapping();
+    finish_job(&mut cluster, job_condition);
+    cluster
+}
+
+/// Returns a cluster whose bootstrap Job was just created.
+fn bootstrapping() -> Cluster {
     let mut node = node("a");
     let snapshot = SnapshotSource {
         s3: Some(S3Snapshot { target_height: 5 }),
@@ -285,11 +454,14 @@ fn bootstrapped(job_condition: &str) -> Cluster {
         reconcile(&mut cluster, &platform(), Fault::None);
     }
     assert_eq!(status(&cluster).waiting_for.unwrap().what, "Pod", "the bootstrap pod does not exist");
-    let finished =
-        JobCondition { type_: job_condition.into(), status: "True".into(), ..JobCondition::default() };
+    cluster
+}
+
+/// Finishes the bootstrap Job with this condition.
+fn finish_job(cluster: &mut Cluster, condition: &str) {
+    let finished = JobCondition { type_: condition.into(), status: "True".into(), ..JobCondition::default() };
     let job = Arc::make_mut(cluster.observed.job.as_mut().unwrap());
     job.status = Some(JobStatus { conditions: Some(vec![finished]), ..JobStatus::default() });
-    cluster
 }
 
 #[test]

@@ -138,6 +138,14 @@ fn running_node_is_untouched_and_its_edits_are_refused() {
     let expected = SECRETS.map(|secret| refusal("Secret", secret)).join("; ");
     assert_eq!(message(&cluster, "SpecApplied"), expected);
     assert_eq!(pod_deletions(&cluster), 0);
+    // What the node runs with is restored, although it may not use its Secrets any more.
+    cluster.delete_objects();
+    cluster.delete_stateful_set();
+    cluster.minutes += 1;
+    converge(&mut cluster, &strict());
+    assert_eq!(cluster.pod_image("seid").as_deref(), Some("sei:0"), "{:#?}", status(&cluster));
+    assert!(cluster.sidecar.ready && cluster.observed.service.is_some());
+    assert_eq!((reason(&cluster, "SpecApplied"), pod_deletions(&cluster)), ("ReferenceRefused".into(), 0));
     label_all(&mut cluster);
     let secret = cluster.secrets.remove("signing").unwrap();
     converge(&mut cluster, &strict());

@@ -138,12 +138,23 @@ fn claim_of_deleted_validator_loses_owner_before_finalizer() {
     let mut refused = cluster.observed.clone();
     let failure = plan::node::WriteFailure::Transient("quota".into());
     refused.write_failures.insert("PersistentVolumeClaim", failure);
-    assert!(!decide(&cluster, &refused).remove_finalizer, "the claim would be deleted");
+    let decision = decide(&cluster, &refused);
+    assert!(!decision.remove_finalizer, "the claim would be deleted");
+    let reported = |type_: &str| {
+        let found = decision.status.conditions.iter().find(|one| one.type_ == type_).unwrap();
+        (found.reason.clone(), found.message.clone())
+    };
+    let message = "PersistentVolumeClaim: quota; the node is deleted after this write";
+    assert_eq!(reported("SpecApplied"), ("WriteRefused".into(), message.into()));
+    assert_eq!(reported("Ready"), ("Terminating".into(), message.into()));
+    cluster.node.status = Some(decision.status);
     let mut observed = cluster.observed.clone();
     cluster.execute(&first.actions[0], &mut observed);
     assert_eq!(ownership(&cluster), RETAINED);
     let second = decide(&cluster, &observed);
     assert_eq!((second.actions.len(), second.remove_finalizer), (0, true));
+    let applied = second.status.conditions.iter().find(|one| one.type_ == "SpecApplied").unwrap();
+    assert_eq!(applied.reason, "NotEvaluated", "the write is not refused any more");
 }
 
 #[test]

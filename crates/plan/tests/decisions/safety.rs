@@ -343,6 +343,19 @@ fn pending_answer_at_the_deadline_is_awaited() {
     assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Running));
 }
 
+/// Nothing is known about the submission until then.
+#[test]
+fn pending_answer_to_a_submission_is_awaited_at_the_deadline() {
+    let mut cluster = Cluster::new(node("a"));
+    cluster.is_submission_pending = true;
+    run_until_task(&mut cluster);
+    let limit = minutes_left(&cluster);
+    assert_eq!(phase_after(&mut cluster, limit - 1), Some(SeiNodePhase::Initializing));
+    assert_eq!(phase_after(&mut cluster, 2), Some(SeiNodePhase::Initializing), "the answer is pending");
+    cluster.is_submission_pending = false;
+    assert_eq!(phase_after(&mut cluster, 0), Some(SeiNodePhase::Failed), "it was not accepted in time");
+}
+
 #[test]
 fn paused_node_with_an_edit_is_not_ready() {
     let mut cluster = running(node("a"), &platform());
@@ -413,7 +426,47 @@ fn ready_follows_the_chain_and_blocks_cause_no_writes() {
     assert_eq!(reason(&cluster, "Ready"), "NodeReady");
     cluster.minutes += 1;
     converge(&mut cluster, &platform());
-    assert_eq!(reason(&cluster, "ChainSynced"), "NotObserved");
+    assert_eq!(
+        (reason(&cluster, "ChainSynced"), reason(&cluster, "Ready")),
+        ("NotObserved".into(), "SeidNotReady".into()),
+        "the container is ready, and seid is silent"
+    );
+    assert!(message(&cluster, "Ready").starts_with("seid does not answer: no answer"));
+    // Late answers, and none, are not written.
+    let writes = cluster.writes;
+    for minutes in 0..5 {
+        cluster.chain.0 = match minutes % 2 {
+            0 => ChainObservation::Unknown,
+            _ => ChainObservation::Unavailable("no answer".into()),
+        };
+        cluster.minutes += 1;
+        run_once(&mut cluster, &platform());
+    }
+    assert_eq!(cluster.writes, writes, "{:#?}", status(&cluster));
+    report_height(&mut cluster, 51, false);
+    converge(&mut cluster, &platform());
+    assert_eq!(reason(&cluster, "Ready"), "NodeReady");
+}
+
+/// Its chain is known once seid answers. Until then its silence costs no writes beyond those of a node that never reports a chain.
+#[test]
+fn first_answer_of_seid_makes_a_new_node_ready() {
+    let mut cluster = Cluster::new(node("a"));
+    cluster.chain.0 = ChainObservation::Unavailable("connection refused".into());
+    converge(&mut cluster, &platform());
+    assert_eq!(status(&cluster).phase, Some(SeiNodePhase::Running));
+    assert_eq!(reason(&cluster, "Ready"), "SeidNotReady");
+    assert!(message(&cluster, "Ready").contains("connection refused"), "{}", message(&cluster, "Ready"));
+    let silent = cluster.writes;
+    report_height(&mut cluster, 1, false);
+    converge(&mut cluster, &platform());
+    assert_eq!(
+        (reason(&cluster, "ChainSynced"), reason(&cluster, "Ready")),
+        ("InSync".into(), "NodeReady".into())
+    );
+    assert_eq!(cluster.writes, silent + 1, "both conditions change at once");
+    let without_chain = running(node("b"), &platform()).writes;
+    assert!(cluster.writes <= without_chain + 1, "{} and {without_chain}", cluster.writes);
 }
 
 #[test]

@@ -684,6 +684,15 @@ fn bootstrap_job_runs_once_and_has_no_ttl() {
     }
 }
 
+/// seid writes its state for up to two minutes before it exits.
+#[test]
+fn both_pods_give_seid_two_minutes_to_terminate() {
+    for case in ["full", "validator", "archive"] {
+        assert_eq!(pod(case).termination_grace_period_seconds, Some(120), "{case}");
+    }
+    assert_eq!(bootstrap_pod("bootstrap").termination_grace_period_seconds, Some(120));
+}
+
 #[test]
 fn containers_are_unprivileged_with_read_only_root() {
     for pod in [pod("full"), bootstrap_pod("bootstrap")] {

@@ -157,7 +157,8 @@ impl Writer {
         let name = object.name_any();
         let sent = self.send(async { api.delete(&name, &params).await.map(|_| object.clone()) }).await?;
         Ok(self.count(match sent {
-            WriteOutcome::Missing => WriteOutcome::Unchanged,
+            // Without its kind, the object does not exist either.
+            WriteOutcome::Missing | WriteOutcome::UnknownKind(_) => WriteOutcome::Unchanged,
             other => other,
         }))
     }

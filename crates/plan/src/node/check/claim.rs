@@ -1,11 +1,15 @@
 //! Validates an imported claim of the data volume.
 
 use api::SeiNode;
+use api::names::object;
+use api::sei_node::{SeiNodePhase, SeiNodeStatus};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::CheckResult;
 use crate::node::context::{NodeContext, is_terminating, name_of};
+use crate::node::exclusive::ExclusiveObject;
 use crate::node::observed::VolumeObservation;
+use crate::node::retention;
 use crate::quantity::Quantity;
 
 /// Access modes that let a pod write.
@@ -16,6 +20,18 @@ const WRITABLE: [&str; 2] = ["ReadWriteOnce", "ReadWriteOncePod"];
 pub(crate) fn imported(node: &SeiNode) -> Option<&str> {
     let volume = node.spec.data_volume.as_ref()?;
     volume.import.as_ref().map(|import| import.pvc_name.as_str()).filter(|name| !name.is_empty())
+}
+
+/// Returns what to do about the claim of a node if it is being deleted while the node uses it. A claim that a previous node with the
+/// same name has left behind is only waited for.
+pub(crate) fn termination_in_use(context: NodeContext<'_>, status: &SeiNodeStatus) -> Option<String> {
+    let NodeContext { node, observed, .. } = context;
+    let live = observed.claim.as_deref()?;
+    let is_own = imported(node).is_some() || retention::is_own(node, live);
+    let has_pod = context.pod().is_some() || context.bootstrap_pod().is_some();
+    let is_set_up_with = ExclusiveObject::Claim(name_of(live).to_owned()).is_held_in(status);
+    let is_used = status.phase == Some(SeiNodePhase::Running) || is_own && (has_pod || is_set_up_with);
+    termination(Some(live)).filter(|_| is_used)
 }
 
 /// Returns what to do about the claim of a node if it is being deleted. Kubernetes keeps such a claim only while a pod uses it,
@@ -29,6 +45,15 @@ pub(crate) fn termination(claim: Option<&PersistentVolumeClaim>) -> Option<Strin
          create it again with the volume imported; or back the data up",
         name_of(claim)
     ))
+}
+
+/// Returns what to do about the missing claim of a node that signs.
+pub(crate) fn loss(node: &SeiNode) -> String {
+    format!(
+        "PersistentVolumeClaim {} not found: restore it with its data (with an empty volume the validator could sign a block twice), \
+         or delete the node",
+        object::data_claim(name_of(node))
+    )
 }
 
 /// Validates an imported claim. It is never changed.

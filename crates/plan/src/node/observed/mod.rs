@@ -223,8 +223,11 @@ pub enum DryRunObservation {
 }
 
 /// The answer of a sidecar to a submitted task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Submission {
+    /// The answer is pending.
+    #[default]
+    Pending,
     /// The task was accepted.
     Accepted,
     /// The task will never be accepted, with the error.

@@ -15,7 +15,7 @@ pub(super) fn deploy_job(context: NodeContext<'_>) -> StepOutcome {
         is_controlled_by(node, *job) && matches!(job_result(job), Some(Err(_))) && !is_terminating(*job)
     };
     if let Some(job) = observed.job.as_deref().filter(has_failed) {
-        return objects::delete(context, Deletion::Job(Box::new(job.clone())));
+        return objects::delete_pod(context, Deletion::Job(Box::new(job.clone())));
     }
     objects::create(context, observed.job.as_deref(), || render::bootstrap_job(node, platform), Object::Job)
 }
@@ -55,7 +55,7 @@ pub(super) fn teardown(context: NodeContext<'_>) -> StepOutcome {
         if is_terminating(job) {
             return StepOutcome::wait("Job", name_of(job), "it is being deleted after its pod");
         }
-        return objects::delete(context, Deletion::Job(Box::new(job.clone())));
+        return objects::delete_pod(context, Deletion::Job(Box::new(job.clone())));
     }
     match observed.service.as_deref() {
         // The node's own Service has the same name, and is created later.

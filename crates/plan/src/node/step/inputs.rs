@@ -1,6 +1,7 @@
 //! Steps that validate what people and other systems provide: the data volume and the keys of a validator.
 
 use api::names::object;
+use api::sei_node::PlannedTask;
 
 use super::{StepOutcome, objects};
 use crate::node::action::Object;
@@ -8,11 +9,12 @@ use crate::node::check::{self, CheckResult, claim, keys, reference};
 use crate::node::context::{NodeContext, is_terminating};
 use crate::node::exclusive::ExclusiveObject;
 use crate::node::retention;
+use crate::node::stored_plan;
 use crate::render;
 
 /// Creates the claim of the data volume, takes over the one that a previous node with the same name has retained, or validates the
 /// imported one.
-pub(super) fn data_claim(context: NodeContext<'_>) -> StepOutcome {
+pub(super) fn data_claim(context: NodeContext<'_>, task: &PlannedTask) -> StepOutcome {
     let NodeContext { node, platform, observed, .. } = context;
     let kind = "PersistentVolumeClaim";
     let in_use = |name: &str| check::exclusive(&ExclusiveObject::Claim(name.into()), observed);
@@ -30,6 +32,9 @@ pub(super) fn data_claim(context: NodeContext<'_>) -> StepOutcome {
             None => outcome(in_use(&name), kind, &name),
         },
         Some(_) => StepOutcome::DONE,
+        None if observed.claim.is_none() && stored_plan::must_claim_exist(task) => {
+            StepOutcome::Failed(claim::loss(context.node))
+        }
         None => {
             let live = observed.claim.as_deref();
             objects::create(context, live, || render::data_claim(node, platform), Object::Claim)

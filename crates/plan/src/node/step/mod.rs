@@ -103,7 +103,7 @@ pub(super) fn evaluate(
 ) -> StepOutcome {
     let NodeContext { node, platform, observed, .. } = context;
     match step {
-        Step::EnsureDataClaim => inputs::data_claim(context),
+        Step::EnsureDataClaim => inputs::data_claim(context, task),
         Step::ValidateSigningKey => inputs::signing_key(context),
         Step::ValidateNodeKey => inputs::node_key(context),
         Step::ValidateOperatorKeyring => inputs::operator_keyring(context),

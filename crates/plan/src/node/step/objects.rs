@@ -1,11 +1,13 @@
 //! Steps that apply, create or delete an object.
 
 use api::drift::Drift;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube_core::Resource;
 use serde::Serialize;
 
 use super::StepOutcome;
 use crate::node::action::{Action, Deletion, Object};
+use crate::node::check::claim;
 use crate::node::context::{NodeContext, is_controlled_by, is_terminating, kind_of, name_of};
 use crate::node::observed::WriteFailure;
 use crate::render::RenderError;
@@ -58,6 +60,18 @@ where
         Some(live) if is_controlled_by(context.node, live) => StepOutcome::DONE,
         Some(live) => not_owned(live),
         None => write(context, desired(), wrap, Action::Create),
+    }
+}
+
+/// Deletes a pod that mounts the data volume, or the object that it belongs to, unless the claim is being deleted: it is lost as soon
+/// as no pod uses it.
+pub(super) fn delete_pod(context: NodeContext<'_>, deletion: Deletion) -> StepOutcome {
+    let claim = context.observed.claim.as_deref();
+    match (claim, claim::termination(claim)) {
+        (Some(claim), Some(why)) => {
+            StepOutcome::wait(kind_of::<PersistentVolumeClaim>(), name_of(claim), why)
+        }
+        _ => delete(context, deletion),
     }
 }
 

@@ -2,19 +2,16 @@
 
 use api::drift;
 use api::names::{container, object};
-use k8s_openapi::api::apps::v1::StatefulSet;
 
 use super::{StepOutcome, Wait, objects};
 use crate::node::action::Deletion;
-use crate::node::check::claim;
-use crate::node::context::{NodeContext, is_terminating, kind_of, name_of, revision_of};
+use crate::node::context::{NodeContext, is_terminating, name_of, revision_of};
 use crate::node::status_change::{CurrentPod, StatusChange};
-use crate::render;
 
 /// Deletes a pod of an older revision. It does not wait for readiness: a halted seid is never ready, and an update is
 /// how to fix it.
 pub(super) fn replace(context: NodeContext<'_>) -> StepOutcome {
-    let NodeContext { node, platform, observed, .. } = context;
+    let observed = context.observed;
     let wait = |message: &str| StepOutcome::wait("StatefulSet", context.name(), message);
     let Some(set) = observed.stateful_set.as_deref() else {
         return wait("it does not exist");
@@ -26,8 +23,7 @@ pub(super) fn replace(context: NodeContext<'_>) -> StepOutcome {
         ));
     }
     // The template decides which pod is deleted: it must be the desired one, and its controller must have observed it.
-    let render = || render::stateful_set(node, platform);
-    let hash = match observed.render_cache.desired_hash(node, kind_of::<StatefulSet>(), render) {
+    let hash = match context.desired_template_hash() {
         Ok(hash) => hash,
         Err(error) => return StepOutcome::Fatal(error.to_string()),
     };
@@ -46,12 +42,7 @@ pub(super) fn replace(context: NodeContext<'_>) -> StepOutcome {
                     "the pod of the previous revision is terminating",
                 );
             }
-            if let (Some(claim), Some(why)) =
-                (observed.claim.as_deref(), claim::termination(observed.claim.as_deref()))
-            {
-                return StepOutcome::wait("PersistentVolumeClaim", name_of(claim), why);
-            }
-            objects::delete(context, Deletion::Pod(Box::new((**pod).clone())))
+            objects::delete_pod(context, Deletion::Pod(Box::new((**pod).clone())))
         }
         _ => StepOutcome::DONE,
     }

@@ -43,6 +43,8 @@ pub(super) fn run_task(
         None => StepOutcome::Act(Action::Submit(transport.clone(), request(task))),
         Some(Submission::Accepted) if step.runs_in_background() => StepOutcome::DONE,
         Some(Submission::Accepted) => StepOutcome::Wait(submitted(step)),
+        // As for a query: without a message, since the answer decides whether the task was accepted in time.
+        Some(Submission::Pending) => StepOutcome::poll(TASK, step.name(), None),
         Some(Submission::Rejected(why)) => StepOutcome::Fatal(why.clone()),
         Some(Submission::Unknown(why)) => unreachable(context, &transport, why),
     };

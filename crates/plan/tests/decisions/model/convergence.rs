@@ -30,6 +30,9 @@ pub(super) fn check(clusters: &[Cluster], platform: &Platform, disruptions: usiz
         cluster.is_answer_pending = false;
         set_paused(cluster, false);
     }
+    if clusters.iter().any(|cluster| cluster.is_issuer_down) {
+        check_without_issuer(&mut clusters, platform, disruptions)?;
+    }
     let (mut idle, mut path) = (0, Vec::new());
     for _ in 0..400 {
         let current = key(&clusters, &platform.sidecar_image);
@@ -55,6 +58,29 @@ pub(super) fn check(clusters: &[Cluster], platform: &Platform, disruptions: usiz
     Err(format!("not converged: {statuses:#?}"))
 }
 
+/// How many minutes pass until seid must run, although an update waits for its certificate.
+const RELEASED_AFTER: usize = 5;
+
+/// Checks that seid does not wait for the certificate of an update, and starts the issuer.
+fn check_without_issuer(
+    clusters: &mut [Cluster],
+    platform: &Platform,
+    disruptions: usize,
+) -> Result<(), String> {
+    let mut idle = 0;
+    while idle < RELEASED_AFTER && clusters.iter().any(|cluster| !cluster.sidecar.ready) {
+        if !run_all(clusters, platform, disruptions) {
+            clusters.iter_mut().for_each(|cluster| cluster.pass_minutes(1));
+            idle += 1;
+        }
+    }
+    if let Some(cluster) = clusters.iter().find(|cluster| !cluster.sidecar.ready) {
+        return Err(format!("seid waits for a certificate: {:#?}", cluster.node.status));
+    }
+    clusters.iter_mut().for_each(|cluster| cluster.is_issuer_down = false);
+    Ok(())
+}
+
 /// Runs every component of every node once. Returns whether anything has changed.
 fn run_all(clusters: &mut [Cluster], platform: &Platform, disruptions: usize) -> bool {
     let mut has_worked = false;
@@ -71,7 +97,7 @@ fn end_wait(clusters: &mut [Cluster]) -> Result<bool, String> {
     if let Some(cluster) = clusters.iter_mut().find(|cluster| cluster.is_claim_terminating()) {
         let status = cluster.node.status.clone().unwrap_or_default();
         let is_reported = condition::has_reason(&status.conditions, Ready::DataVolumeTerminating);
-        if status.phase == Some(SeiNodePhase::Running) && !is_reported {
+        if !cluster.observed.pods.is_empty() && !is_reported {
             return Err(format!("the claim is being deleted, which is not reported: {status:#?}"));
         }
         // The user gives the data up.

@@ -27,6 +27,7 @@ pub(super) enum Event {
     ClaimDeleted,
     SidecarRestarted,
     SidecarHangs,
+    IssuerStops,
     /// The next tasks that are retried fail twice.
     RetriedTasksFail,
     /// The running tasks fail for good.
@@ -34,6 +35,8 @@ pub(super) enum Event {
     AnswersPend,
     AnswersArrive,
     DeadlinePasses,
+    /// Time passes, shorter than any deadline.
+    MinutesPass,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +49,7 @@ pub(super) enum Edit {
 impl Event {
     /// Returns whether the event happens to all nodes at the same time.
     pub(super) fn is_global(self) -> bool {
-        matches!(self, Self::PlatformChanged | Self::DeadlinePasses)
+        matches!(self, Self::PlatformChanged | Self::DeadlinePasses | Self::MinutesPass)
     }
 
     /// Subtracts the event from what may still happen.
@@ -97,6 +100,7 @@ impl Event {
                 cluster.sidecar.up
             }
             Self::SidecarHangs => std::mem::take(&mut cluster.sidecar.up),
+            Self::IssuerStops => cluster.stop_issuer(),
             Self::RetriedTasksFail => {
                 cluster.sidecar.failures += 2;
                 true
@@ -106,6 +110,10 @@ impl Event {
             Self::AnswersArrive => std::mem::take(&mut cluster.is_answer_pending),
             Self::DeadlinePasses => {
                 cluster.pass_deadline();
+                true
+            }
+            Self::MinutesPass => {
+                cluster.pass_minutes(2);
                 true
             }
         }

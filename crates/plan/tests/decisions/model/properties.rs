@@ -17,6 +17,7 @@
 //! | a pending answer is awaited | fails a task at its deadline although nothing is known about it |
 //! | a pod is not deleted while its claim is being deleted | does not check whether the claim is being deleted |
 //! | seid never runs with an update that is undone | rolls back an update whose mark-ready was submitted, or to the new spec, or records mark-ready after its submission |
+//! | nodes converge to their spec or the previous one, and seid runs meanwhile | does not interrupt an update that waits for its certificate, or forgets its changes |
 //! | conditions never disappear | removes a condition of a paused node |
 //!
 //! The example of a completed rollback fails if a failed update is never rolled back.
@@ -170,6 +171,17 @@ pub(super) const CLAIM_BLOCKS_UPDATE: Example =
             let is_waiting =
                 status.waiting_for.as_ref().is_some_and(|waiting| waiting.what == "PersistentVolumeClaim");
             is_waiting && cluster.is_claim_terminating() && !cluster.observed.pods.is_empty()
+        })
+    });
+
+pub(super) const SEID_RUNS_WITHOUT_ISSUER: Example =
+    ("seid runs again before an update gets its certificate", |_, state| {
+        any(state, |cluster, status| {
+            let is_released = |kind, phase| kind == Some(PlanKind::MarkReady) && phase == PlanPhase::Complete;
+            cluster.is_issuer_down
+                && cluster.sidecar.ready
+                && cluster.observed.certificate.is_some()
+                && status.plan.as_ref().is_some_and(|plan| is_released(plan.kind, plan.phase))
         })
     });
 

@@ -4,7 +4,8 @@ use super::Role::{FullNode, Validator, ValidatorOfAnotherChain};
 use super::event::{Edit, Event};
 use super::properties::{
     ANSWER_PENDING_AT_DEADLINE, CLAIM_BLOCKS_UPDATE, FAILED_AFTER_UNKNOWN_RELEASE, GRANTED_AFTER_QUEUED,
-    PAUSED_AT_DEADLINE, PAUSED_WITH_EDIT, PLAN_EXECUTED, ROLLBACK_COMPLETED, TWO_UPDATED, VOLUME_REPLACED,
+    PAUSED_AT_DEADLINE, PAUSED_WITH_EDIT, PLAN_EXECUTED, ROLLBACK_COMPLETED, SEID_RUNS_WITHOUT_ISSUER,
+    TWO_UPDATED, VOLUME_REPLACED,
 };
 use super::{ReconcileFaults, Scope, Steps, check, check_in_depth};
 
@@ -88,6 +89,26 @@ fn update_that_may_have_run_is_not_undone_whatever_happens() {
         ..small
     };
     check_in_depth("killed operators", small, full);
+}
+
+/// An update waits for its certificate, and the node must run with what it has.
+#[test]
+fn waiting_update_does_not_hold_seid_back_whatever_happens() {
+    let small = Scope {
+        steps: Steps::All,
+        edits: (1, &[Edit::Tls(true)]),
+        faults: (3, &[Event::IssuerStops, Event::SidecarRestarted, Event::MinutesPass]),
+        examples: &[SEID_RUNS_WITHOUT_ISSUER],
+        ..DEEP
+    };
+    let full = Scope {
+        steps: Steps::Components,
+        edits: (2, &[Edit::Tls(true), Edit::Tls(false), Edit::Both, Edit::Image(1)]),
+        pauses: 1,
+        faults: (3, &[Event::IssuerStops, Event::SidecarRestarted, Event::PodDeleted, Event::DeadlinePasses]),
+        ..small
+    };
+    check_in_depth("a stopped issuer", small, full);
 }
 
 #[test]
