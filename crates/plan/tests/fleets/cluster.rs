@@ -250,7 +250,8 @@ impl Cluster {
     /// Lets every node progress: the image of a node decides whether it becomes ready.
     pub fn run_nodes(&mut self) -> bool {
         let now = self.now.clone();
-        self.nodes.values_mut().fold(false, |changed, node| run_node(node, &now) || changed)
+        let changed = self.nodes.values_mut().filter_map(|node| run_node(node, &now).then_some(()));
+        changed.count() > 0
     }
 
     /// Lets one node fail or recover by itself.
