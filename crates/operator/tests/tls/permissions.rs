@@ -82,11 +82,12 @@ async fn use_remaining_permissions(fixture: &Fixture<'_>) -> Result<(), Error> {
     use_fleet_permissions(fixture).await
 }
 
-/// Creates a fleet with a finalizer, scales it, and edits it until old revisions are deleted and one returns.
+/// Creates a fleet with the finalizer of the upstream controller, scales it, and edits it until old revisions are deleted and one returns.
 async fn use_fleet_permissions(fixture: &Fixture<'_>) -> Result<(), Error> {
     let fleets = fixture.api::<SeiNodeDeployment>();
     let fleet: SeiNodeDeployment = serde_json::from_value(json!({
-        "apiVersion": "sei.io/v1alpha1", "kind": "SeiNodeDeployment", "metadata": { "name": "fleet" },
+        "apiVersion": "sei.io/v1alpha1", "kind": "SeiNodeDeployment",
+        "metadata": { "name": "fleet", "finalizers": ["sei.io/seinodedeployment-finalizer"] },
         "spec": {
             "replicas": 2, "deletionPolicy": "Retain",
             "template": { "spec": { "chainId": "arctic-1", "image": fixture::IMAGE, "fullNode": {} } },
@@ -104,8 +105,8 @@ async fn use_fleet_permissions(fixture: &Fixture<'_>) -> Result<(), Error> {
         })
         .await
     };
-    // Annotations of nodes replace no pod.
-    for note in (0..12).chain([0]) {
+    // Annotations of nodes replace no pod. Ten revisions are kept, so that the last one returns.
+    for note in (0..12).chain([5]) {
         let metadata = json!({ "annotations": { "note": note.to_string() } });
         edit(json!({ "spec": { "template": { "metadata": metadata } } })).await?;
     }
