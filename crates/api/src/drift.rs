@@ -53,6 +53,15 @@ where
     Ok(if matches { Drift::InSync } else { Drift::Modified })
 }
 
+/// Returns whether every field that `desired` sets has the same value in `live`. Other fields of `live` belong to others.
+#[must_use]
+pub fn is_contained(live: &impl Serialize, desired: &impl Serialize) -> bool {
+    match (serde_json::to_value(live), serde_json::to_value(desired)) {
+        (Ok(live), Ok(desired)) => contains(&live, &desired),
+        _ => false,
+    }
+}
+
 /// Returns whether every field of `part` is in `whole`. Lists must have the same length.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {

@@ -130,6 +130,20 @@ names! {
         ALLOW_EVICTION = "outrigger.dev/allow-eviction";
         /// Any new value retries a failed plan at once.
         RETRY = "outrigger.dev/retry";
+        /// Revision of a fleet's template that its nodes keep until the annotation is removed.
+        ROLLBACK_TO = "outrigger.dev/rollback-to";
+        /// With the value `true`, no further node of a fleet is updated.
+        ROLLOUT_PAUSED = "outrigger.dev/rollout-paused";
+        /// Time at which a node was last written with a revision of its fleet.
+        REVISION_APPLIED_AT = "outrigger.dev/revision-applied-at";
+        /// UID of the fleet that a node belongs to. A node that outlives its fleet has no owner reference.
+        FLEET_UID = "outrigger.dev/fleet-uid";
+        /// With the value `true` on a fleet, it takes over nodes with its label that have no owner and equal the template.
+        ADOPT_NODES = "outrigger.dev/adopt-nodes";
+        /// With the value `true` on a node, its fleet does not update it.
+        HOLD = "outrigger.dev/hold";
+        /// With the value `true` on a validator, its fleet may remove it when it is scaled down.
+        ALLOW_REMOVAL = "outrigger.dev/allow-removal";
         /// Audience of the tokens that the proxy of a pod accepts, on the pod.
         SIDECAR_AUDIENCE = "outrigger.dev/sidecar-audience";
         /// Containers of a pod to which the webhook of EKS adds no AWS credentials, comma-separated.

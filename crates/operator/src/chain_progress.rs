@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use api::sidecar_wire::VotingPower;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::node::{ChainObservation, ChainProgress, elapsed};
 use runtime::Key;
@@ -26,6 +27,7 @@ struct State {
 
 #[derive(Clone, Debug)]
 struct Entry {
+    power: Option<VotingPower>,
     chain: String,
     height: i64,
     peers: u32,
@@ -58,6 +60,11 @@ impl ChainHeights {
         (question.node != *node && question.answer.is_none()).then_some(question.height)
     }
 
+    /// Returns the voting power of a validator, as it last reported it.
+    pub(crate) fn voting_power(&self, node: &Key) -> Option<VotingPower> {
+        lock(&self.0).nodes.get(node).and_then(|entry| entry.power)
+    }
+
     /// Records the answer of a node, and returns its progress, if it has answered before or now.
     pub(crate) fn record(
         &self,
@@ -73,6 +80,8 @@ impl ChainHeights {
                 .filter(|before| before.height == found.height)
                 .map_or_else(|| now.clone(), |before| before.moved_at.clone());
             let entry = Entry {
+                // Kept while seid does not report it.
+                power: found.validator_power.or(before.and_then(|before| before.power)),
                 chain: chain.to_owned(),
                 height: found.height,
                 peers: found.peers,
@@ -171,6 +180,7 @@ mod tests {
             peers: 2,
             catching_up: false,
             lag: None,
+            validator_power: None,
             app_hash_at,
         }))
     }

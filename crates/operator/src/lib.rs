@@ -45,6 +45,8 @@
 //! | a private key that does not belong to its certificate is reported | `secrets::key_pair::tests::private_key_must_belong_to_the_first_certificate` |
 //! | the Secret that cert-manager issued for a node is deleted with the Certificate or the node, and a Secret of the user is not touched | `tls_lifecycle_on_a_running_node` |
 //! | private keys are not kept in memory | `secrets::tests::private_key_of_tls_secret_is_redacted`, `secrets::tests::other_secrets_keep_only_their_shape` |
+//! | a rollout of a fleet replaces each pod once and keeps its budget, also if the operator is killed | `rollouts::rollout_keeps_the_budget_with_a_killed_operator` |
+//! | a fleet writes only its own nodes, and only its own fields of them | `children::foreign_node_is_not_touched`, `children::labels_of_others_survive_updates`, `children::retained_nodes_outlive_their_fleet` |
 //! | events never block a reconcile, and none is recorded twice | `events::events_are_recorded_on_the_node`, `events::burst_of_a_thousand_events_is_recorded` |
 //! | the events of a whole fleet are recorded when it starts at once | `events::burst_of_a_thousand_events_is_recorded` |
 //! | a node is reconciled when a claim or peer that it references changes, or the pod that uses one of its Secrets is gone, and for no other | `controller::reference_index::tests::node_is_found_by_its_references_until_they_change` |

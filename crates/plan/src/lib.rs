@@ -66,6 +66,13 @@
 //! | only configured clients reach a sidecar | `policy::platform_without_clients_blocks_the_sidecar` |
 //! | pods of nodes reach only configured destinations, if there are any | `policy::egress_is_limited_to_configured_destinations` |
 //! | the transport of a bootstrap pod follows its certificate | `isolation::bootstrap_transport_follows_the_mounted_certificate` |
+//! | a rollout never takes down more nodes than allowed, whatever is edited or broken, and restarts each node once | `rollouts::at_most_max_unavailable_nodes_are_down`, `rollouts::several_bad_edits_never_take_down_more_nodes`, `rollouts::more_broken_nodes_than_the_budget_are_fixed_one_by_one`, `rollouts::edit_during_a_rollout_supersedes_it` |
+//! | a node that fails an update stops the rollout, and the next edit goes to it first | `rollouts::bad_image_stops_after_one_node_and_the_next_edit_goes_there`, `rollouts::refused_spec_of_a_node_stalls_at_once` |
+//! | nodes that do not answer are not restarted | `rollouts::unreachable_nodes_are_left_alone_and_suspected`, `rollouts::node_that_catches_up_counts_and_is_not_restarted` |
+//! | an update never takes a third of the voting power of a chain without permission | `fleet::quorum::tests::exactly_a_third_halts_the_chain`, `quorum::four_equal_validators_are_updated_one_at_a_time`, `quorum::unknown_voting_power_holds_the_rollout`, `children::removal_that_halts_the_chain_is_held` |
+//! | what is no part of the template is no revision, and neither is a default of a newer version | `revisions::scaling_pausing_and_strategy_are_no_revision`, `revisions::stored_revision_without_a_defaulted_field_is_the_same` |
+//! | nodes of the upstream controller are taken over without a restart, and foreign ones are never written | `adoption::upstream_nodes_are_taken_over_without_a_restart`, `adoption::foreign_node_is_never_written_and_others_continue`, `adoption::retained_nodes_are_adopted_only_on_request_and_if_equal` |
+//! | the status of a fleet is complete at every moment, and steady state writes nothing | `status::status_is_never_empty_during_a_rollout`, `status::missing_nodes_count_as_unavailable`, `status::steady_state_writes_nothing` |
 //! | an unhealthy plugin is always reported, and the first matching rule sets the reason | `degraded::each_rule_sets_its_reason`, `degraded::first_rule_sets_reason_and_all_are_listed` |
 //! | node clocks are irrelevant while reports change | `time::node_clock_skew_is_harmless_while_reports_change`, `time::local_wall_clock_may_jump` |
 //! | steady state causes no writes, also after a restart | `time::steady_state_writes_nothing`, `time::messages_are_stable_across_reconciles` |
@@ -84,6 +91,7 @@
 //! | a Secret is read at each poll only while the node waits for it | `tls::secret_is_read_at_each_poll_only_while_the_node_waits_for_it`, `exclusive::failed_setup_checks_its_input_every_ten_seconds` |
 //! | the operator may submit exactly the tasks that plans contain | `node::compose::tests::submitted_tasks_are_those_that_plans_are_composed_of` |
 
+pub mod fleet;
 pub mod kms;
 pub mod node;
 pub mod platform;

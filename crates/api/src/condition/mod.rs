@@ -9,7 +9,8 @@ mod shared;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 pub use fleet::{
-    GenesisCeremonyComplete, GenesisCeremonyNeeded, NodesReady, PlanInProgress, RolloutInProgress, RouteReady,
+    Available, GenesisCeremonyComplete, GenesisCeremonyNeeded, NodesReady, PlanInProgress, QuorumSafe,
+    RolloutInProgress, RouteReady,
 };
 pub use kms::{KMSPluginsAvailable, KMSPluginsDegraded, KMSPluginsProgressing, KMSRemoteKeyConverged};
 pub use node::{

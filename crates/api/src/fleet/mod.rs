@@ -11,7 +11,7 @@ pub use spec::{
     DeletionPolicy, Networking, NodeTemplate, SeiNodeDeployment, SeiNodeDeploymentSpec, TemplateMetadata,
 };
 pub use status::{
-    FleetEndpoints, FleetPhase, InternalService, InternalServicePorts, NetworkingStatus, NodeEndpoints,
-    NodeSummary, PerPodPorts, PerPodService, Rollout, RouteStatus, SeiNodeDeploymentStatus,
+    FleetEndpoints, FleetNodeState, FleetPhase, InternalService, InternalServicePorts, NetworkingStatus,
+    NodeEndpoints, NodeSummary, PerPodPorts, PerPodService, Rollout, RouteStatus, SeiNodeDeploymentStatus,
 };
 pub use strategy::{HardFork, UpdateStrategy, UpdateStrategyType};

@@ -51,6 +51,12 @@ pub(crate) const SPEC: &[Rule] = &[
 
 /// Rules of the update strategy.
 pub(crate) const UPDATE_STRATEGY: &[Rule] = &[
+    Rule::forbidden(
+        ".type",
+        "self.type != 'BlueGreen'",
+        "type BlueGreen is not supported, because two nodes with one signing key are slashed and a second copy of the data has to \
+         be synced first: use type InPlace with maxUnavailable",
+    ),
     Rule::required(
         ".hardFork",
         "self.type != 'HardFork' || has(self.hardFork)",

@@ -55,21 +55,21 @@ use crate::sei_node::SeiNodeSpec;
         json_path = ".status.updatedReplicas"
     ),
     printcolumn(
+        name = "Unavailable",
+        type_ = "integer",
+        description = "Number of nodes that are missing, not ready or behind their chain",
+        json_path = ".status.unavailableReplicas"
+    ),
+    printcolumn(
         name = "Image",
         type_ = "string",
         description = "seid image in the template",
         json_path = ".spec.template.spec.image"
     ),
     printcolumn(
-        name = "Step",
-        type_ = "string",
-        description = "Current step of the plan",
-        json_path = ".status.planStep"
-    ),
-    printcolumn(
         name = "Waiting For",
         type_ = "string",
-        description = "What the plan is waiting for",
+        description = "What the rollout or the plan is waiting for",
         json_path = ".status.waitingFor.target"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
@@ -77,8 +77,8 @@ use crate::sei_node::SeiNodeSpec;
         name = "Revision",
         type_ = "string",
         priority = 1,
-        description = "Revision that is being rolled out",
-        json_path = ".status.rollout.entrantRevision"
+        description = "Revision of the template",
+        json_path = ".status.updateRevision"
     ),
     printcolumn(
         name = "Reason",
@@ -86,13 +86,20 @@ use crate::sei_node::SeiNodeSpec;
         priority = 1,
         description = "Reason of the NodesReady condition",
         json_path = ".status.conditions[?(@.type==\"NodesReady\")].reason"
+    ),
+    printcolumn(
+        name = "Rollout",
+        type_ = "string",
+        priority = 1,
+        description = "Progress of the rollout, and what it waits for",
+        json_path = ".status.conditions[?(@.type==\"RolloutInProgress\")].message"
     )
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validations(rules::SPEC)))]
 pub struct SeiNodeDeploymentSpec {
-    /// Desired number of nodes. Must be 1 if the template has a signing key.
-    #[serde(default = "one")]
+    /// Desired number of nodes. Must be 1 if the template has a signing key. Required: a default would delete nodes as soon as
+    /// a manifest leaves it out.
     #[schemars(range(min = 1, max = 100))]
     pub replicas: i32,
 
@@ -115,13 +122,23 @@ pub struct SeiNodeDeploymentSpec {
     #[serde(default)]
     pub update_strategy: UpdateStrategy,
 
+    /// Seconds for which a node must be ready and follow its chain until it counts as available.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 86400))]
+    pub min_ready_seconds: i32,
+
+    /// Seconds after which a node that was updated and is not available stalls the rollout.
+    #[serde(default = "default_progress_deadline_seconds")]
+    #[schemars(range(min = 60, max = 604_800))]
+    pub progress_deadline_seconds: i32,
+
     /// Pauses reconciliation of the fleet and its nodes while it is true.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 }
 
-fn one() -> i32 {
-    1
+fn default_progress_deadline_seconds() -> i32 {
+    1800
 }
 
 /// The template of the nodes of a fleet.

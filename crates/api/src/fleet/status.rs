@@ -41,6 +41,26 @@ pub struct SeiNodeDeploymentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,
 
+    /// Number of nodes that are ready and follow their chain, for at least `spec.minReadySeconds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available_replicas: Option<i32>,
+
+    /// Number of desired nodes that are not available, whatever the cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unavailable_replicas: Option<i32>,
+
+    /// Revision that all nodes had when they were last available together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_revision: Option<String>,
+
+    /// Revision of the template, or the one that the annotation `outrigger.dev/rollback-to` names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_revision: Option<String>,
+
+    /// Number of names of revisions that were taken by another template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collision_count: Option<i32>,
+
     /// Label selector of the fleet's pods, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
@@ -50,7 +70,7 @@ pub struct SeiNodeDeploymentStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub nodes: Vec<NodeSummary>,
 
-    /// Hash of the template that was last rolled out to the nodes.
+    /// Hash of the template that the upstream controller last rolled out to the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_hash: Option<String>,
 
@@ -125,7 +145,7 @@ pub enum FleetPhase {
 }
 
 /// A node of a fleet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSummary {
     /// Name of the node.
@@ -138,6 +158,58 @@ pub struct NodeSummary {
     /// Image of the running seid container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_image: Option<String>,
+
+    /// Ordinal of the node in the fleet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordinal: Option<i32>,
+
+    /// Revision of the template that the node has. It is kept while the node is missing, which is created with it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+
+    /// State of the node in the fleet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<FleetNodeState>,
+
+    /// Time at which the node entered this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+
+    /// Reason for the state, from the conditions of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+
+    /// Time at which the node was available for the first time. Only such nodes count as disrupted when they are not available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub established_at: Option<Time>,
+
+    /// Last known voting power of the validator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voting_power: Option<i64>,
+}
+
+/// The state of a node in its fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = schema::undescribed)]
+pub enum FleetNodeState {
+    /// Ready, and it follows its chain, for at least `spec.minReadySeconds`.
+    Available,
+    /// It was updated and is not available yet.
+    Updating,
+    /// It was updated and is not available before the progress deadline, or its container cannot start.
+    FailedUpdate,
+    /// It is not available, and no update is the cause.
+    Broken,
+    /// It is behind its chain.
+    CatchingUp,
+    /// Its sidecar does not answer.
+    Unknown,
+    /// It is being set up.
+    Starting,
+    /// It does not exist, or is being deleted.
+    Missing,
+    /// An object with its name belongs to something else.
+    NameConflict,
 }
 
 /// A rollout in progress.
@@ -147,7 +219,7 @@ pub struct Rollout {
     /// Update strategy of the rollout.
     pub strategy: UpdateStrategyType,
 
-    /// Hash of the template that is being rolled out.
+    /// Revision that is being rolled out.
     pub target_hash: String,
 
     /// Time at which the rollout started.

@@ -13,7 +13,7 @@ use crate::schema;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validations(rules::UPDATE_STRATEGY)))]
 pub struct UpdateStrategy {
-    /// Type of the update strategy: InPlace, BlueGreen or HardFork.
+    /// Type of the update strategy: InPlace. BlueGreen is refused, and HardFork is not supported yet.
     #[serde(default, rename = "type")]
     pub strategy_type: UpdateStrategyType,
 
@@ -21,6 +21,11 @@ pub struct UpdateStrategy {
     /// all nodes, because a chain that halts for an upgrade needs every node to restart with the new image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
+
+    /// Whether an update may take down a third of the voting power of the chain or more, which halts it. If false, validators are
+    /// updated only as long as the others can produce blocks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_chain_halt: bool,
 
     /// Parameters of the strategy HardFork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,7 +39,7 @@ pub enum UpdateStrategyType {
     /// Existing nodes are updated.
     #[default]
     InPlace,
-    /// New nodes replace the existing ones.
+    /// New nodes replace the existing ones. Refused: two nodes would sign with one key.
     BlueGreen,
     /// New nodes replace the existing ones at a block height.
     HardFork,

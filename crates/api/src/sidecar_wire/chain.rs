@@ -32,9 +32,24 @@ pub struct ChainStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag: Option<i64>,
 
+    /// Voting power of the validator and of its chain. Absent if the node is not a validator of its chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validator_power: Option<VotingPower>,
+
     /// The requested app hash; absent if it was not requested or seid does not have the next block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_hash_at: Option<AppHashAt>,
+}
+
+/// The voting power of a validator, and of its chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VotingPower {
+    /// Power of the validator.
+    pub own: i64,
+
+    /// Power of all validators of the chain.
+    pub total: i64,
 }
 
 /// The most blocks that a node in block sync may be behind its peers while it follows its chain: about 40 seconds.

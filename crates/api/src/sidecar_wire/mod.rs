@@ -5,7 +5,7 @@ pub mod exposure;
 mod params;
 mod task;
 
-pub use chain::{APP_HASH_AT, AppHashAt, ChainStatus};
+pub use chain::{APP_HASH_AT, AppHashAt, ChainStatus, VotingPower};
 pub use params::{
     AssembleGenesis, AwaitAction, AwaitCondition, AwaitedCondition, CeremonyAccount, CeremonyNode,
     CeremonyVesting, ConfigApply, ConfigMode, ConfigureGenesis, ConfigureStateSync, DiscoverPeers,

@@ -42,12 +42,13 @@ pub async fn defaults_are_set(cx: Context) -> TestResult {
     } });
     let fleet = json!({
         "apiVersion": "sei.io/v1alpha1", "kind": "SeiNodeDeployment", "metadata": { "name": "defaults" },
-        "spec": { "genesis": { "chainId": "devnet-1" }, "template": template },
+        "spec": { "replicas": 3, "genesis": { "chainId": "devnet-1" }, "template": template },
     });
     let spec = call(&client, "POST", &collection(&fleet, &ns), &fleet).await?["spec"].clone();
     let node = &spec["template"]["spec"];
     for (what, value, expected) in [
-        ("replicas", &spec["replicas"], json!(1)),
+        ("minimum ready time", &spec["minReadySeconds"], json!(0)),
+        ("progress deadline", &spec["progressDeadlineSeconds"], json!(1800)),
         ("deletion policy", &spec["deletionPolicy"], json!("Delete")),
         ("strategy", &spec["updateStrategy"], json!({ "type": "InPlace" })),
         ("stake", &spec["genesis"]["stakingAmount"], json!("10000000usei")),
@@ -93,8 +94,8 @@ pub async fn kubectl_get_prints_health_columns(cx: Context) -> TestResult {
         ),
         (
             "snd",
-            "NAME PHASE READY REPLICAS UPDATED IMAGE STEP WAITING FOR AGE",
-            "shown Upgrading 1 2 1 sei:v6.1.0 1/2 SeiNode/observed-0",
+            "NAME PHASE READY REPLICAS UPDATED UNAVAILABLE IMAGE WAITING FOR AGE",
+            "shown Upgrading 1 2 1 1 sei:v6.1.0 SeiNode/observed-0",
         ),
         (
             "kmshealth/shown",
@@ -138,7 +139,7 @@ pub async fn fleet_with_signing_key_cannot_be_scaled(cx: Context) -> TestResult 
         crate::plane::merge(&mut node, &kind);
         let fleet = json!({
             "apiVersion": "sei.io/v1alpha1", "kind": "SeiNodeDeployment", "metadata": { "name": name },
-            "spec": { "template": { "spec": node } },
+            "spec": { "replicas": 1, "template": { "spec": node } },
         });
         call(&client, "POST", &collection(&fleet, &ns), &fleet).await?;
     }

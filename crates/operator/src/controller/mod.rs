@@ -3,6 +3,7 @@
 mod act;
 mod decide;
 mod deletions;
+mod fleets;
 mod object_store;
 mod observe;
 mod reconcile;
@@ -55,6 +56,22 @@ pub(crate) enum Error {
     OutdatedObject {
         /// The kind of object.
         kind: &'static str,
+        /// The error of the write.
+        reason: String,
+    },
+    /// The API server refused a write for a fleet, or its answer was lost. The status says so.
+    #[error("cannot write {kind}: {reason}")]
+    RefusedFleet {
+        /// The kind of object.
+        kind: String,
+        /// The error of the write.
+        reason: String,
+    },
+    /// A write for a fleet was based on an outdated object.
+    #[error("cannot write {kind}: {reason}")]
+    OutdatedFleet {
+        /// The kind of object.
+        kind: String,
         /// The error of the write.
         reason: String,
     },

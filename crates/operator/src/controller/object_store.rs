@@ -39,6 +39,11 @@ where
         self.caches.iter().flat_map(|cache| cache.all_matching(&matches)).collect()
     }
 
+    /// Visits the cached objects. Compressed ones are decompressed one at a time.
+    pub(super) fn for_each(&self, mut visit: impl FnMut(&K)) {
+        self.caches.iter().for_each(|cache| cache.for_each(&mut visit));
+    }
+
     /// Lets the caches hold an object compressed until it is needed again.
     pub(super) fn compress(&self, key: &Key)
     where

@@ -4,9 +4,10 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use api::SeiNode;
 use api::cert_manager::Certificate;
 use api::names::manager;
+use api::{SeiNode, SeiNodeDeployment};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -23,7 +24,7 @@ use runtime::own_writes::OwnWrites;
 use runtime::process::{self, Process};
 use runtime::queue::{Backoff, Priority, Queue};
 use runtime::sync::lock;
-use runtime::watch::{Cache, Change, ClusterWideSecrets, DeserializeGuard, Watch};
+use runtime::watch::{Cache, Change, ClusterWideSecrets, DeserializeGuard, SyncGroup, Watch};
 use runtime::write::Writer;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -31,6 +32,7 @@ use tokio::sync::watch;
 
 use super::Controller;
 use super::deletions::Deletions;
+use super::fleets::{self, FleetController, FleetQueue};
 use super::object_store::ObjectStore;
 use super::reconcile::reconcile;
 use super::reference_index::ReferenceIndex;
@@ -61,10 +63,10 @@ const CRD_POLL_INTERVAL: Duration = Duration::from_secs(30);
 const CRD_POLL_RETRY: Duration = Duration::from_secs(1);
 
 /// Builds the controller and spawns its tasks on the process.
-struct Builder<'a> {
-    settings: &'a Settings,
+pub(super) struct Builder<'a> {
+    pub(super) settings: &'a Settings,
     tokens: TokenSource,
-    process: &'a mut Process,
+    pub(super) process: &'a mut Process,
 }
 
 /// Starts the node controller. `tokens` is the source of the tokens for sidecars.
@@ -74,16 +76,23 @@ pub(crate) fn start(
     process: &mut Process,
 ) -> Result<(), process::Error> {
     let queue = Queue::new(settings.max_concurrent_reconciles, BACKOFF, process.metrics.queue(CONTROLLER));
+    let fleet_queue =
+        Queue::new(settings.max_concurrent_reconciles, BACKOFF, process.metrics.queue(fleets::CONTROLLER));
     let mut builder = Builder { settings, tokens, process };
-    let controller = Arc::new(builder.build_controller(&queue)?);
-    builder.register_admin(&queue, &controller);
-    builder.spawn_workers(queue, controller);
+    let (controller, fleets) = builder.build_controllers(&queue, &fleet_queue)?;
+    let (controller, fleets) = (Arc::new(controller), Arc::new(fleets));
+    builder.register_admin(&queue, &controller, &fleet_queue, &fleets);
+    builder.spawn_workers(queue, controller, fleet_queue, fleets);
     Ok(())
 }
 
 impl Builder<'_> {
-    /// Builds the controller, and spawns a task for each of its watches.
-    fn build_controller(&mut self, queue: &NodeQueue) -> Result<Controller, ClusterWideSecrets> {
+    /// Builds the controllers, and spawns a task for each of their watches.
+    fn build_controllers(
+        &mut self,
+        queue: &NodeQueue,
+        fleet_queue: &FleetQueue,
+    ) -> Result<(Controller, FleetController), ClusterWideSecrets> {
         let unfiltered = watcher::Config::default;
         let (node_writes, claim_writes, pod_writes) =
             (self.own_writes(), self.own_writes(), self.own_writes());
@@ -94,13 +103,16 @@ impl Builder<'_> {
         let node_caches = self.watch(&unfiltered(), prune_node, || {
             let on_node = on_node(queue, &node_writes, &references, &deletions);
             let (slots, queue) = (update_slots.clone(), queue.clone());
+            let on_fleet_node = fleets::on_node(fleet_queue);
             move |change: &Change<SeiNode>| {
                 on_node(change);
+                on_fleet_node(change);
                 for next in slots.update(change) {
                     queue.add(next, Priority::Low);
                 }
             }
         })?;
+        let fleet_nodes = node_caches.clone();
         let for_each_node = {
             let caches = node_caches.clone();
             move |visit: &mut dyn FnMut(&SeiNode)| caches.iter().for_each(|cache| cache.for_each(&mut *visit))
@@ -139,11 +151,12 @@ impl Builder<'_> {
             Sidecars::new(client, move |key| queue.add(key, Priority::High))
         };
         let heights = Arc::<ChainHeights>::default();
+        let fleets = fleets::build(self, fleet_queue, fleet_nodes, heights.clone())?;
         let expiry = {
             let secrets = secrets.clone();
             move |secret: &Key| secrets.certificate_expiry(secret)
         };
-        Ok(Controller {
+        let controller = Controller {
             client: self.process.client.clone(),
             volumes: VolumeReader::new(self.process.client.clone()),
             platform: settings.platform.clone(),
@@ -159,11 +172,12 @@ impl Builder<'_> {
             heights,
             probe_failures: ProbeFailures::default(),
             active_since: Mutex::default(),
-        })
+        };
+        Ok((controller, fleets))
     }
 
     /// Watches a kind: all namespaces, or each watched namespace by itself.
-    fn watch<K, H>(
+    pub(super) fn watch<K, H>(
         &mut self,
         config: &watcher::Config,
         prune: fn(&mut K),
@@ -228,9 +242,17 @@ impl Builder<'_> {
     }
 
     /// Registers the readiness check, and the state shown at `/debug/state.json`.
-    fn register_admin(&self, queue: &NodeQueue, controller: &Arc<Controller>) {
-        let synced = controller.clone();
-        self.process.ready_when_synced(move || synced.stores.is_synced());
+    fn register_admin(
+        &self,
+        queue: &NodeQueue,
+        controller: &Arc<Controller>,
+        fleet_queue: &FleetQueue,
+        fleets: &Arc<FleetController>,
+    ) {
+        let (synced, fleets) = (controller.clone(), fleets.clone());
+        self.process.ready_when_synced(move || synced.stores.is_synced() && fleet_group(&fleets).is_synced());
+        let fleet_queue = fleet_queue.clone();
+        self.process.admin.add_debug_state(fleets::CONTROLLER, move || fleet_queue.state().to_json());
         let (queue, controller) = (queue.clone(), controller.clone());
         self.process.admin.add_debug_state("seinode", move || {
             let mut state = queue.state().to_json();
@@ -240,24 +262,48 @@ impl Builder<'_> {
     }
 
     /// Spawns the workers. They run while this process leads, or always when leader election is off.
-    fn spawn_workers(&mut self, queue: NodeQueue, controller: Arc<Controller>) {
+    fn spawn_workers(
+        &mut self,
+        queue: NodeQueue,
+        controller: Arc<Controller>,
+        fleet_queue: FleetQueue,
+        fleets: Arc<FleetController>,
+    ) {
         let (client, metrics) = (self.process.client.clone(), self.process.metrics.clone());
         let workers = controller::Controller::new(CONTROLLER, queue, RECONCILE_DEADLINE, &metrics);
+        let fleet_workers =
+            controller::Controller::new(fleets::CONTROLLER, fleet_queue, RECONCILE_DEADLINE, &metrics);
         self.process.spawn_leader_elected("nodes", self.settings.lease.clone(), move |claim, stop| {
-            let writer = Writer::new(client.clone(), manager::NODE, claim, &metrics);
+            let writer = Writer::new(client.clone(), manager::NODE, claim.clone(), &metrics);
+            let fleet_writer = Writer::new(client.clone(), manager::FLEET, claim, &metrics);
             let (controller, workers) = (controller.clone(), workers.clone());
+            let (fleets, fleet_workers) = (fleets.clone(), fleet_workers.clone());
             async move {
                 controller.stores.wait_synced().await;
-                *lock(&controller.active_since) = Some(Time(Timestamp::now()));
+                fleet_group(&fleets).wait().await;
+                let now = Time(Timestamp::now());
+                *lock(&controller.active_since) = Some(now.clone());
+                *lock(&fleets.active_since) = Some(now);
                 let _recording = controller.deletions.record_while_leading();
-                workers.run(stop, move |key| reconcile(controller.clone(), writer.clone(), key)).await;
+                let nodes =
+                    workers.run(stop.clone(), move |key| reconcile(controller.clone(), writer.clone(), key));
+                let fleets = fleet_workers
+                    .run(stop, move |key| fleets::reconcile(fleets.clone(), fleet_writer.clone(), key));
+                tokio::join!(nodes, fleets);
             }
         });
     }
 }
 
+/// Returns the sync state of the kinds that only the fleet controller watches.
+fn fleet_group(fleets: &FleetController) -> SyncGroup {
+    let mut group = SyncGroup::default();
+    fleets.add_to(&mut group);
+    group
+}
+
 /// A kind that is watched from the start.
-trait Watched:
+pub(super) trait Watched:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + PartialEq
@@ -278,6 +324,8 @@ impl Watched for NetworkPolicy {}
 impl Watched for PodDisruptionBudget {}
 impl Watched for PersistentVolumeClaim {}
 impl Watched for Job {}
+impl Watched for SeiNodeDeployment {}
+impl Watched for ControllerRevision {}
 
 /// Waits until the Certificate CRD is installed. A watch of a missing kind would fail forever and count as dead.
 async fn wait_for_certificate_crd(client: Client, is_installed: Arc<watch::Sender<Option<bool>>>) {

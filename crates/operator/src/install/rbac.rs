@@ -58,8 +58,13 @@ fn task_resources() -> Vec<String> {
 fn node_rules() -> Vec<Value> {
     vec![
         json!({ "apiGroups": ["sei.io"], "resources": ["seinodes"], "verbs": ["get", "list", "watch"] }),
-        // Removes the finalizer of the upstream controller from its nodes.
-        json!({ "apiGroups": ["sei.io"], "resources": ["seinodes"], "verbs": ["patch"] }),
+        // Fleets create, update and delete nodes.
+        json!({ "apiGroups": ["sei.io"], "resources": ["seinodes"], "verbs": ["create", "patch", "delete"] }),
+        // Only the finalizer of the upstream controller is patched.
+        json!({ "apiGroups": ["sei.io"], "resources": ["seinodedeployments"], "verbs": ["get", "list", "watch", "patch"] }),
+        json!({ "apiGroups": ["sei.io"], "resources": ["seinodedeployments/status"], "verbs": ["patch"] }),
+        json!({ "apiGroups": ["sei.io"], "resources": ["seinodedeployments/finalizers"], "verbs": ["update"] }),
+        json!({ "apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": ["get", "list", "watch", "create", "patch", "delete"] }),
         json!({ "apiGroups": ["sei.io"], "resources": ["seinodes/status"], "verbs": ["patch"] }),
         // Required by the OwnerReferencesPermissionEnforcement admission plugin.
         json!({ "apiGroups": ["sei.io"], "resources": ["seinodes/finalizers"], "verbs": ["update"] }),

@@ -1,5 +1,6 @@
 //! The shipped RBAC rules are sufficient, and each of them is used.
 
+use api::SeiNodeDeployment;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -22,10 +23,12 @@ fn not_audited() -> Vec<(String, &'static str)> {
     let mut all: Vec<(String, &str)> = by_proxies
         .map(|permission| (permission.to_string(), "checked by proxies, which are fakes here"))
         .collect();
-    all.push((
-        "update seinodes/finalizers.sei.io".into(),
-        "checked by the OwnerReferencesPermissionEnforcement admission plugin, where enabled",
-    ));
+    all.extend(["seinodes", "seinodedeployments"].map(|resource| {
+        (
+            format!("update {resource}/finalizers.sei.io"),
+            "checked by the OwnerReferencesPermissionEnforcement admission plugin, where enabled",
+        )
+    }));
     let is_watched =
         |resource: &str| granted.iter().any(|one| one.verb == "watch" && one.resource == resource);
     let of_watched = granted.iter().filter(|one| one.verb == "get" && is_watched(&one.resource));
@@ -75,7 +78,41 @@ async fn use_remaining_permissions(fixture: &Fixture<'_>) -> Result<(), Error> {
     let is_retained = |claim: &PersistentVolumeClaim| claim.metadata.owner_references.is_none();
     fixture.wait_until_object("data-retained", "it is retained", is_retained).await?;
     fixture.nodes().delete("other", &DeleteParams::default()).await?;
-    resize_validator(fixture).await
+    resize_validator(fixture).await?;
+    use_fleet_permissions(fixture).await
+}
+
+/// Creates a fleet with the finalizer of the upstream controller, scales it, and edits it until old revisions are deleted and one returns.
+async fn use_fleet_permissions(fixture: &Fixture<'_>) -> Result<(), Error> {
+    let fleets = fixture.api::<SeiNodeDeployment>();
+    let fleet: SeiNodeDeployment = serde_json::from_value(json!({
+        "apiVersion": "sei.io/v1alpha1", "kind": "SeiNodeDeployment",
+        "metadata": { "name": "fleet", "finalizers": ["sei.io/seinodedeployment-finalizer"] },
+        "spec": {
+            "replicas": 2, "deletionPolicy": "Retain",
+            "template": { "spec": { "chainId": "arctic-1", "image": fixture::IMAGE, "fullNode": {} } },
+        },
+    }))
+    .map_err(|error| Error::Other(error.to_string()))?;
+    fleets.create(&PostParams::default(), &fleet).await?;
+    let edit = async |patch: Value| -> Result<(), Error> {
+        fleets.patch("fleet", &PatchParams::default(), &Patch::Merge(patch)).await?;
+        wait::until("the edit of the fleet is applied", TIMEOUT, || async {
+            let fleet = fleets.get("fleet").await.map_err(|error| error.to_string())?;
+            let status = fleet.status.unwrap_or_default();
+            let is_applied = status.reconciled_generation == fleet.metadata.generation;
+            if is_applied { Ok(()) } else { Err(format!("{status:?}")) }
+        })
+        .await
+    };
+    // Annotations of nodes replace no pod. Ten revisions are kept, so that the last one returns.
+    for note in (0..12).chain([5]) {
+        let metadata = json!({ "annotations": { "note": note.to_string() } });
+        edit(json!({ "spec": { "template": { "metadata": metadata } } })).await?;
+    }
+    edit(json!({ "spec": { "replicas": 1, "deletionPolicy": "Delete" } })).await?;
+    fleets.delete("fleet", &DeleteParams::default()).await?;
+    Ok(())
 }
 
 /// Creates a validator, which has a PodDisruptionBudget, and expands its volume.

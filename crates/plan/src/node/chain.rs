@@ -110,6 +110,7 @@ mod tests {
             peers: 3,
             catching_up: false,
             lag: None,
+            validator_power: None,
             app_hash_at: None,
         }
     }

@@ -40,7 +40,7 @@ pub fn elapsed(since: &Time, now: &Time) -> Duration {
 }
 
 /// Returns the time after a duration.
-pub(super) fn after(time: &Time, duration: Duration) -> Time {
+pub(crate) fn after(time: &Time, duration: Duration) -> Time {
     let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
     Time(time.0.saturating_add(duration).unwrap_or(time.0))
 }

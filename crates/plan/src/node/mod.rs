@@ -9,7 +9,7 @@ mod check;
 mod compose;
 mod conditions;
 mod context;
-mod deadline;
+pub(crate) mod deadline;
 mod decide;
 mod drift;
 mod dry_run;

@@ -376,6 +376,7 @@ fn report_height(cluster: &mut Cluster, height: i64, catching_up: bool) {
         peers: 2,
         catching_up,
         lag: None,
+        validator_power: None,
         app_hash_at: None,
     };
     let now = time(cluster.minutes);

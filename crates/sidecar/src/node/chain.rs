@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::sidecar_wire::{AppHashAt, ChainStatus};
+use api::sidecar_wire::{AppHashAt, ChainStatus, VotingPower};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -19,6 +19,9 @@ const MAX_CONCURRENT: usize = 4;
 /// can wait for.
 const SLOT_TIMEOUT: Duration = Duration::from_millis(200);
 const QUERY_TIMEOUT: Duration = Duration::from_millis(800);
+
+/// How long the validators may take in addition.
+const POWER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Why the state of the chain is unknown. The messages do not change from retry to retry: the operator stores them.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +86,7 @@ impl ChainReader {
         let peers =
             net.and_then(|net| parse_peers(&net)).map_err(|error| ChainError::new("net_info", error))?;
         let app_hash_at = requested.map_err(|error| ChainError::new("header", error))?;
+        let validator_power = read_power(base, &status).await;
         Ok(ChainStatus {
             height,
             latest_block_time: status.latest_block_time,
@@ -91,8 +95,23 @@ impl ChainReader {
             catching_up: status.catching_up,
             // An error if it is larger than the threshold of seid: not known then.
             lag: lag.ok().and_then(|lag| rpc::parse_number(&lag["lag"])),
+            validator_power,
             app_hash_at,
         })
+    }
+}
+
+/// Reads the voting power of a validator and of its chain. It is not worth an error: callers keep the last one.
+async fn read_power(base: &str, status: &rpc::Status) -> Option<VotingPower> {
+    let own = Some(status.voting_power).filter(|own| *own > 0)?;
+    let query = timeout(POWER_TIMEOUT, rpc::total_voting_power(base, status.height, POWER_TIMEOUT)).await;
+    match query {
+        Ok(Ok(total)) => Some(VotingPower { own, total }),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "cannot read the validators");
+            None
+        }
+        Err(_) => None,
     }
 }
 

@@ -13,6 +13,9 @@ pub const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of a check whether the node responds.
 pub const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// The most pages of validators that are read.
+const MAX_VALIDATOR_PAGES: usize = 20;
+
 /// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RpcError {
@@ -41,6 +44,8 @@ pub struct Status {
     pub latest_block_time: Option<MicroTime>,
     /// Whether it is still syncing.
     pub catching_up: bool,
+    /// The voting power of its key; 0 if it is not a validator.
+    pub voting_power: i64,
 }
 
 #[derive(Deserialize)]
@@ -87,7 +92,31 @@ fn parse_status(value: &Value) -> Result<Status, RpcError> {
         height,
         latest_block_time: latest_block_time.and_then(|time| MicroTime::deserialize(time).ok()),
         catching_up: sync["catching_up"].as_bool().unwrap_or(true),
+        voting_power: parse_number(&value["validator_info"]["voting_power"]).unwrap_or(0),
     })
+}
+
+/// Returns the voting power of all validators of the chain at a height. The RPC returns at most a hundred at a time.
+pub async fn total_voting_power(base: &str, height: i64, timeout: Duration) -> Result<i64, RpcError> {
+    let (mut total, mut counted) = (0_i64, 0_usize);
+    for page in 1..=MAX_VALIDATOR_PAGES {
+        let path = format!("validators?height={height}&page={page}&per_page=100");
+        let answer = query(base, &path, timeout).await?;
+        let validators = answer["validators"].as_array().ok_or(RpcError::Missing("validators"))?;
+        for validator in validators {
+            let power = parse_number(&validator["voting_power"]).ok_or(RpcError::Missing("voting_power"))?;
+            total = total.saturating_add(power);
+        }
+        counted += validators.len();
+        let all = parse_number(&answer["total"]).and_then(|all| usize::try_from(all).ok());
+        match all {
+            Some(all) if counted < all && !validators.is_empty() => {}
+            Some(all) if counted == all => return Ok(total),
+            // Part of the validators would look like a smaller chain, which tolerates less.
+            _ => return Err(RpcError::Missing("the total number of validators")),
+        }
+    }
+    Err(RpcError::Missing("the last page of validators"))
 }
 
 /// Parses a number; heights are JSON strings.
@@ -129,8 +158,14 @@ mod tests {
 
     #[test]
     fn status_without_height_is_rejected() {
-        let full = json!({"node_info": {"id": "ab"}, "sync_info": {"latest_block_height": "12", "catching_up": false}});
-        let status = Status { node_id: "ab".into(), height: 12, latest_block_time: None, catching_up: false };
+        let full = json!({"node_info": {"id": "ab"}, "sync_info": {"latest_block_height": "12", "catching_up": false}, "validator_info": {"voting_power": "7"}});
+        let status = Status {
+            node_id: "ab".into(),
+            height: 12,
+            latest_block_time: None,
+            catching_up: false,
+            voting_power: 7,
+        };
         assert_eq!(parse_status(&full).unwrap(), status);
         for bad in [json!({}), json!({"sync_info": {"latest_block_height": "x"}})] {
             assert!(parse_status(&bad).is_err(), "{bad}");
