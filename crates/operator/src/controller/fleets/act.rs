@@ -123,6 +123,7 @@ impl Executor<'_> {
             WriteOutcome::Conflict(reason)
             | WriteOutcome::Rejected(reason)
             | WriteOutcome::Forbidden(reason)
+            | WriteOutcome::UnknownKind(reason)
             | WriteOutcome::Unavailable(reason)
             | WriteOutcome::Unknown(reason) => {
                 observed.write_failures.insert(kind.into_owned(), reason);

@@ -99,6 +99,7 @@ async fn record(
         WriteOutcome::Conflict(reason)
         | WriteOutcome::Rejected(reason)
         | WriteOutcome::Forbidden(reason)
+        | WriteOutcome::UnknownKind(reason)
         | WriteOutcome::Unavailable(reason)
         | WriteOutcome::Unknown(reason) => Err(Error::Status(reason)),
     }
