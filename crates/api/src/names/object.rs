@@ -78,8 +78,17 @@ pub fn route(fleet: &str, protocol: &str) -> String {
     format!("{fleet}-{protocol}")
 }
 
+/// Start of the audiences for one node.
+const SIDECAR_AUDIENCE: &str = "sidecar.sei.io/";
+
 /// Returns the audience of the tokens that the proxy of a node accepts.
 #[must_use]
 pub fn sidecar_audience(node: &str, namespace: &str) -> String {
-    format!("sidecar.sei.io/{namespace}/{node}")
+    format!("{SIDECAR_AUDIENCE}{namespace}/{node}")
+}
+
+/// Returns whether an audience is that of a single node.
+#[must_use]
+pub fn is_sidecar_audience(audience: &str) -> bool {
+    audience.starts_with(SIDECAR_AUDIENCE)
 }

@@ -213,9 +213,10 @@ pub(super) struct SidecarArgs {
     /// accepts
     #[arg(long, env = "OUTRIGGER_TOKEN_SERVICE_ACCOUNT", value_name = "NAMESPACE/NAME")]
     pub(super) token_service_account: Option<String>,
-    /// File with a bearer token for pods that were set up by another operator or a previous version, for example
-    /// /var/run/secrets/kubernetes.io/serviceaccount/token. The proxy of every such pod accepts it, so set it only until each node was
-    /// updated; it may be rotated while the operator runs [default: such pods get no token]
+    /// File with a bearer token for pods that were set up by another operator or a previous version. The proxy of every such pod accepts
+    /// it, and who may change the image of such a pod can read it: where proxies check an audience (--auth-token-audiences), use a
+    /// projected token with that audience, which the API server does not accept. Set it only until each node was updated; it may be
+    /// rotated while the operator runs [default: such pods get no token]
     #[arg(long, env = "OUTRIGGER_LEGACY_SIDECAR_TOKEN_FILE", value_name = "FILE")]
     pub(super) legacy_sidecar_token_file: Option<String>,
     /// Additional pods that network policies allow to connect to sidecars; repeat the flag, or separate with semicolons

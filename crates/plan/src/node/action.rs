@@ -138,6 +138,6 @@ pub struct Transport {
     pub address: Option<String>,
     /// With HTTPS, the Secret whose certificate the sidecar must serve.
     pub secret: Option<String>,
-    /// The audience of the tokens that the proxy accepts, as the pod names it; none for a pod of a previous version.
+    /// The audience of the tokens that the proxy accepts, as the pod names it; none for a pod of another operator or a previous version.
     pub audience: Option<String>,
 }

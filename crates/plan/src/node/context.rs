@@ -110,7 +110,7 @@ impl<'a> NodeContext<'a> {
             host: object::pod_host(self.name(), self.namespace()),
             address: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
             secret: secret.filter(|_| scheme == Scheme::Https).map(str::to_owned),
-            // As annotated: the client refuses to send a token with the audience of another node.
+            // As the pod names it: the client refuses to send a token with the audience of another node.
             audience: pod.sidecar_audience().map(str::to_owned),
         }
     }

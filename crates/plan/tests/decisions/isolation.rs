@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::SeiNode;
 use api::names::annotation::{APPLIED_HASH, SIDECAR_AUDIENCE};
+use api::names::container::PROXY;
 use api::sei_node::{
     FullNodeSpec, Publish, S3Snapshot, Scheme, SidecarConfig, SidecarIsolation, SidecarTls,
     SnapshotGeneration, SnapshotSource, TendermintSnapshotGeneration,
@@ -44,6 +45,9 @@ fn previous_version() -> Cluster {
     let template = &mut set.spec.as_mut().unwrap().template;
     template.spec.as_mut().unwrap().automount_service_account_token = Some(true);
     template.metadata.as_mut().unwrap().annotations.as_mut().unwrap().remove(SIDECAR_AUDIENCE);
+    let containers = template.spec.as_mut().unwrap().init_containers.as_mut().unwrap();
+    let args = containers.iter_mut().find(|one| one.name == PROXY).unwrap().args.as_mut().unwrap();
+    args.retain(|argument| !argument.starts_with("--auth-token-audiences"));
     let annotations = set.metadata.annotations.as_mut().unwrap();
     annotations.insert(APPLIED_HASH.into(), "of the previous version".into());
     *set.metadata.generation.as_mut().unwrap() += 1;
@@ -229,9 +233,14 @@ fn platform_change_of_the_isolation_is_paced_and_edits_are_not() {
 #[test]
 fn transport_has_the_audience_that_the_pod_names() {
     let cluster = running(node("a"), &platform());
-    let audience = |annotation: Option<&str>| {
+    let audience = |annotation: Option<&str>, argument: Option<&str>| {
         let mut observed = cluster.observed.clone();
         let pod = Arc::make_mut(&mut observed.pods[0]);
+        pod.prune();
+        let proxy = pod.spec.as_mut().unwrap().init_containers.iter_mut().find(|one| one.name == PROXY);
+        let args = &mut proxy.unwrap().args;
+        assert_eq!(args.len(), 1, "what else is kept? {args:?}");
+        *args = argument.map(|audience| format!("--auth-token-audiences={audience}")).into_iter().collect();
         let annotations = pod.metadata.annotations.get_or_insert_default();
         match annotation {
             Some(value) => drop(annotations.insert(SIDECAR_AUDIENCE.into(), value.into())),
@@ -243,11 +252,14 @@ fn transport_has_the_audience_that_the_pod_names() {
     let required = required_observations(&cluster.node, &status(&cluster), &platform(), &cluster.observed);
     let own = format!("sidecar.sei.io/{}/a", cluster.node.metadata.namespace.as_ref().unwrap());
     assert_eq!(required.health.unwrap().audience, Some(own.clone()), "the template has it");
-    assert_eq!(audience(Some(&own)), Some(own.clone()));
-    assert_eq!(audience(None), None, "a pod of a previous version");
-    // Without it, the client would send the legacy token.
+    assert_eq!(audience(Some(&own), Some(&own)), Some(own.clone()));
     let other = format!("{own}-b");
-    assert_eq!(audience(Some(&other)), Some(other.clone()), "the audience of another node");
+    assert_eq!(audience(Some(&other), Some(&own)), Some(other.clone()), "the audience of another node");
+    // Without an audience, the client would send the token for pods of previous versions.
+    assert_eq!(audience(None, Some(&own)), Some(own.clone()), "the annotation was removed");
+    assert_eq!(audience(None, Some(&other)), Some(other.clone()), "a pod that its node did not create");
+    assert_eq!(audience(None, None), None, "a pod of upstream");
+    assert_eq!(audience(None, Some("sidecars.sei.io")), None, "a previous version with a shared audience");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::names::{annotation, container};
+use api::names::{annotation, container, object};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,13 @@ pub struct ObservedContainer {
     pub name: String,
     /// The image.
     pub image: Option<String>,
+    /// The arguments. Other than the image and annotations of a pod, they cannot be changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
 }
+
+/// The argument of the proxy with the audiences that it accepts.
+const AUDIENCES_ARGUMENT: &str = "--auth-token-audiences=";
 
 /// The fields of a pod status that the operator reads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -131,9 +137,14 @@ pub struct ObservedContainerStatus {
 }
 
 impl ObservedPod {
-    /// Drops what is never read: the conditions about readiness, which change often, and all volumes but Secrets and claims.
+    /// Drops what is never read: the conditions about readiness, which change often, all volumes but Secrets and claims, and all
+    /// arguments but the audience of the proxy.
     pub fn prune(&mut self) {
         if let Some(spec) = &mut self.spec {
+            for container in spec.init_containers.iter_mut().chain(&mut spec.containers) {
+                container.args.retain(|argument| argument.starts_with(AUDIENCES_ARGUMENT));
+                container.args.shrink_to_fit();
+            }
             spec.volumes.retain(|volume| volume.secret_name().is_some() || volume.claim_name().is_some());
             spec.volumes.shrink_to_fit();
         }
@@ -149,10 +160,21 @@ impl ObservedPod {
         self.spec.as_ref().map(|spec| spec.volumes.as_slice()).unwrap_or_default()
     }
 
-    /// Returns the audience of the tokens that the proxy accepts, as the pod is annotated.
+    /// Returns the audience of the tokens that the proxy accepts, as the pod is annotated, else as its proxy was started: a client that
+    /// removes the annotation must not get the token for pods of previous versions. The proxies of those have no audience, or one that
+    /// they share.
     #[must_use]
     pub fn sidecar_audience(&self) -> Option<&str> {
-        self.metadata.annotations.as_ref()?.get(annotation::SIDECAR_AUDIENCE).map(String::as_str)
+        let annotations = self.metadata.annotations.as_ref();
+        let annotated = annotations.and_then(|all| all.get(annotation::SIDECAR_AUDIENCE)).map(String::as_str);
+        annotated
+            .or_else(|| self.audience_argument().filter(|audience| object::is_sidecar_audience(audience)))
+    }
+
+    fn audience_argument(&self) -> Option<&str> {
+        let containers = &self.spec.as_ref()?.init_containers;
+        let proxy = containers.iter().find(|one| one.name == container::PROXY)?;
+        proxy.args.iter().find_map(|argument| argument.strip_prefix(AUDIENCES_ARGUMENT))
     }
 
     /// Returns the state of every container.
