@@ -236,8 +236,10 @@ names! {
         SIGNING_KEY = "priv_validator_key.json";
         /// Node key.
         NODE_KEY = "node_key.json";
-        /// Configuration of the proxy.
+        /// Configuration of the proxy in shared pods, and in pods of upstream.
         PROXY_CONFIG = "config.yaml";
+        /// Configuration of the proxy in isolated pods: it authorizes tasks by their kind.
+        PROXY_CONFIG_BY_KIND = "config-by-kind.yaml";
         /// Certificate.
         TLS_CERTIFICATE = "tls.crt";
         /// Private key of the certificate.

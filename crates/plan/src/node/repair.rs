@@ -29,7 +29,7 @@ pub(super) fn repairs(
     if !is_adopted {
         let policy = || Ok(render::network_policy(node, platform));
         repairs.extend(repair(context, observed.network_policy.as_deref(), policy, Object::NetworkPolicy));
-        let config = || Ok(render::proxy_config(node, platform));
+        let config = || Ok(render::proxy_config(node));
         repairs.extend(repair(context, observed.proxy_config.as_deref(), config, Object::ConfigMap));
     }
     let service = || Ok(render::service(node));

@@ -57,7 +57,7 @@ pub fn desired_hash(node: &SeiNode, platform: &Platform) -> String {
     hash::hash_value(&(
         hashable(stateful_set(node, platform)),
         hashable(Ok(service(node))),
-        hashable(Ok(proxy_config(node, platform))),
+        hashable(Ok(proxy_config(node))),
         hashable(certificate(node)),
         hashable(Ok(network_policy(node, platform))),
         hashable(Ok(bootstrap_service(node))),

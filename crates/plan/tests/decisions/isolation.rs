@@ -60,19 +60,27 @@ fn previous_version() -> Cluster {
     cluster
 }
 
-/// Returns the isolation that the template and the configuration of the proxy have.
+/// Returns the isolation that the template and the configuration of its proxy have.
 fn rendered(cluster: &Cluster) -> [SidecarIsolation; 2] {
     let set = to_stateful_set(cluster.observed.stateful_set.as_ref().unwrap());
-    let is_shared = set.spec.unwrap().template.spec.unwrap().share_process_namespace == Some(true);
-    let config = cluster.observed.proxy_config.as_ref().unwrap().data.clone().unwrap();
-    let has_kinds = config["config.yaml"].contains("subresourceFromHeader: X-Sei-Task-Kind");
-    [if is_shared { Shared } else { Isolated }, if has_kinds { Isolated } else { Shared }]
+    let pod = set.spec.unwrap().template.spec.unwrap();
+    let isolation = if pod.share_process_namespace == Some(true) { Shared } else { Isolated };
+    let proxy = pod.init_containers.unwrap().into_iter().find(|one| one.name == PROXY).unwrap();
+    [isolation, authorization(cluster, &proxy.args.unwrap())]
+}
+
+/// Returns the isolation for which a proxy with these arguments authorizes, if it starts now.
+fn authorization(cluster: &Cluster, args: &[String]) -> SidecarIsolation {
+    let file = args.iter().find_map(|argument| argument.strip_prefix("--config-file=/etc/kube-rbac-proxy/"));
+    let config = cluster.observed.proxy_config.as_ref().unwrap().data.as_ref().unwrap();
+    let has_kinds = config[file.unwrap()].contains("subresourceFromHeader: X-Sei-Task-Kind");
+    if has_kinds { Isolated } else { Shared }
 }
 
 /// Modifies the configuration of the proxy, not as the operator.
 fn modify_proxy_config(cluster: &mut Cluster) {
     let mut config = cluster.observed.proxy_config.as_deref().unwrap().clone();
-    config.data = Some([("config.yaml".to_owned(), "authorization: {}".to_owned())].into());
+    config.data.as_mut().unwrap().insert("config.yaml".to_owned(), "authorization: {}".to_owned());
     config.metadata.resource_version = Some("modified".into());
     cluster.observed.proxy_config = Some(Arc::new(config));
 }
@@ -188,6 +196,33 @@ fn explicit_isolation_replaces_an_old_pod_only_if_it_differs() {
         cluster.edit(isolation(Some(own)));
         converge(&mut cluster, &platform());
         assert_eq!((rendered(&cluster), pod_deletions(&cluster)), ([own; 2], deletions), "{own:?}");
+    }
+}
+
+/// The proxy of the old pod may restart at any time. The sidecar of a shared pod does not check the header with the kind of a task.
+#[test]
+fn proxy_that_restarts_before_its_pod_is_replaced_authorizes_for_its_own_sidecar() {
+    for (from, to) in [(Shared, Isolated), (Isolated, Shared)] {
+        let mut cluster = running(node("a"), &Platform { sidecar_isolation: from, ..platform() });
+        let pod = cluster.observed.pods[0].clone();
+        let containers = &pod.spec.as_ref().unwrap().init_containers;
+        let args = &containers.iter().find(|one| one.name == PROXY).unwrap().args;
+        cluster.edit(isolation(Some(to)));
+        let is_old = |cluster: &Cluster| {
+            let current =
+                cluster.observed.pods.first().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+            current.is_some_and(|current| current.metadata.uid == pod.metadata.uid)
+        };
+        for _ in 0..4 {
+            if is_old(&cluster) {
+                assert_eq!(authorization(&cluster, args), from, "{from:?} to {to:?}");
+            }
+            reconcile(&mut cluster, &platform(), Fault::None);
+            cluster.run_stateful_set_controller();
+        }
+        assert!(!is_old(&cluster), "the pod was not replaced");
+        converge(&mut cluster, &platform());
+        assert_eq!(rendered(&cluster), [to; 2]);
     }
 }
 

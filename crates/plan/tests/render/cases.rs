@@ -95,7 +95,7 @@ pub fn own_objects(node: &SeiNode) -> Vec<Value> {
         to_value(render::data_claim(node, &platform), "v1", "PersistentVolumeClaim"),
         to_value(render::certificate(node), "cert-manager.io/v1", "Certificate"),
         to_value(Ok(render::network_policy(node, &platform)), "networking.k8s.io/v1", "NetworkPolicy"),
-        to_value(Ok(render::proxy_config(node, &platform)), "v1", "ConfigMap"),
+        to_value(Ok(render::proxy_config(node)), "v1", "ConfigMap"),
         to_value(disruption_budget(node), "policy/v1", "PodDisruptionBudget"),
         to_value(render::stateful_set(node, &platform), "apps/v1", "StatefulSet"),
         to_value(Ok(render::service(node)), "v1", "Service"),

@@ -177,10 +177,19 @@ fn service_has_eight_ports_without_the_sidecar() {
     }
 }
 
+/// Returns the configuration that the proxies of both pods read.
 fn proxy_config(node: &SeiNode, isolation: SidecarIsolation) -> Value {
-    let platform = Platform { sidecar_isolation: isolation, ..cases::platform() };
-    let data = render::proxy_config(node, &platform).data.unwrap();
-    serde_saphyr::from_str(&data["config.yaml"]).unwrap()
+    let data = render::proxy_config(node).data.unwrap();
+    let key = match isolation {
+        SidecarIsolation::Isolated => "config-by-kind.yaml",
+        // Also the key of upstream.
+        SidecarIsolation::Shared => "config.yaml",
+    };
+    for pod in pods("bootstrap", isolation) {
+        let args = container(&pod, "kube-rbac-proxy").args.clone().unwrap();
+        assert!(args.contains(&format!("--config-file=/etc/kube-rbac-proxy/{key}")), "{args:?}");
+    }
+    serde_saphyr::from_str(&data[key]).unwrap()
 }
 
 #[test]
@@ -440,7 +449,7 @@ fn proxy_passes_the_identity_to_the_sidecar_in_both_pods() {
         for arg in [
             "--auth-header-fields-enabled=true",
             "--ignore-paths=/v0/healthz,/v0/startupz,/v0/livez,/v0/metrics",
-            "--config-file=/etc/kube-rbac-proxy/config.yaml",
+            "--config-file=/etc/kube-rbac-proxy/config-by-kind.yaml",
         ] {
             assert!(args.iter().any(|one| one == arg), "{arg} in {args:?}");
         }

@@ -119,7 +119,7 @@ pub(super) fn evaluate(
             objects::apply(context, observed.network_policy.as_deref(), desired, Object::NetworkPolicy)
         }
         Step::ApplyProxyConfig => {
-            let desired = || Ok(render::proxy_config(node, platform));
+            let desired = || Ok(render::proxy_config(node));
             objects::apply(context, observed.proxy_config.as_deref(), desired, Object::ConfigMap)
         }
         Step::ApplyDisruptionBudget => {

@@ -12,7 +12,7 @@ use super::security;
 use crate::node::{sidecar_isolation, sidecar_port};
 use crate::platform::{Platform, SidecarIsolation};
 use crate::render::service::PROXY_PORT;
-use crate::render::{RenderError, meta, resources};
+use crate::render::{RenderError, meta, proxy_config, resources};
 
 /// Renders the proxy. When the sidecar does not answer through it, the proxy is restarted first: it has no state to
 /// lose.
@@ -83,7 +83,7 @@ fn args(node: &SeiNode, isolation: SidecarIsolation, scheme: Scheme) -> Vec<Stri
             SidecarIsolation::Isolated => format!("--upstream=unix://{}", path::SIDECAR_SOCKET),
             SidecarIsolation::Shared => format!("--upstream=http://127.0.0.1:{}/", sidecar_port(node)),
         },
-        format!("--config-file={}/{}", path::PROXY_CONFIG, data_key::PROXY_CONFIG),
+        format!("--config-file={}/{}", path::PROXY_CONFIG, proxy_config::key(isolation)),
         format!("--ignore-paths={}", sidecar_wire::path::UNAUTHENTICATED.join(",")),
         // Without the identity headers the sidecar rejects every request.
         "--auth-header-fields-enabled=true".into(),
