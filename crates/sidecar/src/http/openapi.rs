@@ -98,7 +98,12 @@ fn schemas() -> Value {
             "peers": { "type": "integer", "minimum": 0, "description": "Connected peers" },
             "catchingUp": { "type": "boolean", "description": "Whether seid gets blocks by block sync, which may also follow the chain" },
             "lag": { "type": "integer", "format": "int64", "description": "Blocks behind the highest peer, as seid knows it; absent if unknown or above its lag_threshold" },
+            "validatorPower": reference("VotingPower"),
             "appHashAt": reference("AppHashAt"),
+        })),
+        "VotingPower": object(&["own", "total"], &json!({
+            "own": { "type": "integer", "format": "int64", "minimum": 1, "description": "Voting power of the validator" },
+            "total": { "type": "integer", "format": "int64", "minimum": 1, "description": "Voting power of all validators of the chain" },
         })),
         "AppHashAt": object(&["height", "appHash"], &json!({
             "height": height,

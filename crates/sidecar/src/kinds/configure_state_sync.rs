@@ -242,7 +242,13 @@ mod tests {
     use super::*;
 
     fn status(id: &str, height: i64) -> rpc::Status {
-        rpc::Status { node_id: id.into(), height, latest_block_time: None, catching_up: false, voting_power: 0 }
+        rpc::Status {
+            node_id: id.into(),
+            height,
+            latest_block_time: None,
+            catching_up: false,
+            voting_power: 0,
+        }
     }
 
     fn witnesses(heights: &[i64]) -> Vec<Witness> {

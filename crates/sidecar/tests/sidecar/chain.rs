@@ -63,6 +63,8 @@ pub async fn chain_status_follows_real_seid(cx: Context) -> TestResult {
     let document = sidecar::http::openapi::document();
     let schema = json!({"$ref": "#/components/schemas/ChainStatus"});
     assert_matches_schema(&document, &schema, &first, "chain");
+    // The stake of the only validator, in units of a million.
+    assert_eq!(first["validatorPower"], json!({"own": 10, "total": 10}), "{first}");
     let later = wait_chain(&sidecar, height + 2).await?;
     assert!(later["latestBlockTime"].as_str() > first["latestBlockTime"].as_str(), "{first} {later}");
 

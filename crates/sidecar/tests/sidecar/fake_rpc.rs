@@ -1,15 +1,20 @@
 //! A fake node RPC.
 
 use serde_json::{Value, json};
+use testbed::harness::wait;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+
+use crate::fixture::TIMEOUT;
 
 /// Serves responses of a function until the test ends, on all loopback addresses.
 pub async fn serve(
     port: u16,
     respond: impl Fn(&str) -> Value + Send + 'static,
-) -> std::io::Result<tokio::task::JoinHandle<()>> {
-    let listener = TcpListener::bind(("0.0.0.0", port)).await?;
+) -> testbed::Result<tokio::task::JoinHandle<()>> {
+    // A connection of another process may have this port as its own for a moment.
+    let listener =
+        wait::until("the port of the RPC", TIMEOUT, || TcpListener::bind(("0.0.0.0", port))).await?;
     Ok(tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut buffer = vec![0; 4096];
