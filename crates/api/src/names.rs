@@ -132,6 +132,8 @@ names! {
         RETRY = "outrigger.dev/retry";
         /// Audience of the tokens that the proxy of a pod accepts, on the pod.
         SIDECAR_AUDIENCE = "outrigger.dev/sidecar-audience";
+        /// Time at which the KMS aggregator last evaluated the reports of all its objects, on its Lease.
+        LAST_EVALUATION = "outrigger.dev/last-evaluation";
     }
 }
 

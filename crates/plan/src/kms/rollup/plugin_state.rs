@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::kms::{KeyRole, PluginStatus, UNKNOWN_KEY_ID};
+use api::kms::{KeyRole, PluginStatus, key_id};
 use k8s_openapi::jiff::Timestamp;
 
 use super::freshness::{self, Freshness, INSTANT};
@@ -133,7 +133,7 @@ pub(super) fn evaluate(
                 since: flapping.unwrap_or(since),
                 flapping: flapping.is_some(),
                 // A placeholder is not a key ID: two nodes without a key ID do not agree.
-                remote_key_id: id.filter(|id| !id.is_empty() && id != UNKNOWN_KEY_ID),
+                remote_key_id: id.filter(|id| !id.is_empty() && !key_id::is_placeholder(id)),
                 detail,
             });
         }
