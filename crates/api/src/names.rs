@@ -86,6 +86,8 @@ names! {
         FLEET_ORDINAL = "sei.io/nodedeployment-ordinal";
         /// Revision of the fleet's template that a node was created from.
         REVISION = "sei.io/revision";
+        /// Field manager of the controller that created an object and may delete it.
+        MANAGED_BY = "outrigger.dev/managed-by";
         /// With the value `true` on a namespace, its pods may scrape the metrics of the operator.
         SCRAPE = "outrigger.dev/scrape";
     }

@@ -16,6 +16,7 @@ pub const MAX_NODE_REPORTS: usize = 32;
 const MAX_NAME_LENGTH: usize = 253;
 
 /// The reports of one node. They are in the spec, so that a single server-side apply creates or updates the object.
+#[expect(clippy::duplicated_attributes, reason = "columns may have the same type")]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
