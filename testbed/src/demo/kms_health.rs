@@ -23,8 +23,11 @@ pub const INTERVAL: &str = "1s";
 /// Name of the KMSHealth object.
 pub const NAME: &str = "cluster";
 
-/// CRD file.
-const CRD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/outrigger.dev_kmshealths.yaml");
+/// CRD files.
+const CRDS: [&str; 2] = [
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/outrigger.dev_kmshealths.yaml"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/outrigger.dev_kmshealthreports.yaml"),
+];
 
 /// Returns the API of KMSHealth objects.
 #[must_use]
@@ -33,11 +36,14 @@ pub fn api(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&gvk, "kmshealths"))
 }
 
-/// Installs the CRD and waits until it is established.
+/// Installs the CRDs and waits until they are established.
 pub fn install_crd(plane: &ControlPlane) -> Result<()> {
-    kubectl::run(plane, &["apply", "--server-side", "--filename", CRD], None)?;
-    let established = ["wait", "--for=condition=Established", "--timeout=60s", "--filename", CRD];
-    kubectl::run(plane, &established, None).map(drop)
+    for crd in CRDS {
+        kubectl::run(plane, &["apply", "--server-side", "--filename", crd], None)?;
+        let established = ["wait", "--for=condition=Established", "--timeout=60s", "--filename", crd];
+        kubectl::run(plane, &established, None)?;
+    }
+    Ok(())
 }
 
 /// Applies the KMSHealth object with these expected nodes.

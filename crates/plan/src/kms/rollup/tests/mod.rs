@@ -3,6 +3,7 @@
 mod agreement;
 mod cleanup;
 mod degraded;
+mod expected;
 mod message;
 mod simulation;
 mod time;
