@@ -406,8 +406,9 @@ pub async fn rejected_finalizer_removal_is_retried_with_backoff(cx: Context) -> 
         if rejected.len() >= 4 { Ok(rejected) } else { Err(format!("{} so far", rejected.len())) }
     })
     .await?;
-    // Jitter shortens a backoff of 200, 400, 800 ms by at most a half; a busy machine makes the waits longer.
-    for (pair, shortest) in requests.windows(2).zip([100, 200, 400]) {
+    // Jitter shortens a backoff of 200, 400, 800 ms by at most a half; a busy machine makes the waits longer. The first refusal is
+    // stored in the status, and the event of that write may wake the node once before its backoff has passed.
+    for (pair, shortest) in requests.windows(2).skip(1).zip([200, 400]) {
         let waited = pair[1].received.0.duration_since(pair[0].received.0);
         assert!(waited.as_millis() >= shortest, "retried after {waited:?}, expected at least {shortest} ms");
     }
