@@ -5,13 +5,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube_core::CustomResourceExt;
 
-use crate::kms::KMSHealthReport;
 use crate::{KMSHealth, SeiNode, SeiNodeDeployment};
 
 /// Returns all CRDs, ordered by name. Install these, not the result of `CustomResourceExt::crd`.
 #[must_use]
 pub fn all() -> Vec<CustomResourceDefinition> {
-    let mut crds = vec![KMSHealthReport::crd(), KMSHealth::crd(), SeiNodeDeployment::crd(), SeiNode::crd()];
+    let mut crds = vec![KMSHealth::crd(), SeiNodeDeployment::crd(), SeiNode::crd()];
     for version in crds.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
         if let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
             forbid_null(root);

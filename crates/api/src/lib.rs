@@ -19,8 +19,7 @@
 //! | every reason is documented | `condition::tests::every_reason_is_documented_once`, `generated::condition_reference_is_up_to_date` |
 //! | the report of an unhealthy plugin can always be stored, whatever the plugin returns | `manifests::reports_of_failing_plugins_are_always_storable` |
 //! | a report for an operator resource always has the required key ID | `kms::health::tests::operator_resource_report_always_has_a_key_id` |
-//! | failing plugins never report the same key ID | `kms::key_id::tests::placeholder_differs_by_node_key_and_probe` |
-//!| the message of a reporter's condition fits, and is valid JSON | `kms::condition_form::tests::message_always_fits_and_is_valid_json` |
+//! | the message of a reporter's condition fits, and is valid JSON | `kms::condition_form::tests::message_always_fits_and_is_valid_json` |
 //! | secrets in messages of plugins are redacted | `kms::redact::tests::secrets_are_redacted_and_the_rest_is_kept` |
 //! | a sidecar exposes no text of callers or Secrets to unauthenticated clients | `sidecar_wire::exposure::tests::text_of_callers_and_secrets_is_detected`, `generated::sidecar_exposure_reference_is_up_to_date` |
 //! | names do not change unnoticed | `generated::interface_names_match_golden_file` |

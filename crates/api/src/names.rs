@@ -86,8 +86,6 @@ names! {
         FLEET_ORDINAL = "sei.io/nodedeployment-ordinal";
         /// Revision of the fleet's template that a node was created from.
         REVISION = "sei.io/revision";
-        /// Field manager of the controller that created an object and may delete it.
-        MANAGED_BY = "outrigger.dev/managed-by";
         /// With the value `true` on a namespace, its pods may scrape the metrics of the operator.
         SCRAPE = "outrigger.dev/scrape";
     }
@@ -150,8 +148,6 @@ names! {
         SIDECAR_AUDIENCE = "outrigger.dev/sidecar-audience";
         /// Containers of a pod to which the webhook of EKS adds no AWS credentials, comma-separated.
         EKS_SKIP_CONTAINERS = "eks.amazonaws.com/skip-containers";
-        /// Time at which the KMS aggregator last evaluated the reports of all its objects, on its Lease.
-        LAST_EVALUATION = "outrigger.dev/last-evaluation";
     }
 }
 

@@ -113,8 +113,6 @@ fn interface_names_match_golden_file() {
         ("task::node", task::node::ALL),
         ("task::fleet", task::fleet::ALL),
         ("kms::pod", kms::pod::ALL),
-        ("kms::flag", kms::flag::ALL),
-        ("kms::identity", kms::identity::ALL),
         ("kms::encryption_config", kms::encryption_config::ALL),
         ("kms::preflight", kms::preflight::ALL),
     ] {

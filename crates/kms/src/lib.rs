@@ -31,13 +31,6 @@
 //! | aggregators of different ClusterOperators do not share a Lease | `settings::tests::each_cluster_operator_has_its_own_lease`, `rbac::aggregator_rbac_is_sufficient_and_minimal` |
 //! | only the leader acts, and a standby takes over | `leader_election::standby_takes_over_from_killed_leader` |
 //! | all invalid settings of the aggregator are reported together | `settings::tests::all_invalid_settings_are_reported_together`, `startup::invalid_settings_exit_with_2` |
-//! | a failing plugin degrades the rollup although it makes its API servers unready | `aggregator::servers::tests::unready_pods_are_expected`, `health::failing_plugin_degrades_although_its_pods_are_not_ready` |
-//! | the aggregator reads no Secrets, which the KMS may encrypt | `inputs::aggregator_never_reads_secrets`, `manifests::tests::aggregator_rbac_grants_no_secrets` |
-//! | an input that cannot be read is reported, and hides nothing | `inputs::forbidden_pods_leave_reports_evaluated`, `inputs::unwatched_namespace_of_subjects_is_reported` |
-//! | expected nodes and keys are those of the pods of API servers | `subjects::expected_nodes_follow_api_server_pods`, `subjects::read_key_with_higher_number_is_not_the_write_key`, `kinds::rollout_expects_keys_of_each_nodes_pod` |
-//! | a report that others remove is not taken for one that never arrived | `coexistence::pruned_entry_stays_unknown` |
-//! | controllers that write the same status cause no writes of the aggregator | `coexistence::recorded_upstream_writes_do_not_trigger_ours` |
-//! | only an aggregator with `--cluster-operator` may delete a ClusterOperator | `manifests::tests::delete_cluster_operator_is_only_in_its_own_file` |
 //! | a failing plugin degrades the rollup in every report format | `kinds::every_kind_is_rolled_up_in_both_formats` |
 //! | in steady state the aggregator writes nothing, however many reports arrive | `health::steady_state_writes_nothing`, `leader_election::concurrent_aggregators_converge` |
 //! | the report of a live reporter is never removed | `cleanup::only_reports_without_live_reporter_are_removed`, `nodes::only_reports_of_removed_nodes_are_removed` |

@@ -37,7 +37,6 @@ kinds! {
     OpenShiftApiServer: "operator.openshift.io" "v1" "OpenShiftAPIServer" "openshiftapiservers";
     Authentication: "operator.openshift.io" "v1" "Authentication" "authentications";
     KmsHealth: "outrigger.dev" "v1alpha1" "KMSHealth" "kmshealths";
-    KmsHealthReport: "outrigger.dev" "v1alpha1" "KMSHealthReport" "kmshealthreports";
     ClusterOperator: "config.openshift.io" "v1" "ClusterOperator" "clusteroperators";
     ApiServer: "config.openshift.io" "v1" "APIServer" "apiservers";
 }

@@ -78,12 +78,6 @@
 //! | node clocks are irrelevant while reports change | `time::node_clock_skew_is_harmless_while_reports_change`, `time::local_wall_clock_may_jump` |
 //! | steady state causes no writes, also after a restart | `time::steady_state_writes_nothing`, `time::messages_are_stable_across_reconciles` |
 //! | stale, missing or unhealthy reports never count as key convergence | `agreement::stale_reports_are_not_converged`, `agreement::missing_unhealthy_or_empty_is_not_converged` |
-//! | expected reports are those of the reporters in pods, which decide also which key encrypts | `kms::rollup::tests::expected::keys_of_each_node_are_those_of_its_reporter`, `kms::rollup::tests::expected::write_key_is_the_configured_one` |
-//! | nodes without a pod are forgotten, but not if all reporters stopped | `kms::rollup::tests::expected::gone_node_is_forgotten_and_its_report_removed`, `kms::rollup::tests::expected::without_pods_reporting_nodes_are_expected` |
-//! | a rollout is not a missing reporter, and does not hide a failing plugin | `kms::rollup::tests::time::rollout_longer_than_deadline_is_not_missing`, `kms::rollup::tests::time::failing_plugin_stays_unknown_during_rollout` |
-//! | an input that cannot be read is reported, hides nothing, and removes nothing | `kms::rollup::tests::degraded::unavailable_input_is_unknown_and_hides_nothing`, `kms::rollup::tests::expected::unavailable_pods_leave_reports_evaluated` |
-//! | a report that others remove is unknown, and never taken for one that never arrived | `kms::rollup::tests::time::removed_report_counts_until_it_is_stale` |
-//! | the placeholder of a stopped reporter does not stay | `kms::rollup::tests::cleanup::placeholder_of_stopped_reporter_is_removed_and_stays_unknown` |
 //! | the report of a live reporter is never removed | `cleanup::live_report_is_never_removed`, `removal::tests::updated_report_is_kept` |
 //! | injected pods match golden files, and injection is idempotent | `inject::injected_pods_match_golden_files`, `inject::injection_is_idempotent` |
 //! | injection removes what a previous injection added, and nothing else | `inject::injected_parts_are_removed_completely`, `inject::foreign_content_is_kept_and_comes_first` |

@@ -104,17 +104,6 @@ impl Process {
         cache
     }
 
-    /// Spawns a watch of a kind that the process works without, so that its failures do not fail the liveness probe. Returns its cache.
-    pub fn spawn_optional_watch<K>(&mut self, watch: Watch<K>) -> Cache<K>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    {
-        let cache = watch.cache();
-        let name = format!("watch {}", watch.kind());
-        self.tasks.spawn_until_stopped(Phase::Intake, name, watch.run());
-        cache
-    }
-
     /// Spawns the sender of events. `controller` is the reporting controller, `instance` the identity of this process.
     pub fn spawn_events(&mut self, controller: &'static str, instance: &str) -> EventRecorder {
         let (events, sender) = EventRecorder::new(self.client.clone(), controller, instance, &self.metrics);

@@ -23,11 +23,8 @@ pub const INTERVAL: &str = "1s";
 /// Name of the KMSHealth object.
 pub const NAME: &str = "cluster";
 
-/// CRD files.
-const CRDS: [&str; 2] = [
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/outrigger.dev_kmshealths.yaml"),
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/outrigger.dev_kmshealthreports.yaml"),
-];
+/// CRD file.
+const CRD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/outrigger.dev_kmshealths.yaml");
 
 /// Returns the API of KMSHealth objects.
 #[must_use]
@@ -36,14 +33,11 @@ pub fn api(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&gvk, "kmshealths"))
 }
 
-/// Installs the CRDs and waits until they are established.
+/// Installs the CRD and waits until it is established.
 pub fn install_crd(plane: &ControlPlane) -> Result<()> {
-    for crd in CRDS {
-        kubectl::run(plane, &["apply", "--server-side", "--filename", crd], None)?;
-        let established = ["wait", "--for=condition=Established", "--timeout=60s", "--filename", crd];
-        kubectl::run(plane, &established, None)?;
-    }
-    Ok(())
+    kubectl::run(plane, &["apply", "--server-side", "--filename", CRD], None)?;
+    let established = ["wait", "--for=condition=Established", "--timeout=60s", "--filename", CRD];
+    kubectl::run(plane, &established, None).map(drop)
 }
 
 /// Applies the KMSHealth object with these expected nodes.

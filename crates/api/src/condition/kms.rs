@@ -14,7 +14,6 @@ conditions! {
         ReportMalformed => Unknown, "A report is malformed.", "Update the reporters and the aggregator to the same version.";
         ReporterMissing => Unknown, "A node has never reported.", "Check the reporter's container on the nodes in the message.";
         ReporterClockSkew => Unknown, "The timestamp of a report is in the future.", "Fix the clocks of the nodes in the message.";
-        InputUnavailable => Unknown, "The aggregator cannot read an input, such as the pods of the API servers.", "Check the input in the message, and the permissions of the aggregator.";
         NotYetObserved => False, "Not all plugins have been checked yet.", "Wait.";
         AsExpected => False, "All plugins are healthy.", "Nothing.";
     }
@@ -36,6 +35,5 @@ conditions! {
         Diverged => False, "Nodes use different remote keys.", "Wait until all nodes have picked up the rotation; the message lists the key of each node.";
         Incomplete => False, "Not all nodes have reported a remote key.", "See KMSPluginsDegraded.";
         ReportsStale => Unknown, "Reports are stale.", "See KMSPluginsDegraded.";
-        InputUnavailable => Unknown, "The aggregator cannot read an input, so that nodes may be missing.", "See KMSPluginsDegraded.";
     }
 }

@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
-use super::health::{KeyRole, PluginStatus};
+use super::health::PluginStatus;
 use super::text::{DETAIL_LIMIT, KEY_ID_LIMIT, sanitize};
 use crate::text::truncate;
 
@@ -42,18 +42,6 @@ pub struct ConditionEntry {
     /// Error message of the plugin or the connection. Unset if the plugin is healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-
-    /// Role of the key according to the encryption configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub role: Option<KeyRole>,
-
-    /// Seconds between two checks.
-    #[serde(default, rename = "intervalSeconds", skip_serializing_if = "Option::is_none")]
-    pub interval_seconds: Option<i32>,
-
-    /// Namespace and name of the reporter's pod, separated by a slash.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reporter: Option<String>,
 }
 
 /// The serialized form of [`PluginStatus`] in conditions. Typed reports capitalize it.
@@ -126,9 +114,6 @@ mod tests {
             status,
             last_checked: at("2026-05-18T10:00:00Z"),
             detail: detail.map(Into::into),
-            role: None,
-            interval_seconds: None,
-            reporter: None,
         }
     }
 
@@ -145,24 +130,6 @@ mod tests {
                 r#"{"keyID":"1","status":"error","lastChecked":"2026-05-18T10:00:00Z","detail":"dial failed"}]"#
             )
         );
-    }
-
-    #[test]
-    fn optional_fields_follow_the_others_and_are_parsed() {
-        let known = ConditionEntry {
-            role: Some(KeyRole::Read),
-            interval_seconds: Some(30),
-            reporter: Some("kube-system/kube-apiserver-master-0".into()),
-            ..entry("1", Some("kek"), PluginStatus::Healthy, None)
-        };
-        let message = encode_message(std::slice::from_ref(&known)).unwrap();
-        assert!(
-            message.ends_with(
-                r#"Z","role":"Read","intervalSeconds":30,"reporter":"kube-system/kube-apiserver-master-0"}]"#
-            ),
-            "{message}"
-        );
-        assert_eq!(parse_message(&message).unwrap(), [known]);
     }
 
     #[test]

@@ -1,13 +1,10 @@
 //! `KMSHealth`: typed health reports and their rollup.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::key_id::UNKNOWN_KEY_ID;
 use super::text::{DETAIL_LIMIT, KEY_ID_LIMIT, sanitize};
 use crate::schema;
 
@@ -62,12 +59,7 @@ pub const MAX_REPORTS: usize = 500;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct KMSHealthSpec {
-    /// Pods of the API servers whose plugins must report. Only pods with a reporter for this object count.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subjects: Option<Subjects>,
-
-    /// Names of the nodes whose plugins must report. Defaults to the nodes of the pods in `subjects`, and to the nodes that have
-    /// reported if there are no such pods.
+    /// Names of the nodes whose plugins must report. Defaults to the nodes that have reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 100),
@@ -76,42 +68,13 @@ pub struct KMSHealthSpec {
     )]
     pub expected_nodes: Vec<String>,
 
-    /// Keys whose plugins must report. Defaults to the keys in the arguments of each node's reporter.
+    /// Keys whose plugins must report. Defaults to the keys that were reported; the highest number is the write key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["keyID"])
     )]
     pub expected_keys: Vec<ExpectedKey>,
-}
-
-/// The pods of the API servers whose plugins must report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Subjects {
-    /// Namespace of the pods.
-    #[serde(default = "default_namespace")]
-    #[schemars(length(min = 1, max = 63))]
-    pub namespace: String,
-
-    /// Labels of the pods.
-    #[serde(default = "default_pod_selector")]
-    #[schemars(schema_with = "schema::labels")]
-    pub pod_selector: BTreeMap<String, String>,
-}
-
-impl Default for Subjects {
-    fn default() -> Self {
-        Self { namespace: default_namespace(), pod_selector: default_pod_selector() }
-    }
-}
-
-fn default_namespace() -> String {
-    "kube-system".into()
-}
-
-fn default_pod_selector() -> BTreeMap<String, String> {
-    BTreeMap::from([("component".into(), "kube-apiserver".into())])
 }
 
 /// A key whose plugin must report.
@@ -193,21 +156,14 @@ pub struct HealthReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub interval_seconds: Option<i32>,
-
-    /// Role of the key according to the encryption configuration. Unset if the reporter does not know it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub role: Option<KeyRole>,
-
-    /// Namespace and name of the reporter's pod, separated by a slash. Unset if the reporter does not know it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 317))]
-    pub reporter: Option<String>,
 }
+
+/// Placeholder for an unknown key ID where one is required. Nodes that report it do not count as using the same key.
+pub const UNKNOWN_KEY_ID: &str = "unknown";
 
 impl HealthReport {
     /// Converts the report for resources of `operator.openshift.io`. These require a key ID even if the plugin returned none, and
-    /// reject all reports of a node if one lacks it, so the last known ID is used instead. They have neither
-    /// interval, role nor reporter.
+    /// reject all reports of a node if one lacks it, so the last known ID is used instead. They have no interval.
     #[must_use]
     pub fn for_operator_resource(mut self, last_known_key_id: Option<&str>) -> Self {
         let fit = |text: &str, limit| Some(sanitize(text, limit)).filter(|text| !text.is_empty());
@@ -219,8 +175,6 @@ impl HealthReport {
             .or_else(|| Some(UNKNOWN_KEY_ID.into()));
         self.detail = self.detail.as_deref().and_then(|detail| fit(detail, DETAIL_LIMIT));
         self.interval_seconds = None;
-        self.role = None;
-        self.reporter = None;
         self
     }
 }
@@ -276,13 +230,10 @@ mod tests {
                 remote_key_id: reported.map(Into::into),
                 detail: Some(String::new()),
                 interval_seconds: Some(30),
-                role: Some(KeyRole::Write),
-                reporter: Some("kube-system/kube-apiserver-master-0".into()),
             };
             let sent = report.for_operator_resource(last_known);
             assert_eq!(sent.remote_key_id.as_deref(), Some(expected));
             assert_eq!((sent.detail, sent.interval_seconds), (None, None));
-            assert_eq!((sent.role, sent.reporter), (None, None));
         }
     }
 }

@@ -5,8 +5,6 @@ mod cause;
 pub mod check;
 mod condition_form;
 mod health;
-pub mod key_id;
-mod node_report;
 mod redact;
 mod target;
 mod text;
@@ -18,10 +16,8 @@ pub use condition_form::{
 };
 pub use health::{
     ExpectedKey, HealthReport, KMSHealth, KMSHealthSpec, KMSHealthStatus, KeyRole, MAX_REPORTS, PluginStatus,
-    Subjects,
+    UNKNOWN_KEY_ID,
 };
-pub use key_id::UNKNOWN_KEY_ID;
-pub use node_report::{KMSHealthReport, KMSHealthReportSpec, MAX_NODE_REPORTS};
 pub use redact::redact;
 pub use target::KmsTarget;
 pub use text::{DETAIL_LIMIT, KEY_ID_LIMIT, sanitize};

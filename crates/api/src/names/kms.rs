@@ -25,40 +25,6 @@ names! {
 }
 
 names! {
-    /// Flags of the reporter that others read in the specs of pods, without dashes.
-    flag: &str {
-        /// Sockets of the plugins.
-        KMS_SOCKETS = "kms-sockets";
-        /// Numbers of the keys that encrypt new data.
-        WRITE_KEYS = "write-keys";
-        /// Report interval.
-        INTERVAL = "interval";
-        /// Name of the node.
-        NODE_NAME = "node-name";
-        /// Kind of the resource that reports are published on.
-        TARGET = "target";
-        /// Name of that resource.
-        TARGET_NAME = "target-name";
-        /// Distinguishes several reporters of one node.
-        INSTANCE = "instance";
-    }
-}
-
-names! {
-    /// Identities of reporters.
-    identity: &str {
-        /// Users with client certificates; the node's name follows.
-        USER_PREFIX = "kms-health-reporter:";
-        /// ServiceAccounts; the node's name follows.
-        ACCOUNT_PREFIX = "kms-health-reporter-";
-        /// Group of users with client certificates.
-        GROUP = "kms-health-reporters";
-        /// Directory on the node with the credentials of its reporter.
-        CREDENTIALS_FOLDER = "/etc/kubernetes/kms-health-reporter";
-    }
-}
-
-names! {
     /// Keys of the Secret with an API server's encryption configuration.
     encryption_config: &str {
         /// The encryption configuration.

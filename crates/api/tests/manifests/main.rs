@@ -28,7 +28,6 @@ testbed::suite![
     stored::kubectl_explain_describes_every_kind,
     stored::fleet_with_signing_key_cannot_be_scaled,
     stored::reports_of_failing_plugins_are_always_storable,
-    stored::node_report_keeps_its_node_and_object,
 ];
 
 /// Objects that the previous operator accepted must stay editable, even if the current rules would reject them.

@@ -46,7 +46,6 @@ pub async fn install(plane: &ControlPlane) -> Result<String, Error> {
         "/apis/sei.io/v1alpha1/seinodes",
         "/apis/sei.io/v1alpha1/seinodedeployments",
         "/apis/outrigger.dev/v1alpha1/kmshealths",
-        "/apis/outrigger.dev/v1alpha1/kmshealthreports",
     ] {
         testbed::harness::wait::until(path, Duration::from_secs(30), || {
             call(&client, "GET", path, &Value::Null)
@@ -102,7 +101,6 @@ pub fn collection(manifest: &Value, namespace: &str) -> String {
     match manifest["kind"].as_str().unwrap_or_default() {
         "SeiNode" => format!("/apis/{version}/namespaces/{namespace}/seinodes"),
         "SeiNodeDeployment" => format!("/apis/{version}/namespaces/{namespace}/seinodedeployments"),
-        "KMSHealthReport" => format!("/apis/{version}/kmshealthreports"),
         _ => format!("/apis/{version}/kmshealths"),
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use api::kms::KmsTarget;
-use api::names::{label, manager};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client, ResourceExt};
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 use super::reconcile::Error;
 use super::reports;
 use super::status::require_written;
-use super::target::{ObjectRef, condition_inertia};
+use super::target::condition_inertia;
 use super::target_resource::{ClusterOperator, UntypedObject};
 
 /// Management state in which the conditions of an operator resource are not maintained.
@@ -25,8 +24,6 @@ const UNMANAGED: &str = "Unmanaged";
 /// Writes one ClusterOperator.
 pub(super) struct ClusterOperatorWriter {
     pub(super) name: String,
-    /// The object whose conditions it gets.
-    pub(super) object: ObjectRef,
     pub(super) cache: Cache<UntypedObject<ClusterOperator>>,
 }
 
@@ -40,13 +37,10 @@ impl ClusterOperatorWriter {
         conditions: &[Condition],
     ) -> Result<Option<Duration>, Error> {
         let now = Timestamp::now();
-        if !self.cache.is_synced() {
-            return Err(Error::NotSynced(self.name.clone()));
-        }
         let live = self.cache.get(&Key { namespace: String::new(), name: self.name.clone() });
         let live = match live {
             Some(live) => live.as_ref().clone(),
-            None => require_written(writer.create_cluster_object(&self.new_object()).await?)?,
+            None => require_written(writer.create_cluster_object(&UntypedObject::new(&self.name)).await?)?,
         };
         let conditions: Vec<OperatorCondition> = conditions.iter().map(operator_condition).collect();
         let (mut desired, mut due) = (Vec::new(), None);
@@ -80,24 +74,12 @@ impl ClusterOperatorWriter {
         }))
     }
 
-    fn new_object(&self) -> UntypedObject<ClusterOperator> {
-        let mut object = UntypedObject::new(&self.name);
-        object.metadata.labels =
-            Some([(label::MANAGED_BY.to_owned(), manager::KMS_AGGREGATOR.to_owned())].into());
-        object
-    }
-
-    /// Deletes the ClusterOperator after its object is gone, if this aggregator created it. Reads it from the API server, because the
-    /// cache may be stale.
+    /// Deletes the ClusterOperator after its operator resource is gone. Reads it from the API server, because the cache may be stale.
     pub(super) async fn delete(&self, client: &Client, writer: &Writer) -> Result<(), Error> {
         let api: Api<UntypedObject<ClusterOperator>> = Api::all(client.clone());
         match api.get_opt(&self.name).await? {
-            Some(live)
-                if live.labels().get(label::MANAGED_BY).is_some_and(|by| by == manager::KMS_AGGREGATOR) =>
-            {
-                require_written(writer.delete_cluster_object(&live).await?).map(drop)
-            }
-            _ => Ok(()),
+            Some(live) => require_written(writer.delete_cluster_object(&live).await?).map(drop),
+            None => Ok(()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of the aggregator. Deleted objects have no series.
 
-use plan::kms::rollup::{PluginState, RollupDecision};
+use plan::kms::rollup::{PluginObservation, PluginState};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,7 +15,7 @@ runtime::catalog! {
     REPORTS: Gauge "outrigger_kms_reports" ["target", "name"] "Typed reports in an object";
     LIMIT: Gauge "outrigger_kms_reports_limit" ["target", "name"] "Maximum number of typed reports in an object; further reports are rejected";
     PLUGINS: Gauge "outrigger_kms_plugins" ["target", "name", "state"] "Expected plugins, by state";
-    REMOVED: Counter "outrigger_kms_reports_removed_total" ["target"] "Stale reports that were removed";
+    REMOVED: Counter "outrigger_kms_reports_removed_total" ["target"] "Stale reports of unexpected nodes or keys that were removed";
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -56,12 +56,12 @@ impl KmsMetrics {
     }
 
     /// Records the rollup of an object.
-    pub(super) fn record_rollup(&self, object: &ObjectRef, reports: usize, decision: &RollupDecision) {
+    pub(super) fn record_rollup(&self, object: &ObjectRef, reports: usize, subjects: &[PluginObservation]) {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.reports.get_or_create(&object_labels(object)).set(count(reports));
         self.limit.get_or_create(&object_labels(object)).set(count(max_reports(object.target)));
         for state in PluginState::ALL {
-            let plugins = decision.plugins.iter().filter(|one| one.state == state).count();
+            let plugins = subjects.iter().filter(|one| one.state == state).count();
             self.plugins.get_or_create(&state_labels(object, state)).set(count(plugins));
         }
     }
@@ -108,7 +108,7 @@ mod tests {
         let metrics = Metrics::new();
         let kms_metrics = KmsMetrics::new(&metrics);
         let object = ObjectRef { target: KmsTarget::KmsHealth, name: "cluster".into() };
-        kms_metrics.record_rollup(&object, 3, &RollupDecision::default());
+        kms_metrics.record_rollup(&object, 3, &[]);
         kms_metrics.record_removed(&object, 1);
         assert!(metrics.encode().contains("outrigger_kms_reports{target=\"kmshealth\",name=\"cluster\"} 3"));
         for described in ALL {

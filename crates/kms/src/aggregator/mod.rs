@@ -2,12 +2,12 @@
 //! events.
 
 mod cluster_operator;
-mod inputs;
+mod deployed_keys;
+mod expected;
 mod metrics;
 mod reconcile;
 mod reports;
 mod run;
-mod servers;
 pub mod settings;
 mod start;
 mod status;

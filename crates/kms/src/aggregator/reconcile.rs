@@ -4,9 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use api::kms::{KMSHealthSpec, KmsTarget};
 use k8s_openapi::jiff::Timestamp;
-use kube::{Api, Client, ResourceExt};
-use plan::kms::rollup::{self, ClockReading, ReportFormat, RollupRules, RollupState};
+use kube::{Api, Client};
+use plan::kms::rollup::{
+    self, ClockReading, ExpectedReporters, ReportFormat, Reports, RollupRules, RollupState,
+};
 use plan::kms::target::report_location;
 use runtime::Key;
 use runtime::events::EventRecorder;
@@ -14,20 +17,20 @@ use runtime::own_writes::{Freshness, OwnWrites};
 use runtime::sync::lock;
 use runtime::watch::Cache;
 use runtime::write::{self, Writer};
+use serde_json::Value;
 
 use super::cluster_operator::ClusterOperatorWriter;
-use super::inputs::Sources;
+use super::deployed_keys::{self, DeployedKeys};
+use super::expected;
 use super::metrics::KmsMetrics;
 use super::reports;
+use super::start::Pods;
 use super::status::StatusWriter;
 use super::target::{ObjectRef, report_warning_threshold};
 use super::target_resource::{TargetResource, UntypedObject};
 
 /// Delay before checking again whether the watch has delivered the last own write.
 const OWN_WRITE_POLL: Duration = Duration::from_millis(500);
-
-/// Number of reports from which changes of an object are coalesced.
-const CROWD: usize = 64;
 
 /// Why a reconcile failed. The next one starts over.
 #[derive(Debug, thiserror::Error)]
@@ -39,12 +42,12 @@ pub(super) enum Error {
     /// A write did not succeed.
     #[error("write failed: {0}")]
     NotWritten(String),
-    /// The ClusterOperator was not listed yet.
-    #[error("ClusterOperator {0} cannot be watched")]
-    NotSynced(String),
     /// An object could not be read.
     #[error("read failed: {0}")]
     Read(Box<kube::Error>),
+    /// The deployed keys are unknown, so it is unknown which reports to expect.
+    #[error("determining deployed plugins: {0}")]
+    Deployed(#[from] deployed_keys::Error),
 }
 
 impl From<kube::Error> for Error {
@@ -59,36 +62,16 @@ impl From<write::Error> for Error {
     }
 }
 
-/// The objects with so many reports that a reconcile per report would cost too much.
-#[derive(Default)]
-pub(super) struct Crowded {
-    objects: Mutex<HashSet<ObjectRef>>,
-}
-
-impl Crowded {
-    fn set(&self, object: &ObjectRef, is_crowded: bool) {
-        let mut objects = lock(&self.objects);
-        if !is_crowded {
-            objects.remove(object);
-        } else if !objects.contains(object) {
-            objects.insert(object.clone());
-        }
-    }
-
-    pub(super) fn contains(&self, object: &ObjectRef) -> bool {
-        lock(&self.objects).contains(object)
-    }
-}
-
 /// State shared by all reconciles.
 pub(super) struct Aggregator {
     pub(super) client: Client,
     pub(super) rules: RollupRules,
-    pub(super) sources: Sources,
+    pub(super) deployed_keys: DeployedKeys,
+    pub(super) pods: HashMap<KmsTarget, Pods>,
+    pub(super) namespaces: HashMap<KmsTarget, String>,
     pub(super) cluster_operator: Option<ClusterOperatorWriter>,
     pub(super) events: EventRecorder,
     pub(super) metrics: KmsMetrics,
-    pub(super) crowded: Arc<Crowded>,
     pub(super) started: Instant,
     /// Rollup memory of each object. Valid only while this process is the leader.
     pub(super) memories: Mutex<HashMap<ObjectRef, RollupState>>,
@@ -126,27 +109,21 @@ impl Aggregator {
             self.memories().remove(object_ref);
             self.metrics.remove_object(object_ref);
             lock(&self.nearly_full).remove(object_ref);
-            self.crowded.set(object_ref, false);
-            if let Some(cluster_operator) = self.cluster_operator_of(object_ref) {
+            if let Some(cluster_operator) = &self.cluster_operator {
                 cluster_operator.delete(&self.client, writer).await?;
             }
             return Ok(None);
         };
         let document = object.status_document();
-        let mut reports = reports::parse(&document, report_location(object_ref.target));
-        let typed = reports.valid.iter().filter(|one| one.format == ReportFormat::Typed).count();
-        let own_objects = self.sources.report_objects(object_ref);
-        for own in &own_objects {
-            reports::parse_object(&own.name_any(), &own.spec, &mut reports);
-        }
-        let inputs = self.sources.of_object(object_ref, &object.spec, &object.status);
+        let reports = reports::parse(&document, report_location(object_ref.target));
+        let expected = self.expected(&object, &reports).await?;
         let stored = reports::parse_conditions(&document);
         let now = ClockReading { monotonic: self.started.elapsed(), wall: Timestamp::now() };
         let memory = self.memories().get(object_ref).cloned().unwrap_or_default();
-        let decision = rollup::decide(&self.rules, &reports, &inputs, &stored, memory, now);
+        let decision = rollup::decide(&self.rules, &reports, &expected, &stored, memory, now);
         self.memories().insert(object_ref.clone(), decision.state.clone());
-        self.metrics.record_rollup(object_ref, typed, &decision);
-        self.crowded.set(object_ref, reports.valid.len() > CROWD);
+        let typed = reports.valid.iter().filter(|one| one.format == ReportFormat::Typed).count();
+        self.metrics.record_rollup(object_ref, typed, &decision.plugins);
         let status = StatusWriter {
             writer,
             events: &self.events,
@@ -158,26 +135,38 @@ impl Aggregator {
         if self.becomes_nearly_full(object_ref, typed) {
             status.emit_nearly_full(typed);
         }
-        // A write that fails does not prevent the others.
-        let written = status.write_conditions(&stored, decision.conditions.as_ref(), now).await;
-        let removed = status.remove_reports(&decision.removals, &own_objects).await;
-        let rolled_up = match (self.cluster_operator_of(object_ref), &written) {
-            (Some(cluster_operator), Ok(conditions)) => {
-                cluster_operator.update(writer, object_ref.target, &object.spec, conditions).await
+        let conditions = status.write_conditions(&stored, decision.conditions.as_ref(), now).await?;
+        status.remove_reports(&decision.removals).await?;
+        let cluster_operator_due = match &self.cluster_operator {
+            Some(cluster_operator) => {
+                cluster_operator.update(writer, object_ref.target, &object.spec, &conditions).await?
             }
-            _ => Ok(None),
+            None => None,
         };
-        written?;
-        removed?;
-        let cluster_operator_due = rolled_up?;
         let due = decision.requeue_at.map(|at| at.saturating_sub(self.started.elapsed()));
-        // An input that becomes unavailable causes no event.
+        // Deployed keys are not watched: check them every interval.
         Ok([due, cluster_operator_due, Some(self.rules.interval)].into_iter().flatten().min())
     }
 
-    /// Returns the writer of the ClusterOperator if it belongs to this object.
-    fn cluster_operator_of(&self, object: &ObjectRef) -> Option<&ClusterOperatorWriter> {
-        self.cluster_operator.as_ref().filter(|cluster_operator| cluster_operator.object == *object)
+    async fn expected<K: TargetResource>(
+        &self,
+        object: &UntypedObject<K>,
+        reports: &Reports,
+    ) -> Result<ExpectedReporters, Error> {
+        let namespace = self.namespaces.get(&K::TARGET).map(String::as_str).unwrap_or_default();
+        let servers = match K::TARGET {
+            KmsTarget::KmsHealth => {
+                // A missing or invalid spec is treated as empty.
+                let spec: KMSHealthSpec = serde_json::from_value(object.spec.clone()).unwrap_or_default();
+                return Ok(expected::from_spec(&spec, reports));
+            }
+            KmsTarget::KubeApiServer => expected::static_pods(&object.status),
+            KmsTarget::OpenShiftApiServer | KmsTarget::Authentication => {
+                let pods = self.pods.get(&K::TARGET).map(|pods| pods.all()).unwrap_or_default();
+                expected::ready_pods(&pods, server_status::<K>(&object.status))
+            }
+        };
+        Ok(expected::from_servers(servers, &self.deployed_keys, namespace).await?)
     }
 
     /// Reports whether an object just crossed the warning threshold. It warns again only after falling below it.
@@ -197,5 +186,13 @@ impl Aggregator {
 
     fn memories(&self) -> std::sync::MutexGuard<'_, HashMap<ObjectRef, RollupState>> {
         lock(&self.memories)
+    }
+}
+
+/// Returns the part of the status with the latest revision of the API server.
+fn server_status<K: TargetResource>(status: &Value) -> &Value {
+    match K::TARGET {
+        KmsTarget::Authentication => &status["oauthAPIServer"],
+        _ => status,
     }
 }

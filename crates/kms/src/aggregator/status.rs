@@ -1,12 +1,9 @@
 //! Writes the rollup to an object: conditions, removed reports, events.
 
-use std::sync::Arc;
-
 use api::event::{EventRecord, EventType};
 use api::kms::KmsTarget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
 use plan::kms::removal;
 use plan::kms::rollup::{self, CONDITION_TYPES, ClockReading, KmsConditions, ReportRemoval};
 use plan::kms::target::report_location;
@@ -18,7 +15,7 @@ use serde_json::{Value, json};
 use super::metrics::KmsMetrics;
 use super::reconcile::Error;
 use super::target::{ObjectRef, max_reports};
-use super::target_resource::{KmsHealthReport, TargetResource, UntypedObject};
+use super::target_resource::{TargetResource, UntypedObject};
 
 /// Returns the written object; an object that was already in sync is an error, because callers write only differences.
 pub(super) fn require_written<K>(outcome: WriteOutcome<K>) -> Result<K, Error> {
@@ -123,74 +120,27 @@ impl<K: TargetResource> StatusWriter<'_, K> {
         self.events.publish(self.object, &[note]);
     }
 
-    /// Removes reports, unless they changed since they were read. `own_objects` are the objects of nodes in the version that the
-    /// decision is based on.
-    pub(super) async fn remove_reports(
-        &self,
-        removals: &[ReportRemoval],
-        own_objects: &[Arc<UntypedObject<KmsHealthReport>>],
-    ) -> Result<(), Error> {
-        let mut removed = self.remove_entries(removals).await?;
-        for own in own_objects {
-            let removal = ReportRemoval::Object { name: own.name_any() };
-            if removals.contains(&removal) && self.delete_object(own).await? {
-                removed.push(removal);
-            }
-        }
-        if !removed.is_empty() {
-            self.emit_removed(&removed);
-        }
-        Ok(())
-    }
-
-    /// Removes entries of the object with a JSON patch that fails if one of them was rewritten since it was read. Returns what was
-    /// removed.
-    async fn remove_entries(&self, removals: &[ReportRemoval]) -> Result<Vec<ReportRemoval>, Error> {
+    /// Removes reports with a JSON patch that fails if one of them was rewritten since it was read.
+    pub(super) async fn remove_reports(&self, removals: &[ReportRemoval]) -> Result<(), Error> {
         let Self { object, object_ref, .. } = self;
         let paths = report_location(object_ref.target);
         let Some(patch) = removal::build_patch(&object.status_document(), paths, removals) else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         let written: UntypedObject<K> =
-            match self.writer.patch_cluster_status(&object_ref.name, &patch).await? {
-                // Another writer changed or removed an entry first. Its event causes the next reconcile.
-                WriteOutcome::Rejected(why) | WriteOutcome::Stale(why) => {
-                    tracing::debug!(object = %object_ref, why, "stale reports changed before their removal");
-                    return Ok(Vec::new());
-                }
-                outcome => require_written(outcome)?,
-            };
+            require_written(self.writer.patch_cluster_status(&object_ref.name, &patch).await?)?;
         self.own_writes.record(&written);
-        let is_entry = |removal: &&ReportRemoval| !matches!(removal, ReportRemoval::Object { .. });
-        Ok(removals.iter().filter(is_entry).cloned().collect())
-    }
-
-    /// Deletes an object of a node in the version that was read. Returns whether it was deleted.
-    async fn delete_object(&self, own: &UntypedObject<KmsHealthReport>) -> Result<bool, Error> {
-        match self.writer.delete_unchanged_cluster_object(own).await? {
-            WriteOutcome::Stale(_) | WriteOutcome::Missing => Ok(false),
-            outcome => require_written(outcome).map(|_| true),
-        }
-    }
-
-    /// Counts removed reports and emits an event about them.
-    fn emit_removed(&self, removals: &[ReportRemoval]) {
-        let object_ref = self.object_ref;
         self.metrics.record_removed(object_ref, removals.len());
         let removed: Vec<String> = removals
             .iter()
             .map(|removal| match removal {
-                ReportRemoval::Condition { node, instance: None } => format!("condition of node {node}"),
-                ReportRemoval::Condition { node, instance: Some(instance) } => {
-                    format!("condition of node {node}, instance {instance}")
-                }
+                ReportRemoval::Condition { node } => format!("condition of node {node}"),
                 ReportRemoval::Typed { node, key, .. } => format!("key {key} of node {node}"),
-                ReportRemoval::Object { name } => format!("KMSHealthReport {name}"),
             })
             .collect();
         let removed = removed.join(", ");
         tracing::info!(object = %object_ref, entries = removals.len(), removed, "removed stale reports");
-        let message = format!("removed stale reports: {removed}");
+        let message = format!("removed stale reports of unexpected nodes or keys: {removed}");
         let note = EventRecord {
             event_type: EventType::Normal,
             reason: "KMSReportsRemoved".into(),
@@ -198,6 +148,7 @@ impl<K: TargetResource> StatusWriter<'_, K> {
             message,
         };
         self.events.publish(self.object, &[note]);
+        Ok(())
     }
 }
 

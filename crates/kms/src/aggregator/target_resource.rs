@@ -3,8 +3,8 @@
 use api::kms::KmsTarget;
 
 pub(super) use crate::resource::{
-    Authentication, ClusterOperator, KmsHealth, KmsHealthReport, KubeApiServer, OpenShiftApiServer,
-    ResourceKind, UntypedObject, watch_by_name,
+    Authentication, ClusterOperator, KmsHealth, KubeApiServer, OpenShiftApiServer, ResourceKind,
+    UntypedObject, watch_by_name,
 };
 
 /// A resource that holds reports.

@@ -15,7 +15,6 @@ pub fn files() -> Vec<(&'static str, Vec<Value>)> {
         ("reporter-policy.yaml", policy::documents()),
         ("aggregator-rbac.yaml", rbac::aggregator()),
         ("aggregator-openshift-rbac.yaml", rbac::aggregator_on_openshift()),
-        ("aggregator-cluster-operator-rbac.yaml", rbac::aggregator_with_cluster_operator()),
         ("preflight-rbac.yaml", preflight::controller()),
     ]
 }
@@ -31,25 +30,6 @@ mod tests {
         files().iter().try_for_each(|(name, documents)| {
             testbed::harness::generated::check_yaml(&format!("deploy/kms/{name}"), documents)
         })
-    }
-
-    /// Secrets may be encrypted by the KMS that is judged, and hold tokens of administrators.
-    #[test]
-    fn aggregator_rbac_grants_no_secrets() {
-        let aggregator = files().into_iter().filter(|(name, _)| name.starts_with("aggregator"));
-        let documents: Vec<Value> = aggregator.flat_map(|(_, documents)| documents).collect();
-        let rights = granted(&documents);
-        assert!(rights.iter().any(|right| right.resource == "pods"), "{rights:?}");
-        assert!(rights.iter().all(|right| right.resource != "secrets"), "{rights:?}");
-    }
-
-    #[test]
-    fn delete_cluster_operator_is_only_in_its_own_file() {
-        for (name, documents) in files() {
-            let may_write =
-                granted(&documents).iter().any(|right| right.resource.starts_with("clusteroperators"));
-            assert_eq!(may_write, name == "aggregator-cluster-operator-rbac.yaml", "{name}");
-        }
     }
 
     #[test]

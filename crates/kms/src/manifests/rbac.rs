@@ -15,9 +15,6 @@ pub(super) const NAMESPACE: &str = "outrigger-kms";
 /// Name of the aggregator's service account and roles.
 const AGGREGATOR: &str = "outrigger-kms-aggregator";
 
-/// Namespace of the pods that a KMSHealth selects by default.
-const SUBJECTS: &str = "kube-system";
-
 /// Namespace of OpenShift's kube-apiserver, whose operator lists the nodes of its static pods.
 pub(super) const STATIC_PODS: &str = "openshift-kube-apiserver";
 
@@ -67,10 +64,9 @@ pub(super) fn reporter() -> Vec<Value> {
     vec![cluster_role(SERVICE_ACCOUNT, &rules), cluster_role_binding(SERVICE_ACCOUNT, &json!(subjects))]
 }
 
-/// Permissions of every aggregator: KMSHealth and its reports, the pods that its subjects select by default, its Lease, events.
+/// Permissions of every aggregator: KMSHealth, its Lease, events.
 pub(super) fn aggregator() -> Vec<Value> {
     let cluster_rules = json!([
-        { "apiGroups": ["outrigger.dev"], "resources": ["kmshealthreports"], "verbs": ["list", "watch", "delete"] },
         { "apiGroups": ["outrigger.dev"], "resources": ["kmshealths"], "verbs": ["get", "list", "watch"] },
         { "apiGroups": ["outrigger.dev"], "resources": ["kmshealths/status"], "verbs": ["patch"] },
     ]);
@@ -81,34 +77,21 @@ pub(super) fn aggregator() -> Vec<Value> {
         cluster_role_binding(AGGREGATOR, &json!([aggregator_account()])),
     ]);
     documents.extend(aggregator_role(NAMESPACE, &json!(lease_rules(LEASE))));
-    documents.extend(aggregator_role(SUBJECTS, &pod_rules()));
     // Events about cluster-scoped objects go to the default namespace.
     documents.extend(aggregator_role("default", &events));
     documents
 }
 
-/// An aggregator reads which reporters to expect from the pods of API servers, never from Secrets.
-fn pod_rules() -> Value {
-    json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"] }])
-}
-
-/// Additional permissions for OpenShift's kinds: the objects, and the pods of their API servers.
+/// Additional permissions for OpenShift's kinds: the objects, the pods of their API servers, and the encryption configuration, which is
+/// read by name. The last roles are needed only with `--cluster-operator`.
 pub(super) fn aggregator_on_openshift() -> Vec<Value> {
     let name = format!("{AGGREGATOR}-openshift");
     let kinds = json!([
         { "apiGroups": ["operator.openshift.io"], "resources": KINDS, "resourceNames": ["cluster"], "verbs": ["get", "list", "watch"] },
         { "apiGroups": ["operator.openshift.io"], "resources": statuses(), "resourceNames": ["cluster"], "verbs": ["patch"] },
     ]);
-    let subjects = json!([aggregator_account()]);
-    let mut documents = vec![cluster_role(&name, &kinds), cluster_role_binding(&name, &subjects)];
-    for namespace in [STATIC_PODS].into_iter().chain(DEPLOYMENTS) {
-        documents.extend(aggregator_role(namespace, &pod_rules()));
-    }
-    documents
-}
-
-/// Additional permissions for `--cluster-operator`.
-pub(super) fn aggregator_with_cluster_operator() -> Vec<Value> {
+    let configuration = json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] });
+    let pods = json!({ "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"] });
     let operator_role = format!("{AGGREGATOR}-cluster-operator");
     let operators = ["kube-apiserver", "openshift-apiserver", "authentication"];
     let operator_rules = json!([
@@ -116,13 +99,22 @@ pub(super) fn aggregator_with_cluster_operator() -> Vec<Value> {
         { "apiGroups": ["config.openshift.io"], "resources": ["clusteroperators"], "resourceNames": operators, "verbs": ["get", "list", "watch", "delete"] },
         { "apiGroups": ["config.openshift.io"], "resources": ["clusteroperators/status"], "resourceNames": operators, "verbs": ["patch"] },
     ]);
-    // One Lease per ClusterOperator. The Role of every aggregator already allows create.
+    let subjects = json!([aggregator_account()]);
+    let mut documents = vec![cluster_role(&name, &kinds), cluster_role_binding(&name, &subjects)];
+    documents.extend(aggregator_role(STATIC_PODS, &json!([configuration])));
+    for namespace in DEPLOYMENTS {
+        documents.extend(aggregator_role(namespace, &json!([configuration, pods])));
+    }
+    documents.extend([
+        cluster_role(&operator_role, &operator_rules),
+        cluster_role_binding(&operator_role, &subjects),
+    ]);
+    // One Lease per ClusterOperator. The Role for the Lease above already allows create.
     let leases = operators.map(|operator| format!("{LEASE}-{operator}"));
     let lease_rules = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": leases, "verbs": ["get", "update"] });
-    vec![
-        cluster_role(&operator_role, &operator_rules),
-        cluster_role_binding(&operator_role, &json!([aggregator_account()])),
+    documents.extend([
         role(&operator_role, NAMESPACE, &json!([lease_rules])),
         role_binding(&operator_role, NAMESPACE, &aggregator_account()),
-    ]
+    ]);
+    documents
 }

@@ -13,23 +13,24 @@ const DEGRADED: &str = "KMSPluginsDegraded";
 /// T-G9, T-G11: nodes are removed, replaced under the same name, scaled from three to five and back.
 pub async fn only_reports_without_live_reporter_are_removed(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
+    fixture.deploy_keys("encryption-config-1", &[1]).await?;
     fixture.create(KUBE, "cluster", json!({ "managementState": "Managed" })).await?;
     let all = ["a", "b", "c", "d", "e"];
-    let at = |nodes: &[&'static str]| -> Vec<(&'static str, &'static [u64])> {
-        nodes.iter().map(|node| (*node, &[1][..])).collect()
+    let at = |nodes: &[&'static str]| -> Vec<(&'static str, i64)> {
+        nodes.iter().map(|node| (*node, 1)).collect()
     };
-    fixture.set_pods(&at(&all[..3])).await?;
+    fixture.set_static_pods(&at(&all[..3])).await?;
     let report = || vec![healthy("1")];
     let first: Vec<_> = all[..3].iter().map(|node| (*node, report())).collect();
     let reporters = fixture.reporters(KUBE, "cluster", Form::Typed, &first);
     let _aggregator = fixture.aggregator("kubeapiserver")?;
     fixture.until(KUBE, "cluster", DEGRADED, "AsExpected").await?;
-    fixture.set_pods(&at(&all)).await?;
+    fixture.set_static_pods(&at(&all)).await?;
     all[3..].iter().for_each(|node| reporters.set(node, &report()));
     fixture.until_reports(KUBE, "cluster", &["a/1", "b/1", "c/1", "d/1", "e/1"]).await?;
     fixture.until(KUBE, "cluster", DEGRADED, "AsExpected").await?;
     // Back to three nodes; the reporter of a removed one stays alive.
-    fixture.set_pods(&at(&all[..3])).await?;
+    fixture.roll_out(&at(&all[..3])).await?;
     reporters.set("d", &[]);
     fixture.until_reports(KUBE, "cluster", &["a/1", "b/1", "c/1", "e/1"]).await?;
     wait::throughout("the report of the live reporter", INTERVAL * 10, || async {
@@ -38,9 +39,9 @@ pub async fn only_reports_without_live_reporter_are_removed(cx: Context) -> Test
     })
     .await?;
     // A node is away for less than the removal timeout and comes back under its name.
-    fixture.set_pods(&at(&all[..2])).await?;
+    fixture.roll_out(&at(&all[..2])).await?;
     reporters.set("c", &[]);
-    fixture.set_pods(&at(&all[..3])).await?;
+    fixture.set_static_pods(&at(&all[..3])).await?;
     reporters.set("c", &report());
     reporters.set("e", &[]);
     fixture.until_reports(KUBE, "cluster", &["a/1", "b/1", "c/1"]).await?;
@@ -59,8 +60,9 @@ pub async fn only_reports_without_live_reporter_are_removed(cx: Context) -> Test
 /// T-G10: an object with the maximum number of reports.
 pub async fn full_object_accepts_new_nodes_after_cleanup(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
+    fixture.deploy_keys("encryption-config-1", &[1]).await?;
     fixture.create(KUBE, "cluster", json!({ "managementState": "Managed" })).await?;
-    fixture.set_pods(&[("new", &[1])]).await?;
+    fixture.set_static_pods(&[("new", 1)]).await?;
     let old = |n: usize| json!({ "nodeName": format!("old-{n:03}"), "keyID": "1", "status": "Healthy", "remoteKeyID": "k", "lastCheckedTime": "2026-01-01T00:00:00Z" });
     let list: Vec<Value> = (0..200).map(old).collect();
     fixture.patch_status(KUBE, "cluster", json!({ "encryptionStatus": { "healthReports": list } })).await?;
@@ -81,15 +83,17 @@ pub async fn full_object_accepts_new_nodes_after_cleanup(cx: Context) -> TestRes
 /// T-G8: KMS encryption is disabled.
 pub async fn disabling_kms_removes_conditions_and_reports(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
+    fixture.deploy_keys("encryption-config-1", &[1]).await?;
+    fixture.deploy_keys("encryption-config-2", &[]).await?;
     fixture.create(KUBE, "cluster", json!({ "managementState": "Managed" })).await?;
-    fixture.set_pods(&[("a", &[1]), ("b", &[1])]).await?;
+    fixture.set_static_pods(&[("a", 1), ("b", 1)]).await?;
     let foreign = json!([{ "type": "Encrypted", "status": "True", "reason": "EncryptionCompleted", "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
     fixture.patch_status(KUBE, "cluster", json!({ "conditions": foreign })).await?;
     let typed = fixture.reporters(KUBE, "cluster", Form::Typed, &[("a", vec![healthy("1")])]);
     let in_condition = fixture.reporters(KUBE, "cluster", Form::Condition, &[("b", vec![healthy("1")])]);
     let _aggregator = fixture.aggregator("kubeapiserver")?;
     fixture.until(KUBE, "cluster", DEGRADED, "AsExpected").await?;
-    fixture.set_pods(&[("a", &[]), ("b", &[])]).await?;
+    fixture.roll_out(&[("a", 2), ("b", 2)]).await?;
     drop((typed, in_condition));
     for type_ in [DEGRADED, "KMSPluginsAvailable", "KMSPluginsProgressing", "KMSRemoteKeyConverged"] {
         fixture.until(KUBE, "cluster", type_, "").await?;

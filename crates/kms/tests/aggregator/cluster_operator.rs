@@ -12,8 +12,9 @@ use crate::fixture::{Fixture, Form, KUBE, TIMEOUT, failing, healthy, install_clu
 pub async fn conditions_are_rolled_up_after_inertia(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
     let operators = install_cluster_operators(&fixture).await?;
+    fixture.deploy_keys("encryption-config-1", &[1]).await?;
     fixture.create(KUBE, "cluster", json!({ "managementState": "Managed" })).await?;
-    fixture.set_pods(&[("a", &[1])]).await?;
+    fixture.set_static_pods(&[("a", 1)]).await?;
     // Unchanged for longer than its inertia: it counts immediately.
     let foreign = json!([{ "type": "NodeControllerDegraded", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
     fixture.patch_status(KUBE, "cluster", json!({ "conditions": foreign })).await?;

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use api::kms::{KMSHealthReport, condition_type};
-use api::names::kms::pod::REPORTER;
+use api::kms::condition_type;
 use api::names::manager;
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -23,6 +21,8 @@ use testbed::process::{Process, Program};
 use testbed::{Context, ControlPlane, Error, Site};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
+
+use crate::encryption_config::encryption_config;
 
 /// Timeout for expected changes, on a loaded machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -145,11 +145,6 @@ impl Report {
     }
 }
 
-/// Returns the name of a node's pod.
-fn pod_name(node: &str) -> String {
-    format!("apiserver-{node}")
-}
-
 /// Returns the field manager of a node's reporter.
 pub fn reporter_manager(node: &str) -> String {
     let digest: String = Sha256::digest(node.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -255,39 +250,6 @@ impl Fixture {
         kind.api(&self.client).patch_status(name, &params, &Patch::Apply(&body)).await
     }
 
-    /// Publishes one node's reports in an object of its own.
-    pub async fn report_in_own_object(
-        &self,
-        kms_health: &str,
-        node: &str,
-        reports: &[Report],
-    ) -> Result<(), Error> {
-        let name = KMSHealthReport::object_name(kms_health, node);
-        let entries: Vec<Value> = reports.iter().map(|report| report.typed(node)).collect();
-        let object = json!({
-            "apiVersion": "outrigger.dev/v1alpha1", "kind": "KMSHealthReport", "metadata": { "name": name },
-            "spec": { "kmsHealth": kms_health, "nodeName": node, "healthReports": entries },
-        });
-        let params = PatchParams::apply(&reporter_manager(node)).force();
-        self.own_objects().patch(&name, &params, &Patch::Apply(&object)).await?;
-        Ok(())
-    }
-
-    /// Waits until exactly these objects with reports of a node exist.
-    pub async fn until_own_objects(&self, expected: &[&str]) -> Result<(), Error> {
-        let api = self.own_objects();
-        wait::until(format!("the objects {expected:?}"), TIMEOUT, || async {
-            let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
-            let names: Vec<String> = all.iter().map(ResourceExt::name_any).collect();
-            if names == expected { Ok(()) } else { Err(format!("{names:?}")) }
-        })
-        .await
-    }
-
-    fn own_objects(&self) -> Api<KMSHealthReport> {
-        Api::all(self.client.clone())
-    }
-
     /// Starts the aggregator without leader election and with a short interval.
     pub fn aggregator(&self, targets: &str) -> Result<Process, Error> {
         let user = self.plane.user("kms-aggregator", Some("system:masters"))?;
@@ -302,8 +264,7 @@ impl Fixture {
             "openshift-apiserver-namespace",
             "oauth-apiserver-namespace",
         ];
-        let program = all.into_iter().fold(program, |program, flag| program.flag(flag, &self.ns));
-        program.flag("subject-namespaces", format!("kube-system,{}", self.ns))
+        all.into_iter().fold(program, |program, flag| program.flag(flag, &self.ns))
     }
 
     /// Also disables leader election.
@@ -385,83 +346,59 @@ impl Fixture {
         Ok(())
     }
 
-    /// Sets the nodes of static pods in the status of the operator resource.
-    pub async fn set_static_pod_nodes(&self, nodes: &[&str]) -> Result<(), Error> {
-        let entries: Vec<Value> = nodes.iter().map(|node| json!({ "nodeName": node })).collect();
-        self.patch_status(KUBE, "cluster", json!({ "nodeStatuses": entries })).await
+    /// Applies the Secret with an encryption configuration: KMS keys, the first of which encrypts.
+    pub async fn deploy_keys(&self, secret: &str, keys: &[u64]) -> Result<(), Error> {
+        use k8s_openapi::api::core::v1::Secret;
+        let document = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret },
+            "stringData": { "encryption-config": encryption_config(keys).to_string() },
+        });
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.ns);
+        api.patch(secret, &PatchParams::apply("installer").force(), &Patch::Apply(&document)).await?;
+        Ok(())
     }
 
-    /// Makes these the only pods of API servers: nodes, with the keys of their reporters, the first of which encrypts. A pod without
-    /// keys has no reporter. A pod with other keys is replaced.
-    pub async fn set_pods(&self, nodes: &[(&str, &[u64])]) -> Result<(), Error> {
-        let args = |keys: &[u64]| match keys {
-            [] => Vec::new(),
-            [first, ..] => {
-                let sockets = keys.iter().map(|key| format!("unix:///var/run/kmsplugin/kms-{key}.sock"));
-                vec![
-                    format!("--kms-sockets={}", sockets.collect::<Vec<_>>().join(",")),
-                    format!("--write-keys={first}"),
-                    format!("--interval={}s", INTERVAL.as_secs()),
-                ]
-            }
+    /// Sets the revisions of static pods. The schema does not allow a revision for a new node, nor to unset one, so this takes two steps.
+    pub async fn set_static_pods(&self, nodes: &[(&str, i64)]) -> Result<(), Error> {
+        let object = KUBE.api(&self.client).get("cluster").await?;
+        let known = object.data["status"]["nodeStatuses"].as_array().cloned().unwrap_or_default();
+        let entry = |(node, _): &(&str, i64)| {
+            let before = known.iter().find(|one| one["nodeName"] == **node);
+            before.cloned().unwrap_or_else(|| json!({ "nodeName": node }))
         };
-        let nodes: Vec<(&str, Vec<String>)> = nodes.iter().map(|(node, keys)| (*node, args(keys))).collect();
-        self.set_pods_with(&nodes).await
+        let entries: Vec<Value> = nodes.iter().map(entry).collect();
+        self.patch_status(KUBE, "cluster", json!({ "nodeStatuses": entries })).await?;
+        self.roll_out(nodes).await
     }
 
-    /// Like [`set_pods`](Self::set_pods), with the arguments of the reporters.
-    pub async fn set_pods_with(&self, nodes: &[(&str, Vec<String>)]) -> Result<(), Error> {
+    /// Changes the revisions of static pods.
+    pub async fn roll_out(&self, nodes: &[(&str, i64)]) -> Result<(), Error> {
+        let entry = |(node, revision): &(&str, i64)| json!({ "nodeName": node, "currentRevision": revision });
+        let all: Vec<Value> = nodes.iter().map(entry).collect();
+        self.patch_status(KUBE, "cluster", json!({ "nodeStatuses": all })).await
+    }
+
+    /// Creates ready pods of an API server that runs as a Deployment.
+    pub async fn create_ready_pods(&self, nodes: &[&str], revision: &str) -> Result<(), Error> {
+        use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
         let account =
             json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.ns);
         let params = PatchParams::apply("installer").force();
         accounts.patch("default", &params, &Patch::Apply(&account)).await?;
-        let api = self.pods();
-        for pod in api.list(&ListParams::default()).await? {
-            let spec = pod.spec.as_ref();
-            let node = spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default();
-            let args = spec.and_then(|spec| spec.containers.get(1)?.args.clone()).unwrap_or_default();
-            if !nodes.iter().any(|(name, wanted)| *name == node && *wanted == args) {
-                let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-                api.delete(&pod.name_any(), &now).await?;
-            }
-        }
-        for (node, args) in nodes {
-            let mut containers = vec![json!({ "name": "apiserver", "image": "images.example/apiserver" })];
-            if !args.is_empty() {
-                containers
-                    .push(json!({ "name": REPORTER, "image": "images.example/outrigger", "args": args }));
-            }
-            let labels = json!({ "apiserver": "true", "component": "kube-apiserver" });
-            let name = pod_name(node);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.ns);
+        for node in nodes {
+            let name = format!("apiserver-{node}");
             let pod = json!({
-                "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": labels },
-                "spec": { "nodeName": node, "containers": containers },
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": name, "labels": { "apiserver": "true", "revision": revision } },
+                "spec": { "nodeName": node, "containers": [{ "name": "apiserver", "image": "images.example/apiserver" }] },
             });
             api.patch(&name, &params, &Patch::Apply(&pod)).await?;
-            self.set_reporter(node, json!({ "running": {} })).await?;
+            let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+            api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&ready)).await?;
         }
         Ok(())
-    }
-
-    /// Sets the state of the reporter's container in a pod.
-    pub async fn set_reporter(&self, node: &str, state: Value) -> Result<(), Error> {
-        let status = json!({ "name": REPORTER, "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state });
-        let patch = json!({ "status": { "phase": "Running", "containerStatuses": [status] } });
-        self.pods().patch_status(&pod_name(node), &PatchParams::default(), &Patch::Merge(&patch)).await?;
-        Ok(())
-    }
-
-    /// Sets whether a pod is ready, as the readiness probe of its API server does.
-    pub async fn set_pod_ready(&self, node: &str, ready: bool) -> Result<(), Error> {
-        let status = if ready { "True" } else { "False" };
-        let patch = json!({ "status": { "conditions": [{ "type": "Ready", "status": status }] } });
-        self.pods().patch_status(&pod_name(node), &PatchParams::default(), &Patch::Merge(&patch)).await?;
-        Ok(())
-    }
-
-    fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), &self.ns)
     }
 
     /// Returns the writes of the aggregator so far, without those of its Lease.
@@ -496,7 +433,7 @@ impl Fixture {
     pub async fn events(&self, name: &str) -> Result<Vec<(String, String)>, Error> {
         use k8s_openapi::api::events::v1::Event;
         let api: Api<Event> = Api::namespaced(self.client.clone(), "default");
-        let all = api.list(&ListParams::default()).await?.items;
+        let all = api.list(&kube::api::ListParams::default()).await?.items;
         let about =
             |event: &Event| event.regarding.as_ref().and_then(|object| object.name.as_deref()) == Some(name);
         let mut found: Vec<Event> = all.into_iter().filter(about).collect();
@@ -534,7 +471,7 @@ pub async fn install_cluster_operators(fixture: &Fixture) -> Result<Api<DynamicO
     let gvk = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterOperator");
     let resource = ApiResource::from_gvk_with_plural(&gvk, "clusteroperators");
     let operators: Api<DynamicObject> = Api::all_with(fixture.client.clone(), &resource);
-    let everything = ListParams::default();
+    let everything = kube::api::ListParams::default();
     wait::until("the kind", TIMEOUT, || operators.list(&everything)).await?;
     Ok(operators)
 }

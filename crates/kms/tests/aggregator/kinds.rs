@@ -9,11 +9,12 @@ const DEGRADED: &str = "KMSPluginsDegraded";
 
 pub async fn every_kind_is_rolled_up_in_both_formats(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
-    fixture.set_pods(&[("a", &[2, 1]), ("b", &[2, 1])]).await?;
+    fixture.deploy_keys("encryption-config-3", &[2, 1]).await?;
+    fixture.create_ready_pods(&["a", "b"], "3").await?;
     for kind in [KUBE, OPENSHIFT, AUTHENTICATION] {
         fixture.create(kind, "cluster", json!({ "managementState": "Managed" })).await?;
     }
-    fixture.set_static_pod_nodes(&["a", "b"]).await?;
+    fixture.set_static_pods(&[("a", 3), ("b", 3)]).await?;
     let _aggregator = fixture.aggregator("kubeapiserver,openshiftapiserver,authentication")?;
     for form in [Form::Condition, Form::Typed] {
         for kind in [KUBE, OPENSHIFT, AUTHENTICATION] {
@@ -44,11 +45,13 @@ pub async fn every_kind_is_rolled_up_in_both_formats(cx: Context) -> TestResult 
     Ok(())
 }
 
-/// During a rollout, each node is expected to report the keys of its own pod.
-pub async fn rollout_expects_keys_of_each_nodes_pod(cx: Context) -> TestResult {
+/// During a rollout, each node is expected to report the keys of its own revision.
+pub async fn rollout_expects_keys_of_each_nodes_revision(cx: Context) -> TestResult {
     let fixture = Fixture::new(&cx).await?;
+    fixture.deploy_keys("encryption-config-1", &[1]).await?;
+    fixture.deploy_keys("encryption-config-2", &[2, 1]).await?;
     fixture.create(KUBE, "cluster", json!({ "managementState": "Managed" })).await?;
-    fixture.set_pods(&[("a", &[1]), ("b", &[1])]).await?;
+    fixture.set_static_pods(&[("a", 1), ("b", 1)]).await?;
     let reporters = fixture.reporters(
         KUBE,
         "cluster",
@@ -57,12 +60,12 @@ pub async fn rollout_expects_keys_of_each_nodes_pod(cx: Context) -> TestResult {
     );
     let _aggregator = fixture.aggregator("kubeapiserver")?;
     fixture.until(KUBE, "cluster", DEGRADED, "AsExpected").await?;
-    fixture.set_pods(&[("a", &[2, 1]), ("b", &[1])]).await?;
+    fixture.roll_out(&[("a", 2), ("b", 1)]).await?;
     reporters.set("a", &[healthy("2"), healthy("1")]);
     let message = fixture.until(KUBE, "cluster", "KMSPluginsProgressing", "KeySetsDiffer").await?;
     assert_eq!(message, "write key 1, read keys none on b; write key 2, read keys 1 on a");
     fixture.until(KUBE, "cluster", DEGRADED, "AsExpected").await?;
-    fixture.set_pods(&[("a", &[2, 1]), ("b", &[2, 1])]).await?;
+    fixture.roll_out(&[("a", 2), ("b", 2)]).await?;
     reporters.set("b", &[healthy("2"), healthy("1")]);
     fixture.until(KUBE, "cluster", "KMSPluginsProgressing", "AsExpected").await?;
     fixture.until(KUBE, "cluster", DEGRADED, "AsExpected").await?;

@@ -10,10 +10,10 @@
 
 mod cleanup;
 mod cluster_operator;
-mod coexistence;
+#[path = "../common/encryption_config.rs"]
+mod encryption_config;
 mod fixture;
 mod health;
-mod inputs;
 mod kinds;
 mod leader_election;
 #[path = "../common/permissions.rs"]
@@ -21,7 +21,6 @@ mod permissions;
 mod policy;
 mod rbac;
 mod startup;
-mod subjects;
 
 testbed::suite![
     // The tests mostly wait for intervals to pass.
@@ -33,24 +32,11 @@ testbed::suite![
     health::flapping_plugin_stays_degraded,
     health::steady_state_writes_nothing,
     health::restart_with_stale_reports_writes_nothing,
-    health::failing_plugin_degrades_although_its_pods_are_not_ready,
-    health::interval_of_each_report_decides_staleness,
-    inputs::forbidden_pods_leave_reports_evaluated,
-    inputs::unwatched_namespace_of_subjects_is_reported,
-    inputs::aggregator_never_reads_secrets,
-    inputs::reports_without_pods_keep_conditions,
-    subjects::expected_nodes_follow_api_server_pods,
-    subjects::own_objects_are_rolled_up_with_the_shared_one,
-    subjects::switching_kms_off_clears_rollup_and_entries,
-    subjects::pod_of_a_rollout_is_not_missing,
-    subjects::read_key_with_higher_number_is_not_the_write_key,
-    coexistence::pruned_entry_stays_unknown,
-    coexistence::recorded_upstream_writes_do_not_trigger_ours,
     cleanup::only_reports_without_live_reporter_are_removed,
     cleanup::full_object_accepts_new_nodes_after_cleanup,
     cleanup::disabling_kms_removes_conditions_and_reports,
     kinds::every_kind_is_rolled_up_in_both_formats,
-    kinds::rollout_expects_keys_of_each_nodes_pod,
+    kinds::rollout_expects_keys_of_each_nodes_revision,
     leader_election::concurrent_aggregators_converge,
     leader_election::standby_takes_over_from_killed_leader,
     cluster_operator::conditions_are_rolled_up_after_inertia,

@@ -13,7 +13,6 @@ pub mod preflight;
 pub mod providers;
 pub mod publication;
 pub mod removal;
-pub mod reporter_args;
 pub mod rollup;
 pub mod round_trip;
 pub mod secret_layout;

@@ -128,9 +128,6 @@ impl Publication {
                 status: report.health.status,
                 last_checked: report.checked.clone(),
                 detail: report.health.detail.clone().filter(|_| size == DetailLevel::Full),
-                role: None,
-                interval_seconds: None,
-                reporter: None,
             })
             .collect();
         Ok(json!({ "conditions": [{
@@ -168,8 +165,6 @@ impl Publication {
                 .map(|id| sanitize(id, KEY_ID_LIMIT)),
             detail: report.health.detail.as_deref().filter(|_| full).map(|text| sanitize(text, DETAIL_LIMIT)),
             interval_seconds: Some(seconds(self.interval)),
-            role: None,
-            reporter: None,
         };
         match self.format {
             PublishFormat::KmsHealth => typed,
@@ -197,7 +192,7 @@ impl Publication {
         for report in reports.map(list).unwrap_or_default() {
             let text = |field: &str| report[field].as_str().unwrap_or_default().to_owned();
             let id = text("remoteKeyID");
-            if text("nodeName") == self.node && !id.is_empty() && !api::kms::key_id::is_placeholder(&id) {
+            if text("nodeName") == self.node && !id.is_empty() && id != api::kms::UNKNOWN_KEY_ID {
                 key_ids.push((text("keyID"), id));
             }
         }

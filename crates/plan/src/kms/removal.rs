@@ -47,7 +47,7 @@ fn typed_operations(
                 let time = entry["lastCheckedTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
                 entry["nodeName"] == **node && entry["keyID"] == **key && time == Some(*checked)
             }
-            ReportRemoval::Condition { .. } | ReportRemoval::Object { .. } => false,
+            ReportRemoval::Condition { .. } => false,
         })
     };
     let indexes: Vec<usize> =
@@ -81,11 +81,8 @@ fn condition_operations(object: &Value, removals: &[ReportRemoval]) -> Vec<Value
     let types: Vec<String> = removals
         .iter()
         .filter_map(|removal| match removal {
-            ReportRemoval::Condition { node, instance: None } => Some(condition_type(node)),
-            ReportRemoval::Condition { node, instance: Some(instance) } => {
-                Some(format!("{}_{instance}", condition_type(node)))
-            }
-            ReportRemoval::Typed { .. } | ReportRemoval::Object { .. } => None,
+            ReportRemoval::Condition { node } => Some(condition_type(node)),
+            ReportRemoval::Typed { .. } => None,
         })
         .collect();
     let list = object.pointer(CONDITIONS).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -178,12 +175,7 @@ mod tests {
             { "type": "Encrypted", "status": "True" },
             { "type": "KMSHealthReporter_a", "message": "[]" },
         ] } });
-        let removal = |instance: Option<&str>| ReportRemoval::Condition {
-            node: "a".into(),
-            instance: instance.map(Into::into),
-        };
-        assert_eq!(build_patch(&object, TYPED, &[removal(Some("b"))]), None, "another instance");
-        let patch = build_patch(&object, TYPED, &[removal(None)]).unwrap();
+        let patch = build_patch(&object, TYPED, &[ReportRemoval::Condition { node: "a".into() }]).unwrap();
         assert_eq!(
             paths(&patch),
             [

@@ -8,7 +8,6 @@ mod store;
 
 use std::fmt::Debug;
 use std::future::Future;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::stream::BoxStream;
@@ -24,7 +23,6 @@ use crate::key::Key;
 use crate::liveness::Liveness;
 use crate::metrics::{CauseLabels, KindLabels, Metrics};
 use crate::queue::Backoff;
-use crate::sync::lock;
 
 /// After this time the API server closes a watch. Short, because a lost connection can go unnoticed for as long.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(120);
@@ -48,22 +46,6 @@ type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 #[error("refusing to cache Secrets cluster-wide: read them by name, or watch the Secrets of one namespace")]
 pub struct ClusterWideSecrets;
 
-/// Whether a watch works.
-#[derive(Clone, Debug)]
-pub struct WatchHealth {
-    progress: Liveness,
-    cause: Arc<Mutex<&'static str>>,
-}
-
-impl WatchHealth {
-    /// Returns how long the watch has been failing, and the last cause, a value of the metric label `cause`. `None` if it works.
-    #[must_use]
-    pub fn current_failure(&self) -> Option<(Duration, &'static str)> {
-        let (since, _) = self.progress.current_failure()?;
-        Some((since, *lock(&self.cause)))
-    }
-}
-
 /// A watch that has not started yet.
 pub struct Watch<K: Resource> {
     kind: String,
@@ -72,7 +54,7 @@ pub struct Watch<K: Resource> {
     listeners: Vec<Listener<K>>,
     modify: fn(&mut K),
     metrics: Metrics,
-    health: WatchHealth,
+    progress: Liveness,
 }
 
 impl<K> Watch<K>
@@ -94,9 +76,8 @@ where
 
     fn from_events(metrics: &Metrics, events: impl Fn() -> Events<K> + Send + Sync + 'static) -> Self {
         let kind = K::plural(&()).into_owned();
-        let progress = Liveness::new(format!("watch {kind}"), FAILURE_TOLERANCE);
         Self {
-            health: WatchHealth { progress, cause: Arc::default() },
+            progress: Liveness::new(format!("watch {kind}"), FAILURE_TOLERANCE),
             kind,
             events: Box::new(events),
             cache: Cache::new(),
@@ -121,13 +102,7 @@ where
     /// Returns its liveness, for the admin server.
     #[must_use]
     pub fn progress(&self) -> Liveness {
-        self.health.progress.clone()
-    }
-
-    /// Returns whether it works, for users of the cache.
-    #[must_use]
-    pub fn health(&self) -> WatchHealth {
-        self.health.clone()
+        self.progress.clone()
     }
 
     /// Modifies every object before it is cached, to drop fields that are never read.
@@ -201,7 +176,7 @@ where
     }
 
     fn record_success(&self) {
-        self.health.progress.record_success();
+        self.progress.record_success();
         let kind = KindLabels { kind: self.kind.clone() };
         let (valid, invalid) = self.cache.counts();
         self.metrics.watch_objects.get_or_create(&kind).set(i64::try_from(valid).unwrap_or(i64::MAX));
@@ -225,8 +200,7 @@ where
         let cause = cause::classify(error);
         let labels = CauseLabels { kind: self.kind.clone(), cause: cause.to_owned() };
         self.metrics.watch_restarts.get_or_create(&labels).inc();
-        *lock(&self.health.cause) = cause;
-        let failures = self.health.progress.record_failure(error.to_string());
+        let failures = self.progress.record_failure(error.to_string());
         // Logged once per series of failures; the counter has the number of attempts.
         if failures == 1 {
             tracing::warn!(kind = self.kind, cause, %error, "watch failed; retrying");

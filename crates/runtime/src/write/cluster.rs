@@ -73,26 +73,9 @@ impl Writer {
         &self,
         object: &K,
     ) -> Result<WriteOutcome<K>, Error> {
-        self.delete_version(object, None).await
-    }
-
-    /// Deletes an object in the version that was read. If it changed since then, the outcome is [`WriteOutcome::Stale`].
-    pub async fn delete_unchanged_cluster_object<K: ClusterObject>(
-        &self,
-        object: &K,
-    ) -> Result<WriteOutcome<K>, Error> {
-        let version = object.resource_version().ok_or(Error::MissingField("resourceVersion"))?;
-        self.delete_version(object, Some(version)).await
-    }
-
-    async fn delete_version<K: ClusterObject>(
-        &self,
-        object: &K,
-        resource_version: Option<String>,
-    ) -> Result<WriteOutcome<K>, Error> {
         let uid = object.uid().ok_or(Error::MissingField("uid"))?;
         let api: Api<K> = Api::all(self.client.clone());
-        let preconditions = Preconditions { uid: Some(uid), resource_version };
+        let preconditions = Preconditions { uid: Some(uid), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         let name = object.name_any();
         let sent = self.send(async { api.delete(&name, &params).await.map(|_| object.clone()) }).await?;

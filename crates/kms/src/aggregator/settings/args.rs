@@ -29,8 +29,7 @@ pub(super) struct ReportArgs {
         default_value = "kmshealth"
     )]
     pub(super) targets: Vec<String>,
-    /// Expected time between two reports of a node: a fallback for reports that do not contain it, of reporters whose pods do not, either.
-    /// A report unchanged for four intervals is stale
+    /// Expected time between two reports of a node, for reports without intervalSeconds. A report unchanged for four intervals is stale
     #[arg(long, env = "OUTRIGGER_KMS_INTERVAL", value_name = "DURATION", default_value = "30s")]
     pub(super) interval: String,
     /// Tolerated clock skew of nodes, where staleness is judged by the report's timestamp
@@ -40,16 +39,15 @@ pub(super) struct ReportArgs {
     /// message only)
     #[arg(long, env = "OUTRIGGER_KMS_SICK_READ_PLUGINS", value_name = "EFFECT", default_value = "degrade")]
     pub(super) sick_read_plugins: String,
-    /// ClusterOperator to roll up the conditions of an object into, if no other operator does. The object is of the only kind in
-    /// --targets, and named cluster unless =OBJECT follows. The Lease is named after the ClusterOperator, so that one aggregator per
-    /// ClusterOperator can run in a namespace
-    #[arg(long, env = "OUTRIGGER_KMS_CLUSTER_OPERATOR", value_name = "NAME[=OBJECT]")]
+    /// ClusterOperator to roll up the conditions of the only kind in --targets into, if no other operator does. The Lease is named
+    /// after it, so that one aggregator per ClusterOperator can run in a namespace
+    #[arg(long, env = "OUTRIGGER_KMS_CLUSTER_OPERATOR", value_name = "NAME")]
     pub(super) cluster_operator: Option<String>,
 }
 
 /// Where API servers run.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "API servers")]
+#[command(next_help_heading = "API servers (OpenShift kinds only)")]
 pub(super) struct ApiServerArgs {
     /// Namespace of kube-apiserver
     #[arg(
@@ -75,16 +73,7 @@ pub(super) struct ApiServerArgs {
         default_value = "openshift-oauth-apiserver"
     )]
     pub(super) oauth_apiserver_namespace: String,
-    /// Comma-separated namespaces of the pods that `spec.subjects` of a KMSHealth may select
-    #[arg(
-        long,
-        env = "OUTRIGGER_KMS_SUBJECT_NAMESPACES",
-        value_name = "NAMESPACE",
-        value_delimiter = ',',
-        default_value = "kube-system"
-    )]
-    pub(super) subject_namespaces: Vec<String>,
-    /// Label selector of API server pods in the namespaces above
+    /// Label selector of API server pods in these namespaces
     #[arg(
         long,
         env = "OUTRIGGER_KMS_POD_SELECTOR",
@@ -92,9 +81,14 @@ pub(super) struct ApiServerArgs {
         default_value = "apiserver=true"
     )]
     pub(super) pod_selector: String,
-    /// Time that a pod may take to start its reporter. Until then a missing report is not reported as such
-    #[arg(long, env = "OUTRIGGER_KMS_ROLLOUT_TIMEOUT", value_name = "DURATION", default_value = "10m")]
-    pub(super) rollout_timeout: String,
+    /// Secret with the encryption configuration, without the revision suffix
+    #[arg(
+        long,
+        env = "OUTRIGGER_KMS_ENCRYPTION_CONFIG_SECRET",
+        value_name = "NAME",
+        default_value = "encryption-config"
+    )]
+    pub(super) encryption_config_secret: String,
 }
 
 /// Settings of the process.

@@ -13,16 +13,13 @@ use std::time::Duration;
 use api::kms::KmsTarget;
 use api::names::lease::KMS_AGGREGATOR as LEASE;
 use runtime::client::ClientOptions;
-use runtime::settings::parse::{duration, listen_address, loopback_address, name, namespace};
+use runtime::settings::parse::{duration, listen_address, loopback_address, name};
 use runtime::settings::{self, InvalidSettings, LoopbackAddress, Validator, non_empty};
 use runtime::telemetry::Format;
 use runtime::{lease, setting};
 
 pub use self::args::Args;
 use self::args::{ApiServerArgs, ProcessArgs, ReportArgs};
-
-/// Name of the only object of each OpenShift kind.
-pub(super) const CLUSTER: &str = "cluster";
 
 /// Maximum length of an object name.
 const MAX_NAME_LENGTH: usize = 253;
@@ -38,16 +35,14 @@ pub struct Settings {
     pub skew_margin: Duration,
     /// Whether an unhealthy read-only plugin sets KMSPluginsDegraded.
     pub read_degrades: bool,
-    /// ClusterOperator to update.
-    pub cluster_operator: Option<ClusterOperatorSettings>,
+    /// ClusterOperator to update, and the kind whose conditions it gets.
+    pub cluster_operator: Option<(String, KmsTarget)>,
     /// Namespaces of API servers.
     pub namespaces: BTreeMap<KmsTarget, String>,
-    /// Label selector of API server pods in these namespaces.
+    /// Label selector of API server pods.
     pub pod_selector: String,
-    /// Namespaces of the pods that KMSHealth objects select.
-    pub subject_namespaces: Vec<String>,
-    /// Time that a pod may take to start its reporter.
-    pub rollout_timeout: Duration,
+    /// Secret with the encryption configuration, without the revision suffix.
+    pub secret: String,
     /// How to reach the API server.
     pub access: ClientOptions,
     /// Identity of this process, unique also among processes of the same pod.
@@ -64,17 +59,6 @@ pub struct Settings {
     pub log_format: Format,
 }
 
-/// A ClusterOperator, and the object whose conditions it gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterOperatorSettings {
-    /// Name of the ClusterOperator.
-    pub name: String,
-    /// Kind of the object.
-    pub target: KmsTarget,
-    /// Name of the object.
-    pub object: String,
-}
-
 impl TryFrom<Args> for Settings {
     type Error = InvalidSettings;
 
@@ -84,7 +68,7 @@ impl TryFrom<Args> for Settings {
         let targets = parse_targets(&mut validator, &reports);
         let cluster_operator = parse_cluster_operator(&mut validator, &reports, &targets);
         let identity = settings::identity(process.pod_name.as_deref());
-        let lease_name = lease_name(&mut validator, cluster_operator.as_ref().map(|one| one.name.as_str()));
+        let lease_name = lease_name(&mut validator, cluster_operator.as_ref().map(|(name, _)| name.as_str()));
         let lease = lease.resolve(
             &mut validator,
             |validator| own_namespace(validator, &process),
@@ -103,10 +87,7 @@ impl TryFrom<Args> for Settings {
             pod_selector: validator
                 .read(setting!(api_servers.pod_selector), |text| Ok(text.to_owned()))
                 .unwrap_or_default(),
-            subject_namespaces: validator.list(setting!(api_servers.subject_namespaces), namespace),
-            rollout_timeout: validator
-                .read(setting!(api_servers.rollout_timeout), duration)
-                .unwrap_or_default(),
+            secret: validator.read(setting!(api_servers.encryption_config_secret), name).unwrap_or_default(),
             access: ClientOptions {
                 kubeconfig: non_empty(process.kubeconfig.as_deref()).map(PathBuf::from),
                 context: non_empty(process.context.as_deref()).map(str::to_owned),
@@ -141,16 +122,13 @@ fn parse_cluster_operator(
     validator: &mut Validator,
     reports: &ReportArgs,
     targets: &[KmsTarget],
-) -> Option<ClusterOperatorSettings> {
-    let (name, object) = validator.optional(setting!(reports.cluster_operator), |text| {
-        let (operator, object) = text.split_once('=').unwrap_or((text, CLUSTER));
-        Ok((name(operator)?, name(object)?))
-    })?;
+) -> Option<(String, KmsTarget)> {
+    let name = validator.optional(setting!(reports.cluster_operator), name)?;
     let [target] = targets else {
         validator.add_problem("cluster_operator", "requires exactly one kind in --targets");
         return None;
     };
-    Some(ClusterOperatorSettings { name, target: *target, object })
+    Some((name, *target))
 }
 
 /// Returns the name of the Lease. Aggregators of different ClusterOperators have different Leases, so that each can lead.

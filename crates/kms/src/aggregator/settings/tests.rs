@@ -61,12 +61,7 @@ fn all_invalid_settings_are_reported_together() {
 #[test]
 fn cluster_operator_requires_one_target() {
     let valid = settings(&["--targets=kubeapiserver", "--cluster-operator=kube-apiserver"]).unwrap();
-    let expected = |target, object: &str| {
-        Some(ClusterOperatorSettings { name: "kube-apiserver".into(), target, object: object.into() })
-    };
-    assert_eq!(valid.cluster_operator, expected(KmsTarget::KubeApiServer, "cluster"));
-    let named = settings(&["--targets=kmshealth", "--cluster-operator=kube-apiserver=main"]).unwrap();
-    assert_eq!(named.cluster_operator, expected(KmsTarget::KmsHealth, "main"));
+    assert_eq!(valid.cluster_operator, Some(("kube-apiserver".into(), KmsTarget::KubeApiServer)));
     let problems =
         settings(&["--targets=kubeapiserver,kmshealth", "--cluster-operator=kube-apiserver"]).unwrap_err();
     assert!(problems.lines()[0].contains("requires exactly one kind in --targets"), "{problems}");

@@ -7,7 +7,7 @@ use api::condition::{
 use api::kms::KeyRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::input::{RollupRules, UnavailableInput};
+use super::input::RollupRules;
 use super::plugin_state::{PluginObservation, PluginState};
 use super::{KmsConditions, message};
 
@@ -48,11 +48,7 @@ pub fn update_conditions(
 
 /// Computes the degraded condition. Unhealthy takes precedence over unknown, and unknown over healthy: a stopped reporter does not
 /// hide an unhealthy plugin elsewhere and alone does not make a plugin unhealthy.
-pub(super) fn degraded(
-    rules: &RollupRules,
-    plugins: &[PluginObservation],
-    unavailable: &[UnavailableInput],
-) -> (KMSPluginsDegraded, String) {
+pub(super) fn degraded(rules: &RollupRules, plugins: &[PluginObservation]) -> (KMSPluginsDegraded, String) {
     use KMSPluginsDegraded as Why;
     let any = |fits: &dyn Fn(&PluginObservation) -> bool| plugins.iter().any(fits);
     let is = |role, state| any(&|one: &PluginObservation| one.role == role && one.state == state);
@@ -75,14 +71,12 @@ pub(super) fn degraded(
         Why::ReporterMissing
     } else if has(PluginState::ClockSkew) {
         Why::ReporterClockSkew
-    } else if !unavailable.is_empty() || plugins.is_empty() {
-        Why::InputUnavailable
-    } else if has(PluginState::NotYetObserved) {
+    } else if has(PluginState::NotYetObserved) || plugins.is_empty() {
         Why::NotYetObserved
     } else {
         Why::AsExpected
     };
-    (reason, message::format_message(plugins, unavailable))
+    (reason, message::format_message(plugins))
 }
 
 /// Computes the available condition. Unknown plugins do not count as unavailable.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::input::{ClockReading, PluginReport};
+use super::input::{ClockReading, PluginReport, RollupRules};
 use super::state::ObservedEntry;
 
 /// Freshness of a report.
@@ -17,15 +17,15 @@ pub(super) enum Freshness {
     Ahead,
 }
 
-/// Evaluates the freshness of a report. By the local clock, a report is stale if it has not changed for `limit`. A report that existed
-/// before this process started may already have been stale; its clock is tolerated to be wrong by `margin`.
+/// Evaluates the freshness of a report. By the local clock, a report is stale if it has not changed for several intervals. A report
+/// that existed before this process started may already have been stale.
 pub(super) fn evaluate(
     report: &PluginReport,
     entry: &ObservedEntry,
-    limit: Duration,
-    margin: Duration,
+    rules: &RollupRules,
     now: ClockReading,
 ) -> Freshness {
+    let limit = rules.stale_after(report.interval);
     let silent = now.monotonic.saturating_sub(entry.last_change);
     let until = entry.last_change.saturating_add(limit).saturating_add(INSTANT);
     if entry.has_changed {
@@ -33,9 +33,9 @@ pub(super) fn evaluate(
     }
     let age = now.wall.as_nanosecond() - report.checked.as_nanosecond();
     let nanos = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
-    if age < -nanos(margin) {
+    if age < -nanos(rules.margin) {
         Freshness::Ahead
-    } else if silent > limit || age > nanos(limit.saturating_add(margin)) {
+    } else if silent > limit || age > nanos(limit.saturating_add(rules.margin)) {
         Freshness::Stale
     } else {
         Freshness::Fresh { until }

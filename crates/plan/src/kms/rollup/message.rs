@@ -6,7 +6,6 @@ use api::kms::{DETAIL_LIMIT, KeyRole, MESSAGE_BUDGET, sanitize};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 
-use super::input::UnavailableInput;
 use super::plugin_state::{PluginObservation, PluginState};
 
 /// Maximum number of nodes listed per line.
@@ -15,8 +14,8 @@ const MAX_LISTED: usize = 5;
 /// Space reserved for the last line with the number of omitted lines.
 const LAST_LINE: usize = 32;
 
-/// Formats the message for all plugins. Inputs that cannot be read come first, because plugins may be missing without them.
-pub(super) fn format_message(plugins: &[PluginObservation], unavailable: &[UnavailableInput]) -> String {
+/// Formats the message for all plugins.
+pub(super) fn format_message(plugins: &[PluginObservation]) -> String {
     let count = |fits: fn(&PluginObservation) -> bool| plugins.iter().filter(|one| fits(one)).count();
     let mut message = format!(
         "{}/{} plugins healthy, {} stale, {} missing",
@@ -25,9 +24,7 @@ pub(super) fn format_message(plugins: &[PluginObservation], unavailable: &[Unava
         count(|one| one.state == PluginState::Stale),
         count(|one| matches!(one.state, PluginState::NeverReported | PluginState::NotYetObserved)),
     );
-    let mut lines: Vec<String> =
-        unavailable.iter().map(|input| format!("input {} unavailable: {}", input.what, input.why)).collect();
-    lines.extend(format_lines(plugins));
+    let lines = format_lines(plugins);
     for (index, line) in lines.iter().enumerate() {
         if message.len() + 1 + line.len() + LAST_LINE >= MESSAGE_BUDGET {
             message.push_str(&format!("\nand {} more", lines.len() - index));
@@ -50,10 +47,7 @@ fn format_lines(plugins: &[PluginObservation]) -> Vec<String> {
             *other_class == class
                 && *other_cause == cause
                 && *other_detail == detail
-                && first.is_some_and(|first| {
-                    (&first.key, first.role, first.is_role_assumed)
-                        == (&plugin.key, plugin.role, plugin.is_role_assumed)
-                })
+                && first.is_some_and(|first| first.key == plugin.key && first.role == plugin.role)
         });
         match same {
             Some((all, ..)) => all.push(plugin),
@@ -67,10 +61,9 @@ fn format_lines(plugins: &[PluginObservation]) -> Vec<String> {
             KeyRole::Write => "write",
             KeyRole::Read => "read",
         };
-        let assumed = if first.is_role_assumed { "(assumed)" } else { "" };
         let suffix = if detail.is_empty() { String::new() } else { format!(": {detail}") };
         Some(format!(
-            "{} keyID={} role={role}{assumed} {class} since {since} cause={cause}{suffix}",
+            "{} keyID={} role={role} {class} since {since} cause={cause}{suffix}",
             format_nodes(all),
             first.key
         ))

@@ -1,4 +1,4 @@
-//! Aggregates the reports of all nodes. `decide` takes the current reports, the API servers that should report, the state of earlier reconciles
+//! Aggregates the reports of all nodes. `decide` takes the current reports, the expected reporters, the state of earlier reconciles
 //! and the time, and returns conditions, reports to remove and the time of the next reconcile.
 //!
 //! The state derives from reports only, so losing it in a restart is harmless.
@@ -6,9 +6,7 @@
 mod agreement;
 mod cleanup;
 mod conditions;
-mod expected;
 mod freshness;
-mod index;
 mod input;
 mod message;
 mod plugin_state;
@@ -25,17 +23,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 pub use self::cleanup::ReportRemoval;
 pub use self::conditions::{CONDITION_TYPES, update_conditions};
-use self::index::Index;
 pub use self::input::{
-    ApiServer, ClockReading, ExpectedNode, ExpectedPlugin, ExpectedReporters, Inputs, MalformedReport,
-    PluginReport, ReportFormat, Reports, RollupRules, UnavailableInput,
+    ClockReading, ExpectedNode, ExpectedReporters, MalformedReport, PluginReport, ReportFormat, Reports,
+    RollupRules,
 };
-use self::plugin_state::Evaluation;
 pub use self::plugin_state::{PluginObservation, PluginState};
 pub use self::state::RollupState;
 
 /// Result of one reconcile.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RollupDecision {
     /// Conditions; `None` if no plugin is deployed, in which case the conditions are removed.
     pub conditions: Option<KmsConditions>,
@@ -68,48 +64,22 @@ pub struct KmsConditions {
 pub fn decide(
     rules: &RollupRules,
     reports: &Reports,
-    inputs: &Inputs,
-    stored: &[Condition],
-    mut state: RollupState,
-    now: ClockReading,
-) -> RollupDecision {
-    state.observe(reports, now);
-    let mut due = Vec::new();
-    let expected = expected::expect(rules, inputs, reports, &state, now, &mut due);
-    let mut decision = roll_up(rules, reports, &expected, stored, state, now);
-    decision.requeue_at = due.into_iter().chain(decision.requeue_at).filter(|at| *at > now.monotonic).min();
-    decision
-}
-
-/// Computes conditions and removals for known expectations.
-fn roll_up(
-    rules: &RollupRules,
-    reports: &Reports,
     expected: &ExpectedReporters,
     stored: &[Condition],
     mut state: RollupState,
     now: ClockReading,
 ) -> RollupDecision {
-    let index = Index::new(rules, reports, expected);
+    state.observe(reports, now);
     let mut due = state.flapping_deadlines();
     let stored_states = if state.has_observed() { Vec::new() } else { message::parse_stored(stored) };
-    let evaluation = Evaluation { rules, index: &index, stored_states: &stored_states, now };
-    let plugins = plugin_state::evaluate(&evaluation, expected, &mut state, &mut due);
-    let removals = cleanup::removals(&index, reports, expected, &state, now, &mut due);
-    let unavailable = expected.unavailable.as_slice();
+    let plugins = plugin_state::evaluate(rules, reports, expected, &stored_states, &mut state, now, &mut due);
+    let removals = cleanup::removals(rules, reports, expected, &state, now, &mut due);
     let conditions = if expected.kms {
         Some(KmsConditions {
-            degraded: conditions::degraded(rules, &plugins, unavailable),
+            degraded: conditions::degraded(rules, &plugins),
             available: conditions::available(&plugins),
             progressing: progress::progressing(expected, &plugins),
-            converged: agreement::converged(
-                &plugins,
-                unavailable.is_empty(),
-                stored,
-                &mut state,
-                now,
-                &mut due,
-            ),
+            converged: agreement::converged(&plugins, stored, &mut state, now, &mut due),
         })
     } else {
         state.agreed = None;

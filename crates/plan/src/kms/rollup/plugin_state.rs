@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use api::kms::{KeyRole, PluginStatus, key_id};
+use api::kms::{KeyRole, PluginStatus, UNKNOWN_KEY_ID};
 use k8s_openapi::jiff::Timestamp;
 
 use super::freshness::{self, Freshness, INSTANT};
-use super::index::Index;
-use super::input::{
-    ClockReading, ExpectedNode, ExpectedPlugin, ExpectedReporters, PluginReport, RollupRules,
-};
+use super::input::{ClockReading, ExpectedNode, ExpectedReporters, PluginReport, Reports, RollupRules};
 use super::message::StoredState;
 use super::state::RollupState;
 
@@ -78,12 +75,10 @@ impl PluginState {
 pub struct PluginObservation {
     /// Node.
     pub node: String,
-    /// Key number, followed by the instance of the reporter if it has one.
+    /// Key number.
     pub key: String,
     /// Whether the key encrypts new data.
     pub role: KeyRole,
-    /// Whether the role was guessed from the key numbers.
-    pub is_role_assumed: bool,
     /// State.
     pub state: PluginState,
     /// Start of the state. It does not change while the state is unchanged.
@@ -96,176 +91,125 @@ pub struct PluginObservation {
     pub detail: Option<String>,
 }
 
-/// What the evaluation of plugins depends on.
-pub(super) struct Evaluation<'a> {
-    pub(super) rules: &'a RollupRules,
-    pub(super) index: &'a Index<'a>,
-    pub(super) stored_states: &'a [StoredState],
-    pub(super) now: ClockReading,
-}
-
 /// Evaluates each expected plugin, sorted by node and key, latest key first. Adds to `due` the times at which a state may change
 /// without new reports.
 pub(super) fn evaluate(
-    evaluation: &Evaluation<'_>,
+    rules: &RollupRules,
+    reports: &Reports,
     expected: &ExpectedReporters,
-    memory: &mut RollupState,
+    stored_states: &[StoredState],
+    rollup_state: &mut RollupState,
+    now: ClockReading,
     due: &mut Vec<Duration>,
 ) -> Vec<PluginObservation> {
-    let mut plugins = Vec::new();
+    let mut subjects = Vec::new();
     for node in &expected.nodes {
-        for plugin in &node.plugins {
-            plugins.push(evaluation.evaluate_plugin(node, plugin, memory, due));
+        for key in &node.keys {
+            let found = newest(reports, &node.name, &key.key_id);
+            let known = stored_states.iter().find(|known| known.matches(&node.name, &key.key_id));
+            let (state, detail) = match found {
+                Some(report) => evaluate_report(report, rules, rollup_state, now, due),
+                None => match reports.malformed.iter().find(|one| one.node == node.name) {
+                    Some(unreadable) => (PluginState::Malformed, Some(unreadable.why.clone())),
+                    None => (evaluate_missing(node, &key.key_id, rules, known, rollup_state, now, due), None),
+                },
+            };
+            let plugin = (node.name.clone(), key.key_id.clone());
+            if state != PluginState::NeverReported && state != PluginState::NotYetObserved {
+                rollup_state.awaited.remove(&plugin);
+            }
+            let flapping =
+                found.and_then(|report| rollup_state.entry(report)).and_then(|entry| entry.flapping);
+            let since = state_start(state, found, known, rollup_state.states.get(&plugin), now);
+            rollup_state.states.insert(plugin, (state, since));
+            let id = found
+                .filter(|_| state == PluginState::Healthy)
+                .and_then(|report| report.remote_key_id.clone());
+            subjects.push(PluginObservation {
+                node: node.name.clone(),
+                key: key.key_id.clone(),
+                role: key.role,
+                state,
+                since: flapping.unwrap_or(since),
+                flapping: flapping.is_some(),
+                // A placeholder is not a key ID: two nodes without a key ID do not agree.
+                remote_key_id: id.filter(|id| !id.is_empty() && id != UNKNOWN_KEY_ID),
+                detail,
+            });
         }
     }
-    plugins.sort_by(|a, b| a.node.cmp(&b.node).then_with(|| sort_key(&b.key).cmp(&sort_key(&a.key))));
-    let is_expected = |node: &str, key: &str| evaluation.index.is_expected(node, key);
-    memory.states.retain(|(node, key), _| is_expected(node, key));
-    memory.awaited.retain(|(node, key), _| is_expected(node, key));
-    memory.starting.retain(|(node, key), _| is_expected(node, key));
-    memory.forget_removed(is_expected);
-    plugins
+    subjects.sort_by(|a, b| a.node.cmp(&b.node).then_with(|| sort_key(&b.key).cmp(&sort_key(&a.key))));
+    let is_expected = |node: &str, key: &str| subjects.iter().any(|one| one.node == node && one.key == key);
+    rollup_state.states.retain(|(node, key), _| is_expected(node, key));
+    rollup_state.awaited.retain(|(node, key), _| is_expected(node, key));
+    subjects
 }
 
 /// Returns the sort key of a key number. Non-numeric keys sort last.
 fn sort_key(key: &str) -> (Option<u64>, &str) {
-    (key_id::split_instance(key).0.parse().ok(), key)
-}
-
-impl Evaluation<'_> {
-    fn evaluate_plugin(
-        &self,
-        node: &ExpectedNode,
-        plugin: &ExpectedPlugin,
-        memory: &mut RollupState,
-        due: &mut Vec<Duration>,
-    ) -> PluginObservation {
-        let (name, key) = (node.name.as_str(), plugin.key.as_str());
-        let known = self.stored_states.iter().find(|known| known.matches(name, key));
-        let id = (name.to_owned(), key.to_owned());
-        let previous = memory.states.get(&id).map(|(state, _)| *state).or(known.map(|known| known.state));
-        let malformed = self.index.malformed(name, key);
-        let found = newest(self.index.of_plugin(name, key).iter().copied(), memory);
-        // A report that others removed counts until it is stale.
-        let found = found.or_else(|| match malformed {
-            Some(_) => None,
-            None => newest(memory.removed(name, key), memory),
-        });
-        let found = found.cloned();
-        let is_late = self.is_late(node, &id, found.is_some(), previous, memory, due);
-        let (state, detail) = match (&found, malformed) {
-            (Some(report), _) => self.evaluate_report(report, previous, is_late, memory, due),
-            (None, Some(malformed)) => (PluginState::Malformed, Some(malformed.why.clone())),
-            (None, None) => (missing_state(previous, is_late), None),
-        };
-        if !matches!(state, PluginState::NeverReported | PluginState::NotYetObserved) {
-            memory.awaited.remove(&id);
-        }
-        let flapping =
-            found.as_ref().and_then(|report| memory.entry(report)).and_then(|entry| entry.flapping);
-        let since = state_start(state, found.as_ref(), known, memory.states.get(&id), self.now);
-        memory.states.insert(id, (state, since));
-        let remote_key_id =
-            found.filter(|_| state == PluginState::Healthy).and_then(|report| report.remote_key_id);
-        PluginObservation {
-            node: node.name.clone(),
-            key: plugin.key.clone(),
-            role: plugin.role,
-            is_role_assumed: plugin.is_role_assumed,
-            state,
-            since: flapping.unwrap_or(since),
-            flapping: flapping.is_some(),
-            // A placeholder is not a key ID: two nodes without a key ID do not agree.
-            remote_key_id: remote_key_id.filter(|id| !id.is_empty() && !key_id::is_placeholder(id)),
-            detail,
-        }
-    }
-
-    /// Returns whether a report that is missing or stale now should have arrived. A pod has some time to start its reporter, and a
-    /// reporter has some time for its first report.
-    fn is_late(
-        &self,
-        node: &ExpectedNode,
-        id: &(String, String),
-        has_report: bool,
-        previous: Option<PluginState>,
-        memory: &mut RollupState,
-        due: &mut Vec<Duration>,
-    ) -> bool {
-        let (begin, limit) = if node.running {
-            let was_starting = memory.starting.remove(id).is_some();
-            let is_awaited = match previous {
-                None => !has_report,
-                Some(previous) => was_starting || previous == PluginState::NotYetObserved,
-            };
-            if !is_awaited {
-                return true;
-            }
-            let begin = *memory.awaited.entry(id.clone()).or_insert(self.now.monotonic);
-            (begin, self.index.stale_after(&node.name, None))
-        } else {
-            memory.awaited.remove(id);
-            let begin = *memory.starting.entry(id.clone()).or_insert(self.now.monotonic);
-            (begin, self.rules.rollout_timeout)
-        };
-        if self.now.monotonic.saturating_sub(begin) > limit {
-            return true;
-        }
-        due.push(begin.saturating_add(limit).saturating_add(INSTANT));
-        false
-    }
-
-    fn evaluate_report(
-        &self,
-        report: &PluginReport,
-        previous: Option<PluginState>,
-        is_late: bool,
-        memory: &RollupState,
-        due: &mut Vec<Duration>,
-    ) -> (PluginState, Option<String>) {
-        // Every report has been observed before.
-        let Some(entry) = memory.entry(report) else { return (PluginState::NotYetObserved, None) };
-        let limit = self.index.stale_after(&report.node, report.interval);
-        match freshness::evaluate(report, entry, limit, self.rules.margin, self.now) {
-            // A pod with a healthy plugin is replaced. A plugin that was failing or unknown is not assumed to be healthy now.
-            Freshness::Stale if !is_late && report.status == PluginStatus::Healthy && was_good(previous) => {
-                (PluginState::NotYetObserved, None)
-            }
-            Freshness::Stale => (PluginState::Stale, None),
-            Freshness::Ahead => (PluginState::ClockSkew, None),
-            Freshness::Fresh { until } => {
-                due.push(until);
-                match report.status {
-                    PluginStatus::Healthy => (PluginState::Healthy, None),
-                    PluginStatus::Unhealthy => (PluginState::Unhealthy, report.detail.clone()),
-                    PluginStatus::Error => (PluginState::Error, report.detail.clone()),
-                }
-            }
-        }
-    }
-}
-
-/// Returns whether nothing was wrong with a plugin.
-fn was_good(previous: Option<PluginState>) -> bool {
-    matches!(previous, None | Some(PluginState::Healthy | PluginState::NotYetObserved))
+    (key.parse().ok(), key)
 }
 
 /// Returns the latest report of a plugin. A reporter that switched the format leaves its old report behind.
-pub(super) fn newest<'a>(
-    reports: impl Iterator<Item = &'a PluginReport>,
-    memory: &RollupState,
-) -> Option<&'a PluginReport> {
-    reports.max_by_key(|report| (memory.entry(report).map(|entry| entry.last_change), &report.format))
+pub(super) fn newest<'a>(reports: &'a Reports, node: &str, key: &str) -> Option<&'a PluginReport> {
+    let all = reports.valid.iter().filter(|report| report.node == node && report.key == key);
+    all.max_by_key(|report| (report.checked, report.format))
 }
 
-/// Evaluates a plugin without a report. `previous` is its last state, which a restarted process reads from the stored message.
-fn missing_state(previous: Option<PluginState>, is_late: bool) -> PluginState {
-    match previous {
-        None | Some(PluginState::NotYetObserved) if !is_late => PluginState::NotYetObserved,
-        None | Some(PluginState::NotYetObserved | PluginState::NeverReported) => PluginState::NeverReported,
-        // Someone removed the report. Unknown, because it is not known to be healthy.
-        Some(_) => PluginState::Stale,
+fn evaluate_report(
+    report: &PluginReport,
+    rules: &RollupRules,
+    rollup_state: &RollupState,
+    now: ClockReading,
+    due: &mut Vec<Duration>,
+) -> (PluginState, Option<String>) {
+    let detail = || report.detail.clone();
+    // Every report has been observed before.
+    let Some(entry) = rollup_state.entry(report) else { return (PluginState::NotYetObserved, None) };
+    match freshness::evaluate(report, entry, rules, now) {
+        Freshness::Stale => (PluginState::Stale, None),
+        Freshness::Ahead => (PluginState::ClockSkew, None),
+        Freshness::Fresh { until } => {
+            due.push(until);
+            match report.status {
+                PluginStatus::Healthy => (PluginState::Healthy, None),
+                PluginStatus::Unhealthy => (PluginState::Unhealthy, detail()),
+                PluginStatus::Error => (PluginState::Error, detail()),
+            }
+        }
     }
+}
+
+/// Evaluates a plugin without a report, which counts as missing only some time after its API server started.
+fn evaluate_missing(
+    node: &ExpectedNode,
+    key: &str,
+    rules: &RollupRules,
+    known: Option<&StoredState>,
+    rollup_state: &mut RollupState,
+    now: ClockReading,
+    due: &mut Vec<Duration>,
+) -> PluginState {
+    let plugin = (node.name.clone(), key.to_owned());
+    if !node.running {
+        rollup_state.awaited.remove(&plugin);
+        return PluginState::NotYetObserved;
+    }
+    let deadline = rules.stale_after(None);
+    // A restarted process does not grant a new deadline.
+    let was_missing = known.is_some_and(|known| known.state == PluginState::NeverReported);
+    if was_missing {
+        return PluginState::NeverReported;
+    }
+    if rollup_state.states.get(&plugin).is_some_and(|(state, _)| *state == PluginState::NeverReported) {
+        return PluginState::NeverReported;
+    }
+    let since = *rollup_state.awaited.entry(plugin).or_insert(now.monotonic);
+    if now.monotonic.saturating_sub(since) > deadline {
+        return PluginState::NeverReported;
+    }
+    due.push(since.saturating_add(deadline).saturating_add(INSTANT));
+    PluginState::NotYetObserved
 }
 
 /// Returns the start of the state. It is stable while the state is unchanged, also across restarts, because a time that changes with

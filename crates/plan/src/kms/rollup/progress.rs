@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::condition::KMSPluginsProgressing;
-use api::kms::{KeyRole, key_id};
+use api::kms::KeyRole;
 
 use super::agreement::{fingerprint, format_groups};
 use super::input::ExpectedReporters;
 use super::plugin_state::{PluginObservation, PluginState};
 
-/// Evaluates whether nodes differ in their deployed keys, reported keys or KMS keys.
+/// Evaluates whether nodes differ in their format_deployed_keys keys, reported keys or KMS keys.
 pub(super) fn progressing(
     expected: &ExpectedReporters,
     plugins: &[PluginObservation],
@@ -21,27 +21,28 @@ pub(super) fn progressing(
     if sets.len() > 1 {
         return (KMSPluginsProgressing::KeySetsDiffer, format_groups(&sets));
     }
-    // The keys of a node without reports are unknown.
-    let mut keys_of: BTreeMap<(&str, Option<&str>), BTreeSet<&str>> = BTreeMap::new();
-    let mut ids_of: BTreeMap<&str, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
-    for plugin in plugins {
-        let (key, instance) = key_id::split_instance(&plugin.key);
-        if is_reported(plugin) {
-            keys_of.entry((&plugin.node, instance)).or_default().insert(key);
-        }
-        if let Some(id) = &plugin.remote_key_id {
-            ids_of.entry(key).or_default().entry(fingerprint(id)).or_default().push(&plugin.node);
-        }
-    }
     let mut reported: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for ((node, _), keys) in keys_of {
-        let keys: Vec<&str> = keys.into_iter().collect();
-        reported.entry(format!("keys {}", keys.join(","))).or_default().push(node);
+    for node in &expected.nodes {
+        let of_node = plugins.iter().filter(|one| one.node == node.name);
+        let keys: BTreeSet<&str> =
+            of_node.filter(|one| is_reported(one)).map(|one| one.key.as_str()).collect();
+        // The keys of a node without reports are unknown.
+        if !keys.is_empty() {
+            let keys: Vec<&str> = keys.into_iter().collect();
+            reported.entry(format!("keys {}", keys.join(","))).or_default().push(&node.name);
+        }
     }
     if reported.len() > 1 {
         return (KMSPluginsProgressing::KeySetsDiffer, format_groups(&reported));
     }
-    for (key, ids) in ids_of {
+    let keys: BTreeSet<&str> = plugins.iter().map(|one| one.key.as_str()).collect();
+    for key in keys {
+        let mut ids: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for one in plugins.iter().filter(|one| one.key == key) {
+            if let Some(id) = &one.remote_key_id {
+                ids.entry(fingerprint(id)).or_default().push(&one.node);
+            }
+        }
         if ids.len() > 1 {
             return (KMSPluginsProgressing::RemoteKeysDiffer, format!("key {key}: {}", format_groups(&ids)));
         }
@@ -49,12 +50,10 @@ pub(super) fn progressing(
     (KMSPluginsProgressing::AsExpected, "all reporting nodes have the same keys".into())
 }
 
-/// Formats the deployed keys of a node, write key first. The instance of its reporter is no part of a key.
+/// Formats the format_deployed_keys keys of a node, write key first.
 fn format_deployed_keys(node: &super::ExpectedNode) -> String {
-    let with_role = |role| {
-        let plugins = node.plugins.iter().filter(move |plugin| plugin.role == role);
-        plugins.map(|plugin| key_id::split_instance(&plugin.key).0)
-    };
+    let with_role =
+        |role| node.keys.iter().filter(move |key| key.role == role).map(|key| key.key_id.as_str());
     let text = |keys: Vec<&str>| if keys.is_empty() { "none".into() } else { keys.join(",") };
     format!(
         "write key {}, read keys {}",

@@ -19,9 +19,7 @@ const FLAP_WINDOW: Duration = Duration::from_secs(600);
 pub struct RollupState {
     has_observed: bool,
     entries: BTreeMap<ReportId, ObservedEntry>,
-    /// Time since when the reporter of a plugin is starting.
-    pub(super) starting: BTreeMap<(String, String), Duration>,
-    /// Time since when the report of a running reporter is missing.
+    /// Time since when the report of a running plugin is missing.
     pub(super) awaited: BTreeMap<(String, String), Duration>,
     /// State of each plugin, and since when.
     pub(super) states: BTreeMap<(String, String), (PluginState, Timestamp)>,
@@ -45,15 +43,11 @@ struct ReportId {
     /// `None` for a malformed report.
     key: Option<String>,
     format: ReportFormat,
-    /// Instance of the reporter of a malformed report. Other reports have it in the key.
-    instance: Option<String>,
 }
 
 /// Last observed state of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ObservedEntry {
-    /// The valid report, and whether it is still stored. Others may remove it: what it said counts until it is stale.
-    report: Option<(PluginReport, bool)>,
     /// Value that changes with every write: the probe time, or the whole content of a malformed report.
     mark: String,
     /// Time at which the mark last changed or was first observed.
@@ -67,13 +61,12 @@ pub(super) struct ObservedEntry {
 }
 
 impl RollupState {
-    /// Records the current reports.
+    /// Records the current reports and forgets removed ones.
     pub(super) fn observe(&mut self, reports: &Reports, now: ClockReading) {
         let mut previous = std::mem::take(&mut self.entries);
         for report in &reports.valid {
             let id = ReportId::new(report);
-            let mut entry = self.observe_mark(previous.remove(&id), report.checked.to_string(), now);
-            entry.report = Some((report.clone(), true));
+            let entry = self.observe_mark(previous.remove(&id), report.checked.to_string(), now);
             self.entries.insert(id, record_status(entry, report.status, now));
         }
         for malformed in &reports.malformed {
@@ -81,37 +74,6 @@ impl RollupState {
             let entry = self.observe_mark(previous.remove(&id), malformed.text.clone(), now);
             self.entries.insert(id, entry);
         }
-        for (id, mut entry) in previous {
-            if let Some((_, is_stored)) = &mut entry.report {
-                *is_stored = false;
-                self.entries.insert(id, entry);
-            }
-        }
-    }
-
-    /// Forgets removed reports of plugins that are not expected.
-    pub(super) fn forget_removed(&mut self, is_expected: impl Fn(&str, &str) -> bool) {
-        self.entries.retain(|_, entry| match &entry.report {
-            Some((report, false)) => is_expected(&report.node, &report.key),
-            _ => true,
-        });
-    }
-
-    /// Returns the removed reports of a plugin.
-    pub(super) fn removed(&self, node: &str, key: &str) -> impl Iterator<Item = &PluginReport> {
-        let (node, key) = (node.to_owned(), Some(key.to_owned()));
-        let first = ReportId {
-            node: node.clone(),
-            key: key.clone(),
-            format: ReportFormat::Condition,
-            instance: None,
-        };
-        let of_plugin =
-            self.entries.range(first..).take_while(move |(id, _)| id.node == node && id.key == key);
-        of_plugin.filter_map(|(_, entry)| match &entry.report {
-            Some((report, false)) => Some(report),
-            _ => None,
-        })
     }
 
     fn observe_mark(
@@ -125,7 +87,6 @@ impl RollupState {
             Some(entry) => ObservedEntry { mark, last_change: now.monotonic, has_changed: true, ..entry },
             // A report that is new since an earlier observation was written since then.
             None => ObservedEntry {
-                report: None,
                 mark,
                 last_change: now.monotonic,
                 has_changed: self.has_observed,
@@ -177,20 +138,10 @@ fn record_status(mut entry: ObservedEntry, status: PluginStatus, now: ClockReadi
 
 impl ReportId {
     fn new(report: &PluginReport) -> Self {
-        Self {
-            node: report.node.clone(),
-            key: Some(report.key.clone()),
-            format: report.format.clone(),
-            instance: None,
-        }
+        Self { node: report.node.clone(), key: Some(report.key.clone()), format: report.format }
     }
 
     fn of_malformed(malformed: &MalformedReport) -> Self {
-        Self {
-            node: malformed.node.clone(),
-            key: None,
-            format: malformed.format.clone(),
-            instance: malformed.instance.clone(),
-        }
+        Self { node: malformed.node.clone(), key: None, format: malformed.format }
     }
 }

@@ -1,9 +1,9 @@
 //! Rules of the degraded condition: each alone, and every pair.
 
-use api::kms::{KeyRole, PluginStatus};
+use api::kms::{ExpectedKey, KeyRole, PluginStatus};
 
-use super::simulation::{READ, Simulation, WRITE, plugin};
-use crate::kms::rollup::{ReportFormat, UnavailableInput};
+use super::simulation::{READ, Simulation, WRITE};
+use crate::kms::rollup::ReportFormat;
 
 /// Drives a node; called every ten seconds.
 type Behavior = fn(&mut Simulation, &str, i64);
@@ -116,32 +116,9 @@ fn no_plugin_removes_conditions() {
     simulation.expected.kms = false;
     let decision = simulation.reconcile();
     assert_eq!((decision.conditions, simulation.stored.len()), (None, 0));
-}
-
-#[test]
-fn no_expected_plugin_is_unknown() {
     let mut simulation = Simulation::new(&[]);
     simulation.reconcile();
-    assert_eq!(simulation.degraded(), ("Unknown", "InputUnavailable"));
-}
-
-/// An unknown input takes precedence over healthy reports, and never hides what reports say.
-#[test]
-fn unavailable_input_is_unknown_and_hides_nothing() {
-    let unavailable = UnavailableInput { what: "pods in kube-system".into(), why: "forbidden".into() };
-    for (status, reason, behavior) in RULES {
-        let mut simulation = Simulation::new(&["a"]);
-        simulation.expected.unavailable = vec![unavailable.clone()];
-        for at in (0..=400).step_by(10) {
-            behavior(&mut simulation, "a", at);
-            simulation.reconcile();
-            simulation.advance(10);
-        }
-        let expected = if status == "False" { ("Unknown", "InputUnavailable") } else { (status, reason) };
-        assert_eq!(simulation.degraded(), expected, "{}", simulation.message());
-        let line = simulation.message().lines().nth(1);
-        assert_eq!(line, Some("input pods in kube-system unavailable: forbidden"), "{reason}");
-    }
+    assert_eq!(simulation.degraded(), ("False", "NotYetObserved"));
 }
 
 #[test]
@@ -202,10 +179,10 @@ fn differing_keys_are_progressing() {
     simulation.reconcile();
     assert_eq!(progressing(&simulation), "RemoteKeysDiffer");
     simulation.report_key_id("b", "kek");
-    simulation.node("b").plugins.push(plugin("3", KeyRole::Read));
+    simulation.node("b").keys.push(ExpectedKey { key_id: "3".into(), role: KeyRole::Read });
     simulation.reconcile();
     assert_eq!(progressing(&simulation), "KeySetsDiffer", "deployed keys");
-    simulation.node("a").plugins.push(plugin("3", KeyRole::Read));
+    simulation.node("a").keys.push(ExpectedKey { key_id: "3".into(), role: KeyRole::Read });
     simulation.report_status("b", "3", PluginStatus::Healthy);
     simulation.reconcile();
     assert_eq!(progressing(&simulation), "KeySetsDiffer", "reported keys");

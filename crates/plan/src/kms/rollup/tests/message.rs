@@ -2,7 +2,7 @@
 
 use api::kms::{MESSAGE_BUDGET, PluginStatus};
 
-use super::simulation::{READ, Simulation, WRITE, plugin};
+use super::simulation::{READ, Simulation, WRITE};
 use crate::kms::rollup::ReportFormat;
 
 #[test]
@@ -50,7 +50,8 @@ fn long_message_is_truncated_with_count() {
     let names: Vec<String> = (0..60).map(|n| format!("{n:02}-{}", "n".repeat(240))).collect();
     let mut simulation = Simulation::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
     for (index, node) in names.iter().enumerate() {
-        simulation.node(node).plugins.push(plugin("3", api::kms::KeyRole::Read));
+        let third = api::kms::ExpectedKey { key_id: "3".into(), role: api::kms::KeyRole::Read };
+        simulation.node(node).keys.push(third);
         for key in ["1", "2", "3"] {
             let detail = format!("{index} {key} {}", "鍵".repeat(1020));
             simulation.report(ReportFormat::Typed, node, key, PluginStatus::Error, Some(&detail));

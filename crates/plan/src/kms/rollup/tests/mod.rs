@@ -3,7 +3,6 @@
 mod agreement;
 mod cleanup;
 mod degraded;
-mod expected;
 mod message;
 mod simulation;
 mod time;

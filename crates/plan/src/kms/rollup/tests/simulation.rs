@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::kms::{KeyRole, PluginStatus};
+use api::kms::{ExpectedKey, KeyRole, PluginStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::kms::rollup::{
-    ClockReading, ExpectedNode, ExpectedPlugin, ExpectedReporters, Inputs, MalformedReport, PluginReport,
-    ReportFormat, ReportRemoval, Reports, RollupDecision, RollupRules, RollupState, decide, roll_up,
-    update_conditions,
+    ClockReading, ExpectedNode, ExpectedReporters, MalformedReport, PluginReport, ReportFormat,
+    ReportRemoval, Reports, RollupDecision, RollupRules, RollupState, decide, update_conditions,
 };
 
 pub(super) const WRITE: &str = "2";
@@ -19,8 +18,6 @@ pub(super) const READ: &str = "1";
 pub(super) struct Simulation {
     pub(super) rules: RollupRules,
     pub(super) expected: ExpectedReporters,
-    /// If set, they determine the expected reporters.
-    pub(super) inputs: Option<Inputs>,
     pub(super) reports: Reports,
     pub(super) state: RollupState,
     pub(super) stored: Vec<Condition>,
@@ -38,8 +35,7 @@ impl Simulation {
     pub(super) fn new(nodes: &[&str]) -> Self {
         let mut simulation = Self {
             rules: RollupRules::default(),
-            expected: ExpectedReporters { kms: true, ..ExpectedReporters::default() },
-            inputs: None,
+            expected: ExpectedReporters { kms: true, nodes: Vec::new() },
             reports: Reports::default(),
             state: RollupState::default(),
             stored: Vec::new(),
@@ -53,17 +49,13 @@ impl Simulation {
     }
 
     pub(super) fn expect(&mut self, node: &str) {
-        let plugins = vec![plugin(WRITE, KeyRole::Write), plugin(READ, KeyRole::Read)];
-        self.expected.nodes.push(ExpectedNode { name: node.into(), running: true, plugins, interval: None });
+        let key = |key_id: &str, role| ExpectedKey { key_id: key_id.into(), role };
+        let keys = vec![key(WRITE, KeyRole::Write), key(READ, KeyRole::Read)];
+        self.expected.nodes.push(ExpectedNode { name: node.into(), running: true, keys });
     }
 
     pub(super) fn node(&mut self, name: &str) -> &mut ExpectedNode {
         self.expected.nodes.iter_mut().find(|node| node.name == name).unwrap()
-    }
-
-    /// Returns the inputs, which must be set.
-    pub(super) fn inputs(&mut self) -> &mut Inputs {
-        self.inputs.as_mut().unwrap()
     }
 
     pub(super) fn advance(&mut self, seconds: i64) {
@@ -90,7 +82,7 @@ impl Simulation {
     ) {
         let checked = self.wall_time(self.clocks.get(node).copied().unwrap_or(0));
         let report = PluginReport {
-            format: format.clone(),
+            format,
             node: node.into(),
             key: key.into(),
             status,
@@ -98,7 +90,6 @@ impl Simulation {
             remote_key_id: Some("kek".into()),
             detail: detail.map(Into::into),
             interval: None,
-            role: None,
         };
         let is_same = |one: &PluginReport| one.format == format && one.node == node && one.key == key;
         self.reports.valid.retain(|one| !is_same(one));
@@ -127,7 +118,6 @@ impl Simulation {
         self.reports.malformed.push(MalformedReport {
             format: ReportFormat::Condition,
             node: node.into(),
-            instance: None,
             text,
             why,
         });
@@ -136,14 +126,8 @@ impl Simulation {
     /// Runs one reconcile and stores its result.
     pub(super) fn reconcile(&mut self) -> RollupDecision {
         let now = self.now();
-        let mut state = std::mem::take(&mut self.state);
-        let decision = match &self.inputs {
-            Some(inputs) => decide(&self.rules, &self.reports, inputs, &self.stored, state, now),
-            None => {
-                state.observe(&self.reports, now);
-                roll_up(&self.rules, &self.reports, &self.expected, &self.stored, state, now)
-            }
-        };
+        let state = std::mem::take(&mut self.state);
+        let decision = decide(&self.rules, &self.reports, &self.expected, &self.stored, state, now);
         let (conditions, _) =
             update_conditions(decision.conditions.as_ref(), &self.stored, 1, &Time(now.wall));
         if conditions != self.stored {
@@ -162,11 +146,6 @@ impl Simulation {
     /// Every node reports healthy plugins every 30 seconds, each followed by a reconcile.
     pub(super) fn run_healthy(&mut self, seconds: i64) {
         let nodes: Vec<String> = self.expected.nodes.iter().map(|node| node.name.clone()).collect();
-        self.run(&nodes.iter().map(String::as_str).collect::<Vec<_>>(), seconds);
-    }
-
-    /// These nodes report healthy plugins every 30 seconds, each followed by a reconcile. Others are silent.
-    pub(super) fn run(&mut self, nodes: &[&str], seconds: i64) {
         for _ in 0..seconds / 30 {
             nodes.iter().for_each(|node| self.report_healthy(node));
             self.reconcile();
@@ -198,10 +177,7 @@ impl Simulation {
                         && one.key == *key
                         && one.checked == *checked)
                 }),
-                ReportRemoval::Object { name } => {
-                    self.reports.valid.retain(|one| one.format != ReportFormat::Object(name.clone()));
-                }
-                ReportRemoval::Condition { node, .. } => {
+                ReportRemoval::Condition { node } => {
                     self.reports
                         .valid
                         .retain(|one| one.format != ReportFormat::Condition || one.node != *node);
@@ -212,9 +188,4 @@ impl Simulation {
             }
         }
     }
-}
-
-/// Returns an expected plugin whose role is known.
-pub(super) fn plugin(key: &str, role: KeyRole) -> ExpectedPlugin {
-    ExpectedPlugin { key: key.into(), role, is_role_assumed: false }
 }

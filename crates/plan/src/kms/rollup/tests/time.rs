@@ -2,7 +2,6 @@
 
 use api::kms::PluginStatus;
 
-use super::expected::with_pods;
 use super::simulation::{Simulation, WRITE};
 use crate::kms::rollup::PluginState;
 use crate::kms::union::{CONDITION_RULES, Inertia, OperatorCondition, union_condition};
@@ -145,7 +144,7 @@ fn reporter_of_stopped_api_server_is_not_missing() {
     let mut simulation = Simulation::new(&["a"]);
     simulation.node("a").running = false;
     simulation.reconcile();
-    simulation.advance(600);
+    simulation.advance(1000);
     assert_eq!(state(&mut simulation, "a"), PluginState::NotYetObserved);
     simulation.node("a").running = true;
     assert_eq!(state(&mut simulation, "a"), PluginState::NotYetObserved);
@@ -275,115 +274,4 @@ fn messages_are_stable_across_reconciles() {
         distinct.dedup();
         assert_eq!(distinct.len(), 1, "mix {mix}: {distinct:#?}");
     }
-}
-
-/// A pod is replaced, and takes longer for it than reports stay fresh.
-#[test]
-fn rollout_longer_than_deadline_is_not_missing() {
-    let mut simulation = with_pods(&["a", "b"]);
-    simulation.run(&["a", "b"], 60);
-    simulation.inputs().servers[0].has_started = false;
-    for _ in 0..18 {
-        simulation.run(&["b"], 30);
-        assert_eq!(simulation.degraded().0, "False", "{}", simulation.message());
-    }
-    assert_eq!(simulation.degraded(), ("False", "NotYetObserved"));
-    simulation.inputs().servers[0].has_started = true;
-    simulation.run(&["b"], 90);
-    assert_eq!(simulation.degraded(), ("False", "NotYetObserved"), "the first report takes a moment");
-    simulation.run(&["a", "b"], 30);
-    assert_eq!(simulation.degraded(), ("False", "AsExpected"));
-    // The same for a reporter that does not report after its start.
-    simulation.inputs().servers[0].has_started = false;
-    simulation.run(&["b"], 300);
-    simulation.inputs().servers[0].has_started = true;
-    simulation.run(&["b"], 180);
-    assert_eq!(simulation.degraded(), ("Unknown", "ReporterStale"));
-}
-
-#[test]
-fn rollout_that_does_not_end_is_unknown() {
-    let mut simulation = with_pods(&["a", "b"]);
-    simulation.run(&["a", "b"], 60);
-    simulation.inputs().servers[0].has_started = false;
-    simulation.run(&["b"], 660);
-    assert_eq!(simulation.degraded(), ("Unknown", "ReporterStale"));
-}
-
-#[test]
-fn failing_plugin_stays_unknown_during_rollout() {
-    let mut simulation = with_pods(&["a", "b"]);
-    simulation.run(&["a", "b"], 60);
-    simulation.report_status("a", WRITE, PluginStatus::Error);
-    simulation.inputs().servers[0].has_started = false;
-    simulation.run(&["b"], 90);
-    assert_eq!(simulation.degraded(), ("True", "PluginError"), "the last report is fresh");
-    simulation.run(&["b"], 120);
-    assert_eq!(simulation.degraded(), ("Unknown", "ReporterStale"));
-    simulation.inputs().servers[0].has_started = true;
-    simulation.run(&["b"], 30);
-    assert_eq!(simulation.degraded(), ("Unknown", "ReporterStale"), "not healthy before it says so");
-    simulation.run(&["a", "b"], 30);
-    assert_eq!(simulation.degraded(), ("False", "AsExpected"));
-}
-
-/// A rollout is a grace period for plugins that were healthy, and for no others.
-#[test]
-fn rollout_does_not_hide_what_was_unknown_or_failing() {
-    let mut simulation = with_pods(&["a", "b"]);
-    simulation.run(&["a", "b"], 60);
-    simulation.run(&["b"], 150);
-    assert_eq!(simulation.degraded(), ("Unknown", "ReporterStale"));
-    simulation.inputs().servers[0].has_started = false;
-    simulation.run(&["b"], 60);
-    assert_eq!(simulation.degraded(), ("Unknown", "ReporterStale"), "stopped before the rollout");
-    let mut simulation = with_pods(&["a"]);
-    simulation.inputs().servers[0].has_started = false;
-    simulation.clocks.insert("a".into(), -3600);
-    simulation.report_status("a", WRITE, PluginStatus::Error);
-    simulation.report_status("a", "1", PluginStatus::Healthy);
-    simulation.reconcile();
-    assert_eq!(simulation.degraded(), ("Unknown", "ReporterStale"), "failing before this process started");
-}
-
-/// Another controller, or a person, removes reports.
-#[test]
-fn removed_report_counts_until_it_is_stale() {
-    for (status, fresh) in
-        [(PluginStatus::Healthy, ("False", "AsExpected")), (PluginStatus::Error, ("True", "PluginError"))]
-    {
-        let mut simulation = with_pods(&["a", "b"]);
-        simulation.run(&["a", "b"], 60);
-        simulation.report_status("b", WRITE, status);
-        simulation.reconcile();
-        assert_eq!(simulation.degraded(), fresh);
-        simulation.reports.valid.retain(|report| report.node == "a");
-        simulation.run(&["a"], 120);
-        assert_eq!(simulation.degraded(), fresh);
-        simulation.run(&["a"], 60);
-        assert_eq!(simulation.degraded(), ("Unknown", "ReporterStale"));
-        let (writes, stored) = (simulation.writes, simulation.stored.clone());
-        simulation.run(&["a"], 3600);
-        assert_eq!((simulation.writes, &simulation.stored), (writes, &stored), "unchanged");
-        simulation.restart();
-        simulation.run(&["a"], 3600);
-        assert_eq!((simulation.writes, &simulation.stored), (writes, &stored), "unchanged after a restart");
-        simulation.run(&["a", "b"], 30);
-        assert_eq!(simulation.degraded(), ("False", "AsExpected"));
-    }
-}
-
-/// The upstream pruner removes the reports of a node with a slow clock again and again.
-#[test]
-fn report_that_is_removed_and_written_again_causes_no_write() {
-    let mut simulation = with_pods(&["a", "b"]);
-    simulation.clocks.insert("b".into(), -900);
-    simulation.run(&["a", "b"], 360);
-    let writes = simulation.writes;
-    for _ in 0..100 {
-        simulation.reports.valid.retain(|report| report.node == "a");
-        simulation.reconcile();
-        simulation.run(&["a", "b"], 30);
-    }
-    assert_eq!(simulation.writes, writes, "{}", simulation.message());
 }
